@@ -1,0 +1,52 @@
+# Two commands matter: `make run` and `make test`. Both need Python 3.11 or newer and make, nothing else.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+WORKERS ?= auto
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check fuzz bench format clean
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+run: $(STAMP) ## make the environment and show the next weekdays at nine in Sydney
+	@$(BIN)/everwhen next "0 9 * * 1-5" --tz Australia/Sydney
+
+test: $(STAMP) check ## lint, types, doors between rooms, and every test
+	@$(BIN)/python tools/system_packages.py
+	$(BIN)/pytest -n $(WORKERS)
+
+check: $(STAMP) ## the parts of `make test` that run no test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+fuzz: $(STAMP) ## the long form of the generated tests
+	$(BIN)/python tools/system_packages.py
+	EVERWHEN_FUZZ=long $(BIN)/pytest -n $(WORKERS) -m long --timeout 3600
+
+bench: $(STAMP) ## measure against peers; writes benchmarks/results/
+	$(BIN)/python -m benchmarks
+
+format: $(STAMP) ## let ruff arrange the code
+	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
+
+clean: ## remove the environment and every cache
+	rm -rf $(VENV) .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+# The environment is made anew when what it is made from has changed. uv installs it in seconds; where uv
+# cannot be had, pip does the same work slowly.
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo 'everwhen needs Python 3.11 or newer as $(PYTHON); install it, or name one: make PYTHON=python3.12' >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
+	  { echo '$(PYTHON) cannot make an environment: on Debian and Ubuntu install python3-venv' >&2; exit 1; }
+	@echo 'making $(VENV) …' >&2
+	@$(PYTHON) -m venv --clear $(VENV)
+	@if $(BIN)/python -m pip install -q --disable-pip-version-check uv 2>/dev/null; \
+	  then $(BIN)/uv pip install -q --python $(BIN)/python -e '.[dev]' -c constraints.txt; \
+	  else $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]' -c constraints.txt; fi
+	@touch $@

@@ -1,0 +1,70 @@
+"""The command line of `python -m benchmarks`: chooses, measures, writes the results."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks.catalog import BENCHMARKS
+from benchmarks.children import measure
+from benchmarks.model import Benchmark
+from benchmarks.progress import Progress
+from benchmarks.report import Run, as_json, as_markdown
+from benchmarks.rounds import FEWEST_ROUNDS
+from benchmarks.summary import Summary, summarize
+
+RESULTS = Path(__file__).parent / "results"
+USUAL_ROUNDS = 15
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = parse(arguments)
+    rounds = options.rounds or (FEWEST_ROUNDS if options.quick else USUAL_ROUNDS)
+    progress = Progress(sys.stderr)
+    run = Run(started_at=datetime.now(UTC), rounds=rounds, is_quick=options.quick)
+    summaries = [
+        summarize(measure(benchmark, rounds=rounds, is_quick=options.quick, progress=progress))
+        for benchmark in options.only
+    ]
+    write(run, summaries)
+    print(as_markdown(run, summaries))
+    return 0
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "--only", type=chosen, default=BENCHMARKS, metavar="B1,B17", help="measure these numbers alone"
+    )
+    parser.add_argument("--rounds", type=enough_rounds, help=f"interleaved rounds (usually {USUAL_ROUNDS})")
+    parser.add_argument("--quick", action="store_true", help="fewest rounds, smaller loads")
+    return parser.parse_args(arguments)
+
+
+def chosen(text: str) -> tuple[Benchmark, ...]:
+    wanted = {number.strip().upper() for number in text.split(",")}
+    known = {benchmark.number for benchmark in BENCHMARKS}
+    if unknown := wanted - known:
+        names = ", ".join(sorted(known, key=lambda number: int(number[1:])))
+        raise argparse.ArgumentTypeError(f"no benchmark {', '.join(sorted(unknown))}; there are {names}")
+    return tuple(benchmark for benchmark in BENCHMARKS if benchmark.number in wanted)
+
+
+def enough_rounds(text: str) -> int:
+    if not text.isdigit() or int(text) < FEWEST_ROUNDS:
+        raise argparse.ArgumentTypeError(f"at least {FEWEST_ROUNDS} rounds: fewer give no median to trust")
+    return int(text)
+
+
+def write(run: Run, summaries: Sequence[Summary]) -> None:
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "latest.json").write_text(as_json(run, summaries), encoding="utf-8")
+    (RESULTS / "latest.md").write_text(as_markdown(run, summaries), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

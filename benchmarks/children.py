@@ -1,0 +1,121 @@
+"""Runs contestants as child processes that speak JSON lines: started once, asked once per round."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryFile
+from threading import Timer
+from types import TracebackType
+from typing import IO, Any
+
+from benchmarks.environments import ROOT, EnvironmentUnavailableError, python_of
+from benchmarks.model import Benchmark, Contestant
+from benchmarks.progress import Progress
+from benchmarks.rounds import ContestantFailedError, Measurements, Turn, run_rounds
+
+ANSWER_LIMIT_SECONDS = 600
+FAREWELL_LIMIT_SECONDS = 5
+
+
+class Child:
+    """A contestant in a process of its own, alive from `with` to its end."""
+
+    def __init__(self, contestant: Contestant, python: Path, *, is_quick: bool) -> None:
+        self.name = contestant.name
+        self.label = contestant.name
+        quick = ["--quick"] if is_quick else []
+        self.command = [str(python), "-m", contestant.worker, *contestant.arguments, *quick]
+
+    def __enter__(self) -> "Child":
+        self.stack = ExitStack()
+        self.complaints: IO[bytes] = self.stack.enter_context(TemporaryFile())
+        self.process = subprocess.Popen(
+            self.command,
+            cwd=ROOT,
+            env=plain_environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.complaints,
+        )
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # The end of its input tells a worker to tidy up and go; one that does not hear it is made to.
+        with self.stack:
+            try:
+                self.process.communicate(timeout=FAREWELL_LIMIT_SECONDS)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.communicate()
+
+    def check(self) -> dict[str, str]:
+        answer = self.ask("check")
+        self.label = f"{self.name} {answer['version']}".strip()
+        digests: dict[str, str] = answer["digests"]
+        return digests
+
+    def run(self, part: int, parts: int) -> Turn:
+        answer = self.ask("run", part=part, parts=parts)
+        timings = {case: (seconds, count) for case, (seconds, count) in answer["timings"].items()}
+        return Turn(answer["calibration"], timings)
+
+    def ask(self, command: str, **details: int) -> dict[str, Any]:
+        assert self.process.stdin and self.process.stdout
+        watchdog = Timer(ANSWER_LIMIT_SECONDS, self.process.kill)
+        watchdog.start()
+        try:
+            self.process.stdin.write(json.dumps({"command": command, **details}).encode() + b"\n")
+            self.process.stdin.flush()
+            line = self.process.stdout.readline()
+        except BrokenPipeError:
+            line = b""
+        finally:
+            watchdog.cancel()
+        return self.understood(line)
+
+    def understood(self, line: bytes) -> dict[str, Any]:
+        if not line:
+            raise ContestantFailedError(f"its process ended with {self.process.wait()}{self.last_words()}")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise ContestantFailedError(without_paths(answer["error"]))
+        return answer
+
+    def last_words(self) -> str:
+        self.complaints.seek(0)
+        lines = self.complaints.read().decode(errors="replace").strip().splitlines()
+        return f": {without_paths(lines[-1])}" if lines else ""
+
+
+def measure(benchmark: Benchmark, *, rounds: int, is_quick: bool, progress: Progress) -> Measurements:
+    measurements = Measurements(benchmark)
+    with ExitStack() as stack:
+        children = []
+        for contestant in benchmark.contestants:
+            try:
+                child = prepared(contestant, is_quick=is_quick, say=progress.say)
+            except EnvironmentUnavailableError as failure:
+                measurements.drop(contestant.name, str(failure))
+            else:
+                children.append(stack.enter_context(child))
+        run_rounds(measurements, children, rounds=rounds, watcher=progress)
+    return measurements
+
+
+def plain_environment() -> dict[str, str]:
+    """Without Python's own variables: PYTHONDONTWRITEBYTECODE, say, makes every start compile anew."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+
+
+def without_paths(text: str) -> str:
+    """Results are kept and shown; where the checkout lies is nobody's business."""
+    return text.replace(str(ROOT), ".")
+
+
+def prepared(contestant: Contestant, *, is_quick: bool, say: Callable[[str], None]) -> Child:
+    return Child(contestant, python_of(contestant.environment, say), is_quick=is_quick)

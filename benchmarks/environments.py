@@ -1,0 +1,58 @@
+"""Makes the peers' virtual environments under `.bench/`; they never become dependencies of everwhen."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.model import OWN, Environment
+
+ROOT = Path(__file__).parent.parent
+FOLDER = ROOT / ".bench"
+INSTALL_LIMIT_SECONDS = 600
+
+
+class EnvironmentUnavailableError(Exception):
+    """The packages could not be installed; its contestants are reported as not measured."""
+
+
+def python_of(environment: Environment, say: Callable[[str], None]) -> Path:
+    """The interpreter of the environment, which is made when it is missing or its pins have changed."""
+    if environment == OWN:
+        return Path(sys.executable)
+    folder = FOLDER / environment.name
+    python = folder / "bin" / "python"
+    stamp = folder / ".installed"
+    wanted = "\n".join(environment.requirements)
+    if stamp.exists() and stamp.read_text() == wanted:
+        return python
+    say(f"making .bench/{environment.name} with {', '.join(environment.requirements)} …")
+    FOLDER.mkdir(exist_ok=True)
+    for command in installation(folder, python, environment.requirements):
+        run(command, FOLDER / f"{environment.name}.log")
+    stamp.write_text(wanted)
+    return python
+
+
+def installation(folder: Path, python: Path, requirements: tuple[str, ...]) -> list[list[str]]:
+    uv = Path(sys.executable).parent / "uv"
+    if uv.exists():
+        return [
+            [str(uv), "venv", "--clear", "--python", sys.executable, str(folder)],
+            [str(uv), "pip", "install", "--python", str(python), *requirements],
+        ]
+    return [
+        [sys.executable, "-m", "venv", "--clear", str(folder)],
+        [str(python), "-m", "pip", "install", "--disable-pip-version-check", *requirements],
+    ]
+
+
+def run(command: list[str], log: Path) -> None:
+    # Installers name hosts and paths in their complaints: those stay in the log, out of the results.
+    with log.open("ab") as output:
+        try:
+            subprocess.run(
+                command, stdout=output, stderr=output, check=True, timeout=INSTALL_LIMIT_SECONDS, cwd=ROOT
+            )
+        except (OSError, subprocess.SubprocessError) as failure:
+            raise EnvironmentUnavailableError(f"could not be installed; see .bench/{log.name}") from failure

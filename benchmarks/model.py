@@ -1,0 +1,82 @@
+"""What a benchmark is: contestants and goals, as data. It measures nothing itself."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+EVERWHEN = "everwhen"
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """A set of pinned packages in a virtual environment of its own; without any, everwhen's own."""
+
+    name: str
+    requirements: tuple[str, ...] = ()
+
+
+OWN = Environment("everwhen")
+PEERS = Environment(
+    "peers",
+    ("cronsim==2.8", "croniter==6.2.4", "apscheduler==3.11.3", "celery==5.7.0", "tzdata==2026.6"),
+)
+# The two major versions of APScheduler share one package name, hence a second environment.
+APSCHEDULER_4 = Environment("apscheduler4", ("apscheduler==4.0.0a6", "tzdata==2026.6"))
+
+
+@dataclass(frozen=True, slots=True)
+class Contestant:
+    """One thing measured: a worker module run with these arguments in that environment."""
+
+    name: str
+    worker: str
+    arguments: tuple[str, ...]
+    environment: Environment = OWN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goal:
+    """How the subject must compare with another contestant; with no bound it is only shown.
+
+    `at_least` counts how many times as fast the subject is, `at_most` how many times as costly.
+    "each" judges the worst single case, "mean" the geometric mean over all of them.
+    """
+
+    against: str
+    at_least: float | None = None
+    at_most: float | None = None
+    subject: str = EVERWHEN
+    over: Literal["mean", "each"] = "mean"
+
+    def __post_init__(self) -> None:
+        if self.at_least is not None and self.at_most is not None:
+            raise ValueError(f"a goal against {self.against} has two bounds; give at_least or at_most")
+
+    @property
+    def text(self) -> str:
+        where = "each case: " if self.over == "each" else ""
+        if self.at_least is not None:
+            return f"{where}≥ {self.at_least:g} × {self.against}"
+        if self.at_most is not None:
+            return f"{where}≤ {self.at_most:g} × {self.against}"
+        return f"{where}— (beside {self.against})"
+
+    def is_met_by(self, ratio: float) -> bool | None:
+        if self.at_least is not None:
+            return ratio >= self.at_least
+        if self.at_most is not None:
+            return ratio <= self.at_most
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Benchmark:
+    """Contestants doing the same work, and what is expected of them. Several may share a number.
+
+    `parts` says into how many turns a round deals out the work, so that turns stay short.
+    """
+
+    number: str
+    what: str
+    contestants: tuple[Contestant, ...]
+    goals: tuple[Goal, ...]
+    parts: int = 1

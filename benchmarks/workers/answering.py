@@ -1,0 +1,43 @@
+"""The child's side of the conversation: one JSON line in, one JSON line out, until the input ends."""
+
+import gc
+import json
+import os
+import sys
+from typing import Any, Protocol
+
+from benchmarks.calibration import calibrate
+
+# Seconds and number of operations, by the name of the case.
+Timings = dict[str, tuple[float, int]]
+
+
+class Task(Protocol):
+    """The work of one contestant."""
+
+    @property
+    def version(self) -> str: ...
+
+    def check(self) -> dict[str, str]:
+        """Digests of the results by case, for comparison with other contestants."""
+
+    def run(self, part: int, parts: int) -> Timings:
+        """Its share of a round: the parts together are the whole work, once."""
+
+
+def answer_until_end(task: Task) -> None:
+    # A peer that prints must not garble the conversation: its output goes to stderr.
+    with os.fdopen(os.dup(1), "w") as channel:
+        os.dup2(2, 1)
+        for line in sys.stdin:
+            print(json.dumps(answer(task, json.loads(line))), file=channel, flush=True)
+
+
+def answer(task: Task, request: dict[str, Any]) -> dict[str, Any]:
+    try:
+        if request["command"] == "check":
+            return {"version": task.version, "digests": task.check()}
+        gc.collect()
+        return {"calibration": calibrate(), "timings": task.run(request["part"], request["parts"])}
+    except Exception as error:  # the worker's boundary: the parent reports it in the table
+        return {"error": f"{type(error).__name__}: {error}"}

@@ -1,0 +1,130 @@
+"""The worker of B1: walks instants, parses, or lists a year, with the library named on its command line."""
+
+import argparse
+import hashlib
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from functools import cached_property
+from importlib.metadata import version
+from time import perf_counter
+from typing import Any
+
+from benchmarks.workers.answering import Task, Timings, answer_until_end
+from benchmarks.workers.cron_cases import ZONES, Case, cases, timezone_of
+from benchmarks.workers.cron_engines import ENGINES, Engine
+
+
+class CronTask:
+    def __init__(self, engine: Engine, *, is_quick: bool) -> None:
+        self.engine = engine
+        self.is_quick = is_quick
+
+    @property
+    def version(self) -> str:
+        return version(self.engine.distribution)
+
+    @cached_property
+    def cases(self) -> list[Case]:
+        """Those the library can parse; the harness notes the others."""
+        return [case for case in cases() if can_parse(self.engine, case)]
+
+
+class Walking(CronTask):
+    """Successive instants, parsed before the clock starts."""
+
+    def check(self) -> dict[str, str]:
+        return {case.name: digest(self.instants(case)) for case in self.cases}
+
+    def run(self, part: int, parts: int) -> Timings:
+        return {case.name: (self.seconds(case), case.steps * case.laps) for case in self.cases[part::parts]}
+
+    def seconds(self, case: Case) -> float:
+        walks = [self.engine.walk(case.text, case.zone_name, case.start) for _ in range(case.laps)]
+        began = perf_counter()
+        for walk in walks:
+            walk(case.steps)
+        return perf_counter() - began
+
+    def instants(self, case: Case) -> list[Any]:
+        walk = self.engine.walk(case.text, case.zone_name, case.start)
+        return [walk(1) for _ in range(case.steps)]
+
+
+class Parsing(CronTask):
+    """From text to the first instant, with nothing remembered from the time before."""
+
+    def check(self) -> dict[str, str]:
+        return {case.name: digest([self.first(case)]) for case in self.cases}
+
+    def run(self, part: int, parts: int) -> Timings:
+        repetitions = 3 if self.is_quick else 10
+        return {
+            case.name: (sum(self.seconds(case) for _ in range(repetitions)), repetitions)
+            for case in self.cases[part::parts]
+        }
+
+    def seconds(self, case: Case) -> float:
+        self.engine.forget()
+        text, zone_name, start = case.text, case.zone_name, case.start
+        began = perf_counter()
+        self.engine.walk(text, zone_name, start)(1)
+        return perf_counter() - began
+
+    def first(self, case: Case) -> Any:
+        return self.engine.walk(case.text, case.zone_name, case.start)(1)
+
+
+class Spanning(CronTask):
+    """Every instant of a year (of a month, when quick) of `*/5 * * * *`, as a list."""
+
+    def check(self) -> dict[str, str]:
+        return {zone_name: digest(self.instants(zone_name)) for zone_name in ZONES}
+
+    def run(self, part: int, parts: int) -> Timings:
+        timings = {}
+        for zone_name in ZONES[part::parts]:
+            began = perf_counter()
+            found = self.instants(zone_name)
+            timings[zone_name] = (perf_counter() - began, len(found))
+        return timings
+
+    def instants(self, zone_name: str) -> list[Any]:
+        assert self.engine.span is not None, "this library is only walked"
+        zone = timezone_of(zone_name)
+        # Between two slots at both ends, since the libraries differ on whether the start itself counts.
+        start = datetime(2026, 1, 1, 0, 1, tzinfo=UTC).astimezone(zone)
+        end = datetime(2026, 2, 1, 0, 1, tzinfo=UTC) if self.is_quick else start.replace(year=2027)
+        return list(self.engine.span("*/5 * * * *", zone_name, start, end))
+
+
+def can_parse(engine: Engine, case: Case) -> bool:
+    try:
+        engine.walk(case.text, case.zone_name, case.start)
+    except Exception:  # each library has its own error for text it does not know
+        return False
+    return True
+
+
+def digest(instants: Iterable[Any]) -> str:
+    seconds = ",".join(str(epoch_seconds(instant)) for instant in instants)
+    return hashlib.sha256(seconds.encode()).hexdigest()[:16]
+
+
+def epoch_seconds(instant: Any) -> int:
+    return int(instant.timestamp()) if isinstance(instant, datetime) else int(instant)
+
+
+TASKS: dict[str, Callable[..., Task]] = {"walk": Walking, "parse": Parsing, "span": Spanning}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("task", choices=TASKS)
+    parser.add_argument("engine", choices=ENGINES)
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    answer_until_end(TASKS[options.task](ENGINES[options.engine](), is_quick=options.quick))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""everwhen: every slot of every schedule is fired once, or the reason it was not is on record.
+
+Names are loaded when they are first used, so that `import everwhen` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from everwhen.version import __version__
+
+if TYPE_CHECKING:
+    from everwhen.errors import (
+        ConfigError,
+        CronParseError,
+        IntervalParseError,
+        SchedulerError,
+        SchedulerShutdownError,
+        ScheduleTriggerError,
+        StoreError,
+        TimetableError,
+    )
+    from everwhen.timetable.cron import CronExpression
+    from everwhen.timetable.interval import parse_interval
+    from everwhen.timing import (
+        calculate_next_cron_trigger,
+        calculate_next_trigger,
+        is_schedule_due,
+        is_valid_cron_expression,
+        parse_cron_expression,
+    )
+
+_HOMES = {
+    "everwhen.errors": (
+        "ConfigError",
+        "CronParseError",
+        "IntervalParseError",
+        "ScheduleTriggerError",
+        "SchedulerError",
+        "SchedulerShutdownError",
+        "StoreError",
+        "TimetableError",
+    ),
+    "everwhen.timetable.cron": ("CronExpression",),
+    "everwhen.timetable.interval": ("parse_interval",),
+    "everwhen.timing": (
+        "calculate_next_cron_trigger",
+        "calculate_next_trigger",
+        "is_schedule_due",
+        "is_valid_cron_expression",
+        "parse_cron_expression",
+    ),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "ConfigError",
+    "CronExpression",
+    "CronParseError",
+    "IntervalParseError",
+    "ScheduleTriggerError",
+    "SchedulerError",
+    "SchedulerShutdownError",
+    "StoreError",
+    "TimetableError",
+    "__version__",
+    "calculate_next_cron_trigger",
+    "calculate_next_trigger",
+    "is_schedule_due",
+    "is_valid_cron_expression",
+    "parse_cron_expression",
+    "parse_interval",
+]
+
+
+if not TYPE_CHECKING:  # a type checker shall see the names above and no others
+
+    def __getattr__(name: str) -> object:
+        home = _HOME_OF.get(name)
+        if home is None:
+            raise AttributeError(f"module 'everwhen' has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(home), name)
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

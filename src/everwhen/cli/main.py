@@ -1,0 +1,51 @@
+"""The `everwhen` command: which sub-commands there are, and nothing of what they do.
+
+Each sub-command is imported only when it runs; the list below holds its one-line help, so that `--help`
+imports none of them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import click
+
+from everwhen.errors import SchedulerError
+from everwhen.version import __version__
+
+COMMANDS = {
+    "next": "Any cron expression or interval, in words and in instants.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and loads one only to run it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"everwhen.cli.{cmd_name}_command").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="everwhen")
+def everwhen() -> None:
+    """A durable scheduler: every slot of every schedule is fired once, or the reason it was not is on
+    record."""
+
+
+def main() -> None:
+    """Run the command line; an error of everwhen's own is one sentence on stderr and exit code 1."""
+    try:
+        everwhen(prog_name="everwhen")
+    except SchedulerError as error:
+        click.secho(f"error: {error}", err=True, fg="red")
+        raise SystemExit(1) from None

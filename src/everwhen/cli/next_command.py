@@ -1,0 +1,136 @@
+"""`everwhen next EXPR`: what a cron expression or an interval means, and when it comes next."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from everwhen import system_clock
+from everwhen.errors import CronParseError, IntervalParseError, SchedulerError, TimetableError
+from everwhen.timetable.civil_time import Zone, epoch_seconds, zone
+from everwhen.timetable.cron import parse_cron
+from everwhen.timetable.describe import describe, describe_dst, describe_seconds
+from everwhen.timetable.occurrences import Series, series_of
+from everwhen.timetable.trigger import Cron, Trigger, parse_every, parse_instant
+
+MOST = 1_000
+
+
+@click.command(name="next")
+@click.argument("expression", metavar="EXPR")
+@click.option(
+    "--tz", "timezone", default="UTC", metavar="ZONE", show_default=True, help="IANA name, or local."
+)
+@click.option(
+    "--count", default=5, show_default=True, type=click.IntRange(1, MOST), help="How many instants."
+)
+@click.option("--after", metavar="TIME", help="Start here instead of now; without offset it is read in --tz.")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def command(expression: str, timezone: str, count: int, after: str | None, as_json: bool) -> None:
+    """Say in words what EXPR means, then when it comes next.
+
+    EXPR is a cron expression ("0 9 * * 1-5"), a shorthand (@daily), an interval (90s, 1h30m) or one of
+    hourly, daily, weekly, monthly. Intervals are counted from now, or from --after.
+    """
+    try:
+        where = zone(system_clock.local_zone_name() if timezone == "local" else timezone)
+        trigger = parse_expression(expression)
+        start = system_clock.now() if after is None else where.datetime(parse_instant(after, where))
+    except SchedulerError as error:
+        raise _usage(error) from None
+    begin = epoch_seconds(start)
+    series = series_of(trigger, zone=where, anchor_at=begin)
+    instants = _instants(series, begin, count)
+    show = _show_json if as_json else _show_text
+    show(expression, describe(trigger, where), where, begin, instants, series)
+
+
+def parse_expression(text: str) -> Trigger:
+    """A trigger from what a person typed; when it is neither, the fault of the likelier one is raised."""
+    try:
+        return parse_every(text)
+    except IntervalParseError:
+        if not _looks_like_cron(text):
+            raise
+    return Cron(parse_cron(text))
+
+
+def _looks_like_cron(text: str) -> bool:
+    words = text.split()
+    return (
+        "*" in text
+        or text.lstrip().startswith("@")
+        or len(words) > 4
+        or (len(words) > 1 and all(word[0].isdigit() and not word[-1].isalpha() for word in words))
+    )
+
+
+def _usage(error: SchedulerError) -> click.UsageError:
+    hint = ""
+    if isinstance(error, CronParseError):
+        hint = f"\nA working example: {error.example}"
+    if isinstance(error, TimetableError) and error.key == "at":
+        return click.BadParameter(f"{error}", param_hint="--after")
+    return click.UsageError(f"{error}{hint}")
+
+
+def _instants(series: Series, begin: int, count: int) -> list[int]:
+    found: list[int] = []
+    slot_at = series.next_after(begin)
+    while slot_at is not None and len(found) < count:
+        found.append(slot_at)
+        slot_at = series.next_after(slot_at)
+    return found
+
+
+def _show_json(
+    expression: str, words: str, where: Zone, begin: int, instants: list[int], series: Series
+) -> None:
+    answer = {
+        "expression": expression,
+        "description": words,
+        "timezone": where.name,
+        "after": where.datetime(begin).isoformat(),
+        "instants": [
+            {
+                "at": where.datetime(slot_at).isoformat(),
+                "utc": _utc(slot_at),
+                "note": describe_dst(series, slot_at),
+            }
+            for slot_at in instants
+        ],
+    }
+    click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
+
+
+def _show_text(
+    expression: str, words: str, where: Zone, begin: int, instants: list[int], series: Series
+) -> None:
+    click.echo(f"{click.style(words[0].upper() + words[1:], bold=True)} ({where.name})\n")
+    for slot_at in instants:
+        click.echo(_line(where, begin, slot_at, describe_dst(series, slot_at)))
+    if not instants:
+        click.echo("  never again")
+
+
+def _line(where: Zone, begin: int, slot_at: int, note: str | None) -> str:
+    moment = where.datetime(slot_at)
+    offset = moment.isoformat()[19:]
+    distance = click.style(f"in {_rough(slot_at - begin)}", dim=True)
+    line = f"  {moment:%a %Y-%m-%d %H:%M:%S} {offset}  {distance}"
+    return f"{line}\n{click.style(f'      ↳ {note}', fg='yellow')}" if note else line
+
+
+def _rough(seconds: int) -> str:
+    """A distance in its two largest units."""
+    return " ".join(_spelled(seconds).split()[:4])
+
+
+def _spelled(seconds: int) -> str:
+    words = describe_seconds(seconds)
+    return words if words[0].isdigit() else f"1 {words}"
+
+
+def _utc(slot_at: int) -> str:
+    return zone("UTC").datetime(slot_at).strftime("%Y-%m-%dT%H:%M:%SZ")

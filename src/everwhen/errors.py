@@ -1,0 +1,95 @@
+"""Every error that everwhen raises on purpose, on one page.
+
+An error says what is wrong, which value it was, and what to do; its fields hold the same for programs.
+Things that are expected to happen (a lost claim, a skipped slot, a failed job) are values, not errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class SchedulerError(Exception):
+    """The root: catch this to catch everything that everwhen raises on purpose."""
+
+    def __reduce__(self) -> tuple[Callable[..., SchedulerError], tuple[Any, ...]]:
+        # Subclasses take keyword fields, which pickle's default protocol for exceptions would lose on the
+        # way between processes.
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+def _rebuild(kind: type[SchedulerError], args: tuple[Any, ...], fields: dict[str, Any]) -> SchedulerError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    error.__dict__.update(fields)
+    return error
+
+
+class IntervalParseError(SchedulerError, ValueError):
+    """A text that is no duration; `interval` holds it as it was given."""
+
+    def __init__(self, message: str, *, interval: object) -> None:
+        super().__init__(message)
+        self.interval = interval
+
+
+class CronParseError(SchedulerError, ValueError):
+    """A text that is no cron expression: the text, the field at fault, and one that would be right."""
+
+    def __init__(self, fault: str, *, expression: object, field: str | None, example: str) -> None:
+        super().__init__(f'Invalid cron expression "{shown(expression)}" - {fault}')
+        self.expression = expression
+        self.field = field
+        self.example = example
+
+
+class TimetableError(SchedulerError, ValueError):
+    """A zone, window, jitter, bound or trigger that cannot be: the key it stands under, and its value."""
+
+    def __init__(self, message: str, *, key: str, value: object = None) -> None:
+        super().__init__(message)
+        self.key = key
+        self.value = value
+
+
+class ScheduleTriggerError(SchedulerError):
+    """Running one schedule of one agent failed."""
+
+    def __init__(self, message: str, *, agent: str, schedule: str) -> None:
+        super().__init__(message)
+        self.agent = agent
+        self.schedule = schedule
+
+
+class SchedulerShutdownError(SchedulerError):
+    """A stop that did not end cleanly: whether it timed out, and how many jobs were still running."""
+
+    def __init__(self, message: str, *, timed_out: bool, running_job_count: int) -> None:
+        super().__init__(message)
+        self.timed_out = timed_out
+        self.running_job_count = running_job_count
+
+
+class ConfigError(SchedulerError):
+    """A configuration that cannot be used."""
+
+
+class StoreError(SchedulerError):
+    """A database that cannot be used."""
+
+
+LONGEST_SHOWN = 100
+
+
+def shown(value: object) -> str:
+    """The value as a message may show it: one line, printable, never longer than a hundred characters.
+
+    >>> shown("0 9 *\\n* *")
+    '0 9 *\\\\n* *'
+    """
+    text = value if isinstance(value, str) else repr(value)
+    text = text[: LONGEST_SHOWN + 1]
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 1] + "…"

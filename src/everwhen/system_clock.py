@@ -1,0 +1,54 @@
+"""The clock and the zone of this machine: the only place that reads either."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from everwhen.errors import TimetableError
+from everwhen.timetable.civil_time import known_zones
+
+_LOCALTIME = Path("/etc/localtime")
+_TIMEZONE = Path("/etc/timezone")
+_ZONEINFO = Path("/usr/share/zoneinfo")
+
+
+def now() -> datetime:
+    """This instant, in UTC."""
+    return datetime.now(UTC)
+
+
+def local_zone_name() -> str:
+    """The IANA name of the host's zone: what `local` means, written down so that every node means the same.
+
+    Asked in the order in which the C library and Debian decide: TZ, /etc/localtime, /etc/timezone.
+    """
+    spelled = os.environ.get("TZ", "").removeprefix(":")
+    candidates = [spelled] if spelled else names_on_disk(_LOCALTIME, _TIMEZONE, _ZONEINFO)
+    for name in candidates:
+        if name in known_zones():
+            return name
+    raise TimetableError(
+        "cannot tell the IANA name of this machine's time zone; set TZ (TZ=Europe/Paris) or name a timezone",
+        key="timezone",
+        value="local",
+    )
+
+
+def names_on_disk(localtime: Path, timezone: Path, zoneinfo: Path) -> Iterable[str]:
+    if not localtime.exists():
+        yield "UTC"  # what the C library takes, too
+        return
+    if localtime.is_symlink():
+        yield str(localtime.resolve()).rpartition("/zoneinfo/")[2]
+        yield str(localtime.readlink()).rpartition("/zoneinfo/")[2]
+    if timezone.is_file():
+        yield timezone.read_text(errors="replace").strip()
+    # A copied file has no name: look for a zone with the same content.
+    content = localtime.read_bytes()
+    for name in sorted(known_zones()):
+        candidate = zoneinfo / name
+        if candidate.is_file() and candidate.read_bytes() == content:
+            yield name

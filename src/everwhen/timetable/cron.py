@@ -1,0 +1,307 @@
+"""Cron expressions: five fields as bit masks, and the days of a year that they name.
+
+The meaning is Debian's, as cronsim reads it. `cron_series` turns an expression into slots.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from datetime import date
+from functools import lru_cache
+from typing import NamedTuple
+
+from everwhen.errors import CronParseError, shown
+
+SHORTHANDS = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+HORIZON_YEARS = 50
+
+_MONTH_NAMES = dict(
+    zip(
+        ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"],
+        range(1, 13),
+        strict=True,
+    )
+)
+_DAY_NAMES = dict(zip(["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"], range(7), strict=True))
+_BLANKS = " \t\r\n"
+_WORDS = re.compile(f"[^{_BLANKS}]+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    name: str
+    low: int
+    high: int
+    example: str
+    names: dict[str, int]
+
+
+_MINUTE = _Field("minute", 0, 59, "*/15 * * * *", {})
+_HOUR = _Field("hour", 0, 23, "0 9 * * *", {})
+_DAY_OF_MONTH = _Field("day-of-month", 1, 31, "0 0 1 * *", {})
+_MONTH = _Field("month", 1, 12, "0 0 1 1 *", _MONTH_NAMES)
+_DAY_OF_WEEK = _Field("day-of-week", 0, 7, "0 9 * * 1-5", _DAY_NAMES)
+
+
+class Year(NamedTuple):
+    """The matching days of one year: bit 0 of the mask is its first day. Days are counted from 1970."""
+
+    first: int
+    end: int
+    mask: int
+
+
+@dataclass(frozen=True)
+class DayRule:
+    """The three day fields of an expression. Bit n of a mask stands for the value n; Sunday is 0.
+
+    Equal fields share one rule, and so the years that it has worked out: most of a million schedules say
+    `* * *` or `* * 1-5`.
+    """
+
+    dates: int
+    last_day: bool
+    last_working_day: bool
+    months: int
+    weekdays: int
+    nth_weekdays: tuple[tuple[int, int], ...]  # (weekday, which of the month); 0 is the last
+    both_must_match: bool
+    _years: dict[int, Year] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def year_of(self, day: int) -> Year:
+        """The year that a day (counted from 1970) lies in."""
+        if not _FIRST_DAY <= day <= _LAST_DAY:
+            return Year(day, day + 1, 0)  # the calendar knows years 1 to 9999; nothing matches outside them
+        number = date.fromordinal(day + _ORDINAL_OF_1970).year
+        year = self._years.get(number)
+        if year is None:
+            if len(self._years) >= _YEARS_KEPT:
+                self._years.clear()
+            first = date(number, 1, 1).toordinal() - _ORDINAL_OF_1970
+            end = date(number, 12, 31).toordinal() - _ORDINAL_OF_1970 + 1
+            year = self._years[number] = Year(first, end, self.days_of_year(number))
+        return year
+
+    def days_of_year(self, year: int) -> int:
+        """The days of a year that match: bit 0 is 1 January."""
+        days, shift = 0, 0
+        leap = (year % 4 == 0 and year % 100 != 0) or year % 400 == 0
+        weekday = date(year, 1, 1).isoweekday() % 7
+        for month in range(1, 13):
+            length = 29 if month == 2 and leap else _MONTH_LENGTHS[month]
+            if self.months >> month & 1:
+                days |= self.days_of_month(length, weekday) << shift
+            shift += length
+            weekday = (weekday + length) % 7
+        return days
+
+    def days_of_month(self, length: int, first_weekday: int) -> int:
+        """The matching days of a month with that many days that begins on that weekday: bit 0 is the 1st."""
+        whole = (1 << length) - 1
+        by_date = self.dates >> 1 & whole
+        if self.last_day:
+            by_date |= 1 << (length - 1)
+        if self.last_working_day:
+            by_date |= 1 << _last_working_day(length, first_weekday)
+        # Seven bits, turned so that bit 0 is the month's first weekday, repeated over five weeks.
+        week = (self.weekdays >> first_weekday | self.weekdays << (7 - first_weekday)) & 0x7F
+        by_weekday = week * 0x10204081 & whole
+        for weekday, nth in self.nth_weekdays:
+            by_weekday |= _nth_weekday(length, first_weekday, weekday, nth)
+        return by_date & by_weekday if self.both_must_match else by_date | by_weekday
+
+
+@dataclass(frozen=True, slots=True)
+class CronExpression:
+    """What an expression names: minutes and hours as masks, and its days."""
+
+    text: str
+    minutes: int
+    hours: int
+    days: DayRule
+    is_wild: bool
+
+    def __str__(self) -> str:
+        return self.text
+
+    def times_of_day(self) -> int:
+        """The minutes of a day that match, as one mask of 1,440 bits."""
+        times = 0
+        for hour in bits(self.hours):
+            times |= self.minutes << (60 * hour)
+        return times
+
+
+_ORDINAL_OF_1970 = date(1970, 1, 1).toordinal()
+_FIRST_DAY = date.min.toordinal() - _ORDINAL_OF_1970
+_LAST_DAY = date.max.toordinal() - _ORDINAL_OF_1970
+_YEARS_KEPT = 200
+
+_MONTH_LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+
+def _last_working_day(length: int, first_weekday: int) -> int:
+    last = length - 1
+    weekday = (first_weekday + last) % 7
+    return last - {0: 2, 6: 1}.get(weekday, 0)
+
+
+def _nth_weekday(length: int, first_weekday: int, weekday: int, nth: int) -> int:
+    first = (weekday - first_weekday) % 7
+    day = first + 7 * (nth - 1) if nth else first + (length - 1 - first) // 7 * 7
+    return 1 << day if day < length else 0
+
+
+def bits(mask: int) -> list[int]:
+    return [n for n in range(mask.bit_length()) if mask >> n & 1]
+
+
+# -- parsing --
+
+
+def parse_cron(text: str) -> CronExpression:
+    """The expression that `text` spells, or CronParseError naming the field at fault."""
+    if not isinstance(text, str):
+        raise _shape_error(text, f"expected text, got {type(text).__name__}")
+    words = _WORDS.findall(_spelled_out(text))
+    if len(words) != 5:
+        raise _shape_error(text, f"expected 5 fields, got {len(words)}")
+    # Upper-casing must not turn foreign letters into ours ("ſun"), so those never get that far.
+    fields = [word.upper() if word.isascii() else "?" for word in words]
+    minute, hour, day, month, weekday = fields
+    expression = CronExpression(
+        text=" ".join(_WORDS.findall(text)),
+        minutes=_parse_field(text, _MINUTE, minute),
+        hours=_parse_field(text, _HOUR, hour),
+        days=_parse_days(text, day, month, weekday),
+        is_wild=minute.startswith("*") or hour.startswith("*"),
+    )
+    if _never_matches(expression.days):
+        raise CronParseError(
+            "never matches", expression=text, field=_DAY_OF_MONTH.name, example=_DAY_OF_MONTH.example
+        )
+    return expression
+
+
+def _spelled_out(text: str) -> str:
+    word = text.strip(_BLANKS)
+    if not word.startswith("@"):
+        return word
+    try:
+        return SHORTHANDS[word.lower()]
+    except KeyError:
+        shorthand = shown(word)
+        raise _shape_error(text, f'unknown shorthand "{shorthand}"', example="@daily") from None
+
+
+def _parse_days(text: str, day: str, month: str, weekday: str) -> DayRule:
+    dates, last_day, last_working_day = _parse_dates(text, day)
+    months = _parse_field(text, _MONTH, month)
+    weekdays, nth_weekdays = _parse_weekdays(text, weekday)
+    both_must_match = day.startswith("*") or weekday.startswith("*")
+    return _shared_rule(dates, last_day, last_working_day, months, weekdays, nth_weekdays, both_must_match)
+
+
+_shared_rule = lru_cache(maxsize=1_024)(DayRule)
+
+
+def _parse_dates(text: str, field: str) -> tuple[int, bool, bool]:
+    """Days of the month: a mask, whether the last day counts, whether the last working day does."""
+    terms = field.split(",")
+    plain = [term for term in terms if term not in ("L", "LW")]
+    mask = _parse_field(text, _DAY_OF_MONTH, ",".join(plain)) if plain else 0
+    return mask, "L" in terms, "LW" in terms
+
+
+def _parse_weekdays(text: str, field: str) -> tuple[int, tuple[tuple[int, int], ...]]:
+    """Days of the week: a mask, and those that count only once a month."""
+    plain: list[str] = []
+    nth: list[tuple[int, int]] = []
+    for term in field.split(","):
+        if "#" in term:
+            weekday, _, which = term.partition("#")
+            nth.append((_parse_value(text, _DAY_OF_WEEK, weekday) % 7, _parse_nth(text, which)))
+        elif term.endswith("L") and term[:-1].isdigit():
+            nth.append((_parse_value(text, _DAY_OF_WEEK, term[:-1]) % 7, 0))
+        else:
+            plain.append(term)
+    mask = _parse_field(text, _DAY_OF_WEEK, ",".join(plain)) if plain else 0
+    return (mask | mask >> 7) & 0x7F, tuple(dict.fromkeys(nth))  # 7 is Sunday, too
+
+
+def _parse_nth(text: str, which: str) -> int:
+    if which not in ("1", "2", "3", "4", "5"):
+        raise _field_error(text, _DAY_OF_WEEK)
+    return int(which)
+
+
+def _parse_field(text: str, field: _Field, spelled: str) -> int:
+    mask = 0
+    for term in spelled.split(","):
+        mask |= _parse_term(text, field, term)
+    return mask
+
+
+def _parse_term(text: str, field: _Field, term: str) -> int:
+    """`*`, `5`, `5-9`, each with an optional `/step`; a lone start with a step runs to the field's end."""
+    body, slash, step = term.partition("/")
+    stride = _parse_number(text, field, step) if slash else 1
+    if stride == 0:
+        raise _field_error(text, field)
+    if body == "*":
+        first, last = field.low, field.high
+    elif "-" in body:
+        low, _, high = body.partition("-")
+        first, last = _parse_value(text, field, low), _parse_value(text, field, high)
+    else:
+        first = _parse_value(text, field, body)
+        last = field.high if slash else first
+    if last < first:
+        raise _field_error(text, field)
+    mask = 0
+    for value in range(first, last + 1, stride):
+        mask |= 1 << value
+    return mask
+
+
+def _parse_value(text: str, field: _Field, word: str) -> int:
+    value = field.names.get(word)
+    if value is None:
+        value = _parse_number(text, field, word)
+    if not field.low <= value <= field.high:
+        raise _field_error(text, field)
+    return value
+
+
+def _parse_number(text: str, field: _Field, word: str) -> int:
+    if not (word.isascii() and word.isdigit() and len(word) <= 9):
+        raise _field_error(text, field)
+    return int(word)
+
+
+def _field_error(text: str, field: _Field) -> CronParseError:
+    fault = f"{field.name} must be {field.low}-{field.high}"
+    return CronParseError(fault, expression=text, field=field.name, example=field.example)
+
+
+def _shape_error(text: object, fault: str, example: str = "0 9 * * 1-5") -> CronParseError:
+    return CronParseError(fault, expression=text, field=None, example=example)
+
+
+def _never_matches(days: DayRule) -> bool:
+    # Every month begins on every weekday some year (29 February, too: within 40 years), so what matches in
+    # no month of any shape never matches.
+    lengths = {_LONGEST_MONTHS[month] for month in bits(days.months)}
+    return not any(days.days_of_month(length, weekday) for length in lengths for weekday in range(7))
+
+
+_LONGEST_MONTHS = (0, 31, 29, *_MONTH_LENGTHS[3:])

@@ -1,0 +1,218 @@
+"""The slots that a cron expression names in a zone, forwards, backwards and in bulk.
+
+The minutes of a day are one integer of 1,440 bits and the days of a year one of 366, so the next slot is
+found by shifting, never by stepping from minute to minute. `civil_time` says which readings count in a span
+of the zone; what becomes of those that a gap swallows is decided here.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from functools import cached_property
+
+from everwhen.timetable.civil_time import (
+    DAY,
+    EARLIEST,
+    FIXED,
+    LATEST,
+    WILD,
+    DstRule,
+    Span,
+    Zone,
+    epoch_seconds,
+)
+from everwhen.timetable.cron import HORIZON_YEARS, CronExpression, Year, bits
+
+
+class CronSeries:
+    """The slots of an expression in a zone.
+
+    It remembers the span and the year that it looked at last, each as one tuple: threads may share a series,
+    a stale memory only costs a look-up.
+    """
+
+    def __init__(self, expression: CronExpression, zone: Zone, rule: DstRule | None = None) -> None:
+        self.expression = expression
+        self.zone = zone
+        self.rule = rule or (WILD if expression.is_wild else FIXED)
+        self._times = expression.times_of_day()
+        self._first_second = ((self._times & -self._times).bit_length() - 1) * 60
+        self._last_second = (self._times.bit_length() - 1) * 60
+        self._wall_epoch = datetime(1970, 1, 1, tzinfo=zone.tzinfo)
+        self._span = Span(0, 0, 0, 0, 0)
+        self._year = Year(0, 0, 0)
+
+    def next_after(self, instant: int) -> int | None:
+        """The first slot after the instant; None when there is none within fifty years."""
+        start, end, offset, count_from, count_until = self._span
+        if not start <= instant < end:
+            self._span = span = self.zone.span_at(instant, self.rule.fold)
+            start, end, offset, count_from, count_until = span
+        reading = instant + offset
+        if reading < count_from:
+            reading = count_from - 1
+        later = self._reading_after(reading)
+        if later is None:
+            return None
+        return later - offset if later < count_until else self._next_beyond(self._span, reading, later)
+
+    def next_datetime(self, after: datetime) -> datetime | None:
+        """`next_after` from and to aware datetimes; the answer is in the zone of the series."""
+        if after.tzinfo is self._wall_epoch.tzinfo and not after.fold:
+            # Python subtracts and adds within one zone as the clock on the wall does, which saves asking for
+            # offsets twice. Well inside a span that is the same thing; no fold reaches back a whole day.
+            start, end, offset, _, count_until = self._span
+            since = after - self._wall_epoch
+            reading = since.days * DAY + since.seconds
+            if start + DAY <= reading - offset < end:
+                later = self._reading_after(reading)
+                if later is not None and later < count_until:
+                    return self._wall_epoch + timedelta(0, later)
+        slot_at = self.next_after(max(epoch_seconds(after), EARLIEST))
+        if slot_at is None or slot_at > LATEST:
+            return None
+        return datetime.fromtimestamp(slot_at, self.zone.tzinfo)
+
+    def previous_before(self, instant: int) -> int | None:
+        """The last slot before the instant; None when there is none within fifty years."""
+        span = self.zone.span_at(instant - 1, self.rule.fold)
+        limit = instant + span.offset  # readings below it are still to be looked at
+        earliest = instant - HORIZON_YEARS * 366 * DAY
+        while True:
+            reading = self._reading_before(min(limit, span.count_until))
+            if reading is not None and reading >= span.count_from:
+                return reading - span.offset
+            if reading is None or span.start <= earliest:
+                return None
+            before = self.zone.span_at(span.start - 1, self.rule.fold)
+            if self._gap_has_slot(before, span.first_reading) and span.start < instant:
+                return span.start
+            span = self._skip_back(before, reading)
+            limit = span.end_reading
+
+    def between(self, start: int, end: int, limit: int) -> list[int]:
+        """The first `limit` slots with start ≤ slot < end, in bulk."""
+        slots: list[int] = []
+        span = self.zone.span_at(start, self.rule.fold)
+        before = self.zone.span_at(span.start - 1, self.rule.fold)
+        end = min(end, LATEST)
+        while True:
+            if start <= span.start < end and self._gap_has_slot(before, span.first_reading):
+                slots.append(span.start)
+            self._extend(slots, span, max(start, span.start), min(end, span.end), limit)
+            if span.end >= end or len(slots) >= limit:
+                return slots[:limit]
+            before, span = span, self.zone.span_at(span.end, self.rule.fold)
+
+    def is_shifted(self, slot_at: int) -> bool:
+        """Whether readings that a gap swallowed stand at this slot."""
+        before = self.zone.span_at(slot_at - 1, self.rule.fold)
+        return self._gap_has_slot(before, slot_at + self.zone.offset_at(slot_at))
+
+    # -- across the edge of a span --
+
+    def _next_beyond(self, span: Span, reading: int, later: int) -> int | None:
+        """The first slot behind a span in which, after `reading`, the next match would be `later`."""
+        while span.end < LATEST:
+            edge = span.end
+            if span.end_reading - reading > DAY and later - span.end_reading > 3 * DAY:
+                # Neither a fold nor a gap at this edge can bring one: go straight to the spans around it.
+                edge = max(edge, self.zone.span_at(later - 2 * DAY).start)
+            before = self.zone.span_at(edge - 1, self.rule.fold)
+            span = self.zone.span_at(edge, self.rule.fold)
+            if self._gap_has_slot(before, span.first_reading):
+                return edge
+            reading = span.count_from - 1
+            found = self._reading_after(reading)
+            if found is None:
+                return None
+            if found < span.count_until:
+                return found - span.offset
+            later = found
+        return None
+
+    def _skip_back(self, span: Span, reading: int) -> Span:
+        if span.start - reading > 3 * DAY:  # nothing matches in between
+            return min(span, self.zone.span_at(reading + 2 * DAY, self.rule.fold))
+        return span
+
+    def _gap_has_slot(self, before: Span, first_reading: int) -> bool:
+        """Whether readings that the gap after a span swallows make a slot at its end."""
+        if self.rule.gap == "skip" or before.end_reading >= first_reading:
+            return False
+        swallowed = self._reading_after(before.end_reading - 1)
+        return swallowed is not None and swallowed < first_reading
+
+    # -- readings: a calendar without gaps and folds --
+
+    def _reading_after(self, reading: int) -> int | None:
+        minute = reading // 60 + 1
+        day = minute // 1440
+        first, end, days = self._year
+        if not first <= day < end:
+            first, end, days = self._year = self.expression.days.year_of(day)
+        rest = days >> (day - first)
+        if rest & 1:
+            times = self._times >> (minute - day * 1440)
+            if times:
+                return (minute + (times & -times).bit_length() - 1) * 60
+        rest >>= 1
+        if rest:
+            return (day + (rest & -rest).bit_length()) * DAY + self._first_second
+        return self._reading_from_year(end)
+
+    def _reading_from_year(self, day: int) -> int | None:
+        for _ in range(HORIZON_YEARS):
+            first, end, days = self._year_of(day)
+            if days:
+                return (first + (days & -days).bit_length() - 1) * DAY + self._first_second
+            day = end
+        return None
+
+    def _reading_before(self, reading: int) -> int | None:
+        minute = (reading - 1) // 60
+        day = minute // 1440
+        first, _, days = self._year_of(day)
+        if days >> (day - first) & 1:
+            times = self._times & ((2 << (minute - day * 1440)) - 1)
+            if times:
+                return (day * 1440 + times.bit_length() - 1) * 60
+        rest = days & ((1 << (day - first)) - 1)
+        for _ in range(HORIZON_YEARS + 1):
+            if rest:
+                return (first + rest.bit_length() - 1) * DAY + self._last_second
+            first, _, rest = self._year_of(first - 1)
+        return None
+
+    def _year_of(self, day: int) -> Year:
+        known = self._year
+        if not known.first <= day < known.end:
+            known = self._year = self.expression.days.year_of(day)
+        return known
+
+    # -- in bulk --
+
+    @cached_property
+    def _seconds_of_day(self) -> tuple[int, ...]:
+        return tuple(minute * 60 for minute in bits(self._times))
+
+    def _extend(self, slots: list[int], span: Span, start: int, end: int, limit: int) -> None:
+        """Append the slots of one span from start to end."""
+        low = max(start + span.offset, span.count_from)
+        high = min(end + span.offset, span.count_until)
+        seconds = self._seconds_of_day
+        day = low // DAY
+        while day * DAY < high and len(slots) < limit:
+            first, last, days = self._year_of(day)
+            rest = days >> (day - first)
+            if not rest:
+                day = last
+                continue
+            day += (rest & -rest).bit_length() - 1
+            base = day * DAY
+            found = [base + second - span.offset for second in seconds]
+            if base < low or base + DAY > high:
+                found = [slot for slot in found if low <= slot + span.offset < high]
+            # A slot at the span's start may stand there already, shifted out of the gap before it.
+            slots.extend(found[1:] if slots and found and found[0] == slots[-1] else found)
+            day += 1

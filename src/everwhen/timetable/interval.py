@@ -1,0 +1,123 @@
+"""Durations in words (`5m`, `1h30m`), and slots at a fixed distance from an anchor.
+
+Elapsed time only: a day is 24 hours here. Calendar months live in `monthly`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import timedelta
+
+from everwhen.errors import IntervalParseError, shown
+
+UNIT_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+ALIASES = {"hourly": 3_600, "daily": 86_400, "weekly": 604_800}
+LONGEST = 3_650 * 86_400
+
+_EXPECTED = 'Expected format: "{number}{unit}"'
+# What a person may have meant as a duration: signs, decimals and any word as a unit are let through here, so
+# that each fault can be named. Only ASCII digits count as digits.
+_PART = r"(?P<sign>-?)\s*(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)\s*(?P<unit>[^\W\d_]*)\s*"
+_PARTS = re.compile(_PART)
+_LONGEST_TEXT = 100
+
+
+def parse_interval(text: str) -> timedelta:
+    """The duration that `text` names.
+
+    >>> parse_interval("1h30m")
+    datetime.timedelta(seconds=5400)
+    """
+    return timedelta(seconds=parse_seconds(text))
+
+
+def parse_seconds(text: str) -> int:
+    """The duration that `text` names, in seconds."""
+    if not isinstance(text, str):
+        raise _invalid(text)
+    if not text.strip():
+        raise IntervalParseError("Interval cannot be empty", interval=text)
+    parts = _split(text)
+    _refuse_first_fault(text, parts)
+    units = [unit.lower() for _, _, unit in parts]
+    if units != [unit for unit in UNIT_SECONDS if unit in units]:  # from large to small, each once
+        raise _invalid(text)
+    seconds = sum(int(number) * UNIT_SECONDS[unit] for (_, number, _), unit in zip(parts, units, strict=True))
+    if seconds > LONGEST:
+        raise _invalid(text)
+    return seconds
+
+
+def _split(text: str) -> list[tuple[str, str, str]]:
+    """The parts of a duration as (sign, number, unit), whatever is wrong with each."""
+    rest = text.strip()
+    if len(rest) > _LONGEST_TEXT:
+        raise _invalid(text)
+    parts: list[tuple[str, str, str]] = []
+    while rest:
+        part = _PARTS.match(rest)
+        if part is None:
+            raise _invalid(text)
+        parts.append((part["sign"], part["number"], part["unit"]))
+        rest = rest[part.end() :]
+    return parts
+
+
+def _refuse_first_fault(text: str, parts: list[tuple[str, str, str]]) -> None:
+    if any(sign for sign, _, _ in parts):
+        raise IntervalParseError("Negative intervals are not allowed", interval=text)
+    if any("." in number for _, number, _ in parts):
+        raise IntervalParseError("Decimal values are not supported", interval=text)
+    if not all(unit for _, _, unit in parts):
+        raise IntervalParseError(f"Missing time unit. {_EXPECTED}", interval=text)
+    for _, _, unit in parts:
+        if unit.lower() not in UNIT_SECONDS:
+            raise IntervalParseError(
+                f'Invalid time unit "{unit}". Valid units are: s, m, h, d', interval=text
+            )
+    if any(int(number) == 0 for _, number, _ in parts):
+        raise IntervalParseError("Zero interval is not allowed", interval=text)
+
+
+def _invalid(text: object) -> IntervalParseError:
+    return IntervalParseError(f'Invalid interval "{shown(text)}". {_EXPECTED}', interval=text)
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalSeries:
+    """Slot k is anchor + k × interval, k ≥ 0: no drift, whatever happens to the jobs."""
+
+    anchor_at: int
+    interval: int
+
+    def next_after(self, instant: int) -> int | None:
+        if instant < self.anchor_at:
+            return self.anchor_at
+        return instant + self.interval - (instant - self.anchor_at) % self.interval
+
+    def previous_before(self, instant: int) -> int | None:
+        if instant <= self.anchor_at:
+            return None
+        return instant - 1 - (instant - 1 - self.anchor_at) % self.interval
+
+    def between(self, start: int, end: int, limit: int) -> list[int]:
+        first = self.next_after(start - 1)
+        assert first is not None  # an interval never ends
+        return list(range(first, min(end, first + limit * self.interval), self.interval))
+
+
+def chain_slot(*, ended_at: float, interval: int, previous_slot_at: int) -> int:
+    """The next slot of a completion chain: end + interval, in whole seconds, later than its predecessor.
+
+    The clock may have gone back between the two; a chain never does.
+
+    >>> chain_slot(ended_at=1_000.25, interval=300, previous_slot_at=400)
+    1301
+    """
+    return max(whole_second_after(ended_at + interval), previous_slot_at + 1)
+
+
+def whole_second_after(instant: float) -> int:
+    """Slots are whole seconds: everything but `immediately` is rounded up."""
+    return -int(-instant // 1)

@@ -1,0 +1,68 @@
+"""Jitter that is the same everywhere: an offset drawn from the schedule's id and the slot, not from luck.
+
+So preview, restart, every node and every version agree on due_at = slot_at + jitter, and the offset is always
+smaller than the gap to the following slot, so that jitter never reorders slots.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from hashlib import blake2b
+
+from everwhen.errors import IntervalParseError, TimetableError, shown
+from everwhen.timetable.interval import parse_seconds
+
+_PERCENTAGE = re.compile(r"([0-9]{1,3})\s*%")
+
+
+def jitter_offset_ms(key: str, slot_at: int, window_ms: int) -> int:
+    """The offset of a slot in milliseconds, in [0, window).
+
+    >>> jitter_offset_ms("withings.hourly", 1_700_000_000, 30_000)
+    22005
+    """
+    if window_ms <= 0:
+        return 0
+    stamp = datetime.fromtimestamp(slot_at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return draw(f"{key}|{stamp}", window_ms)
+
+
+def draw(text: str, window: int) -> int:
+    """A whole number in [0, window) that depends on the text alone."""
+    return int.from_bytes(blake2b(text.encode()).digest()[:8], "big") % window
+
+
+def parse_jitter_ms(text: str, *, interval: int | None, most_percent: int = 99) -> int:
+    """The jitter window that `text` names, `30s` or `5%`, in milliseconds.
+
+    `interval` is the plain interval in seconds, None for cron: a percentage needs one, and no jitter may
+    reach it.
+    """
+    milliseconds = _parse_ms(text, interval, most_percent)
+    if interval is not None and milliseconds >= interval * 1_000:
+        raise TimetableError(
+            f'jitter "{shown(text)}" must be smaller than the interval', key="jitter", value=text
+        )
+    return milliseconds
+
+
+def _parse_ms(text: str, interval: int | None, most_percent: int) -> int:
+    percentage = _PERCENTAGE.fullmatch(text.strip()) if isinstance(text, str) else None
+    if percentage is None:
+        try:
+            return parse_seconds(text) * 1_000
+        except IntervalParseError as fault:
+            raise TimetableError(f'jitter "{shown(text)}": {fault}', key="jitter", value=text) from fault
+    if interval is None:
+        raise TimetableError(
+            f'jitter "{shown(text)}": a percentage needs a plain interval; give a duration such as 30s',
+            key="jitter",
+            value=text,
+        )
+    percent = int(percentage[1])
+    if percent > most_percent:
+        raise TimetableError(
+            f'jitter "{shown(text)}" must be 0% to {most_percent}% here', key="jitter", value=text
+        )
+    return interval * 10 * percent

@@ -1,0 +1,80 @@
+"""Calendar months: the same day and wall-clock time every month, counted from an anchor.
+
+The 31st clips to a shorter month's last day and returns to the 31st. A month's reading meets gaps and folds
+like a fixed cron entry does.
+"""
+
+from __future__ import annotations
+
+from calendar import monthrange
+from dataclasses import dataclass
+
+from everwhen.timetable.civil_time import FIXED, LATEST, DstRule, Zone, reading_of, wall_of
+
+_LAST_MONTH = 9_999 * 12 + 10
+
+
+@dataclass(frozen=True, slots=True)
+class MonthlySeries:
+    """Slot k is the anchor's reading k months later; slot 0 is the anchor itself."""
+
+    anchor_at: int
+    zone: Zone
+    rule: DstRule = FIXED
+
+    def next_after(self, instant: int) -> int | None:
+        if instant < self.anchor_at:
+            return self.anchor_at
+        month = self._month_of(instant) - 1
+        while month <= _LAST_MONTH:
+            for slot_at in self._slots_of(month):
+                if slot_at > instant:
+                    return slot_at
+            month += 1
+        return None
+
+    def previous_before(self, instant: int) -> int | None:
+        month = self._month_of(min(instant, LATEST)) + 1
+        while month >= self._first_month:
+            for slot_at in reversed(self._slots_of(month)):
+                if slot_at < instant:
+                    return slot_at
+            month -= 1
+        return None
+
+    def between(self, start: int, end: int, limit: int) -> list[int]:
+        slots: list[int] = []
+        month = self._month_of(start) - 1
+        while len(slots) < limit and month <= _LAST_MONTH:
+            found = self._slots_of(month)
+            slots.extend(slot_at for slot_at in found if start <= slot_at < end)
+            if found and found[-1] >= end:
+                break
+            month += 1
+        return slots[:limit]
+
+    def is_shifted(self, slot_at: int) -> bool:
+        """Whether a reading that a gap swallowed stands at this slot."""
+        shown = wall_of(slot_at + self.zone.offset_at(slot_at)).time()
+        return shown != wall_of(self.anchor_at + self.zone.offset_at(self.anchor_at)).time()
+
+    @property
+    def _first_month(self) -> int:
+        return self._month_of(self.anchor_at)
+
+    def _month_of(self, instant: int) -> int:
+        """Months since year 0 on the wall."""
+        wall = wall_of(instant + self.zone.offset_at(instant))
+        return wall.year * 12 + wall.month - 1
+
+    def _slots_of(self, month: int) -> list[int]:
+        first_month = self._first_month
+        if month < first_month:
+            return []
+        if month == first_month:
+            return [self.anchor_at]  # also when it is the second reading of a fold
+        anchor = wall_of(self.anchor_at + self.zone.offset_at(self.anchor_at))
+        year, month_of_year = divmod(month, 12)
+        last_day = monthrange(year, month_of_year + 1)[1]
+        day = anchor.replace(year=year, month=month_of_year + 1, day=min(anchor.day, last_day))
+        return sorted(set(self.zone.instants_of(reading_of(day), self.rule)))

@@ -1,0 +1,150 @@
+"""The slots of a schedule: a trigger in a zone, from its anchor, within its bounds, with its jitter.
+
+`next_after`, `previous_before` and `between` are bounded for every input: each series gives up after fifty
+years, and `between` takes a limit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from everwhen.errors import TimetableError
+from everwhen.timetable.civil_time import EARLIEST, FIXED, LATEST, WILD, DstRule, Fold, Gap, Zone
+from everwhen.timetable.cron_series import CronSeries
+from everwhen.timetable.interval import IntervalSeries, whole_second_after
+from everwhen.timetable.jitter import jitter_offset_ms
+from everwhen.timetable.monthly import MonthlySeries
+from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger
+
+FirstRun = Literal["immediately", "after_interval"]
+
+
+class Series(Protocol):
+    """Instants in order, without end or beginning of their own."""
+
+    def next_after(self, instant: int) -> int | None: ...
+
+    def previous_before(self, instant: int) -> int | None: ...
+
+    def between(self, start: int, end: int, limit: int) -> list[int]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class OnceSeries:
+    """A single instant."""
+
+    instant: int
+
+    def next_after(self, instant: int) -> int | None:
+        return self.instant if instant < self.instant else None
+
+    def previous_before(self, instant: int) -> int | None:
+        return self.instant if self.instant < instant else None
+
+    def between(self, start: int, end: int, limit: int) -> list[int]:
+        return [self.instant][:limit] if start <= self.instant < end else []
+
+
+class NoSeries:
+    """No instants: what a webhook or a chat schedule has."""
+
+    def next_after(self, instant: int) -> int | None:
+        return None
+
+    def previous_before(self, instant: int) -> int | None:
+        return None
+
+    def between(self, start: int, end: int, limit: int) -> list[int]:
+        return []
+
+
+def dst_rule(trigger: Trigger, *, gap: Gap | None = None, fold: Fold | None = None) -> DstRule:
+    """The rule for gaps and folds: that of the trigger's kind, overridden where the schedule says so."""
+    is_wild = isinstance(trigger, Cron) and trigger.expression.is_wild
+    return (WILD if is_wild else FIXED).overridden(gap=gap, fold=fold)
+
+
+def series_of(trigger: Trigger, *, zone: Zone, anchor_at: int = 0, dst: DstRule | None = None) -> Series:
+    """The instants that a trigger names. Only intervals and months look at the anchor."""
+    match trigger:
+        case Every():
+            return IntervalSeries(anchor_at, trigger.seconds)
+        case EveryMonth():
+            return MonthlySeries(anchor_at, zone, dst or FIXED)
+        case Cron():
+            return CronSeries(trigger.expression, zone, dst)
+        case Once():
+            return OnceSeries(trigger.instant)
+        case OnRequest():
+            return NoSeries()
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrences:
+    """The slots of one schedule: start_at ≤ slot_at < end_at, each due within its jitter."""
+
+    series: Series
+    start_at: int = EARLIEST
+    end_at: int = LATEST
+    jitter_ms: int = 0
+    jitter_key: str = ""
+
+    def next_after(self, instant: int) -> int | None:
+        slot_at = self.series.next_after(max(instant, self.start_at - 1))
+        return slot_at if slot_at is not None and slot_at < self.end_at else None
+
+    def previous_before(self, instant: int) -> int | None:
+        slot_at = self.series.previous_before(min(instant, self.end_at))
+        return slot_at if slot_at is not None and slot_at >= self.start_at else None
+
+    def between(self, start: int, end: int, limit: int) -> list[int]:
+        """The first `limit` slots with start ≤ slot < end."""
+        start, end = max(start, self.start_at), min(end, self.end_at)
+        return self.series.between(start, end, limit) if start < end and limit > 0 else []
+
+    def due_ms(self, slot_at: int) -> int:
+        """When a slot is due, in milliseconds since 1970: slot_at + jitter, before the following slot."""
+        if not self.jitter_ms:
+            return slot_at * 1_000
+        window = self.jitter_ms
+        following = self.next_after(slot_at)
+        if following is not None:
+            window = min(window, (following - slot_at) * 1_000)
+        return slot_at * 1_000 + jitter_offset_ms(self.jitter_key, slot_at, window)
+
+
+def anchor_of(
+    trigger: Trigger,
+    *,
+    created_at: float,
+    zone: Zone,
+    first_run: FirstRun | None = None,
+    start_at: int | None = None,
+    default_first_run: FirstRun = "immediately",
+) -> int:
+    """Where the grid of an interval begins: start_at, else the first slot.
+
+    `immediately` is cut to the second, so that the first slot is not in the future; everything else is
+    rounded up.
+    """
+    if start_at is not None:
+        if first_run is not None:
+            raise TimetableError(
+                "first_run beside start_at: start_at says when the first run is; leave one of them out",
+                key="first_run",
+                value=first_run,
+            )
+        return start_at
+    if (first_run or default_first_run) == "immediately":
+        return int(created_at // 1)
+    match trigger:
+        case Every():
+            return whole_second_after(created_at + trigger.seconds)
+        case EveryMonth():
+            # A month from now is the following slot of a grid that begins now.
+            now = whole_second_after(created_at)
+            following = MonthlySeries(now, zone).next_after(now)
+            return now if following is None else following
+        case _:
+            return whole_second_after(created_at)

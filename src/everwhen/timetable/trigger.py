@@ -1,0 +1,158 @@
+"""The triggers that a schedule can have, as values, and how they are spelled.
+
+Exactly one of `every`, `cron`, `at` and `after`; `webhook` and `chat` are fired by a request, never by the
+clock.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+
+from everwhen.errors import IntervalParseError, TimetableError, shown
+from everwhen.timetable.civil_time import FIXED, DstRule, Zone, epoch_seconds_up, reading_of
+from everwhen.timetable.cron import CronExpression, parse_cron
+from everwhen.timetable.interval import ALIASES, parse_seconds
+
+InstantKind = Literal["at", "after"]
+RequestKind = Literal["webhook", "chat"]
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """A plain interval of elapsed time."""
+
+    seconds: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class EveryMonth:
+    """A calendar month at the anchor's wall-clock time."""
+
+    text: str = "monthly"
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """Every match of a cron expression."""
+
+    expression: CronExpression
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """One instant: given outright (`at`), or a delay from creation that was fixed then (`after`)."""
+
+    instant: int
+    kind: InstantKind
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class OnRequest:
+    """Fired by a webhook or a chat message; the clock never fires it."""
+
+    kind: RequestKind
+
+
+Trigger = Every | EveryMonth | Cron | Once | OnRequest
+
+
+def parse_trigger(
+    *,
+    every: str | None = None,
+    cron: str | None = None,
+    at: str | datetime | None = None,
+    after: str | None = None,
+    zone: Zone,
+    created_at: float,
+    dst: DstRule = FIXED,
+) -> Trigger:
+    """The one trigger that is set; none or several are refused."""
+    given = [
+        key
+        for key, value in (("every", every), ("cron", cron), ("at", at), ("after", after))
+        if value is not None
+    ]
+    if not given:
+        raise TimetableError("requires one of every, cron, at, or after", key="trigger")
+    if len(given) > 1:
+        raise TimetableError("must set exactly one of every, cron, at, or after", key="trigger", value=given)
+    if every is not None:
+        return parse_every(every)
+    if cron is not None:
+        return Cron(parse_cron(cron))
+    if at is not None:
+        return Once(parse_instant(at, zone, dst), "at", str(at))
+    assert after is not None
+    return Once(-int(-(created_at + parse_seconds(after)) // 1), "after", after)
+
+
+def parse_every(text: str) -> Every | EveryMonth:
+    """An interval, or one of its names: hourly, daily, weekly, monthly."""
+    name = text.strip().lower() if isinstance(text, str) else ""
+    if name == "monthly":
+        return EveryMonth()
+    if name in ALIASES:
+        return Every(ALIASES[name], name)
+    return Every(parse_seconds(text), text.strip())
+
+
+_RFC_3339 = re.compile(
+    r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}(?::\d{2})?)(\.\d{1,9})?\s*([Zz]|[+-]\d{2}:\d{2})?", re.ASCII
+)
+
+
+def parse_instant(moment: str | datetime, zone: Zone, rule: DstRule = FIXED) -> int:
+    """An RFC 3339 time as a whole second, rounded up; one without an offset is read in the zone.
+
+    In a gap or a fold it goes as a fixed cron entry goes: shifted behind the gap, the first of two.
+    """
+    if isinstance(moment, str):
+        moment = _parse_rfc_3339(moment)
+    if not isinstance(moment, datetime):
+        raise _no_instant(moment)
+    if moment.tzinfo is not None:
+        return epoch_seconds_up(moment)
+    instants = zone.instants_of(reading_of(moment), rule)
+    if not instants:
+        raise TimetableError(
+            f"{moment.isoformat(' ')} does not exist in {zone.name}: the clock jumps over it; "
+            "give another time, or one with an offset",
+            key="at",
+            value=moment,
+        )
+    return instants[0] + (moment.microsecond > 0)
+
+
+def _parse_rfc_3339(text: str) -> datetime:
+    parts = _RFC_3339.fullmatch(text.strip())
+    if parts is None:
+        raise _no_instant(text)
+    day, clock, fraction, offset = parts.groups()
+    # datetime keeps microseconds; what lies below them only matters for rounding up, so it is cut to six.
+    spelled = f"{day}T{clock if len(clock) > 5 else clock + ':00'}{(fraction or '')[:7]}"
+    try:
+        moment = datetime.fromisoformat(spelled + (offset or "").upper())
+        return moment if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise _no_instant(text) from None
+
+
+def _no_instant(value: object) -> TimetableError:
+    return TimetableError(
+        f'"{shown(value)}" is no RFC 3339 time; write it like 2026-12-24T18:00:00+01:00',
+        key="at",
+        value=value,
+    )
+
+
+def parse_duration(text: str, key: str) -> int:
+    """A duration under any key, in seconds; a fault names the key."""
+    try:
+        return parse_seconds(text)
+    except IntervalParseError as fault:
+        raise TimetableError(f"{key}: {fault}", key=key, value=text) from fault

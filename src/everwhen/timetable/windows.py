@@ -1,0 +1,290 @@
+"""Closed times: `only_between`, `not_on` and quiet hours, and the opening, when nothing closes any more.
+
+An instant is judged by the reading of the clock on the wall at that instant, so gaps and folds need no rule
+of their own here. Each closed time can say until when it lasts; the opening is found by going from one such
+end to the next.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Literal
+
+from everwhen.errors import TimetableError, shown
+from everwhen.timetable.civil_time import DAY, Zone
+
+ClosedReason = Literal["excluded_day", "outside_window", "quiet_hours"]
+HORIZON = 400 * DAY
+EVERY_WEEKDAY = 0x7F
+
+_WEEKDAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
+_WINDOW = re.compile(r"\s*([0-9]{1,2}):([0-9]{2})\s*-\s*([0-9]{1,2}):([0-9]{2})\s*")
+_MINUTES = 1_440
+_ORDINAL_OF_1970 = date(1970, 1, 1).toordinal()
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A daily stretch of wall-clock time, [start, end) in minutes; end ≤ start wraps midnight."""
+
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        return f"{_clock(self.start)}-{_clock(self.end)}"
+
+    @property
+    def wraps(self) -> bool:
+        return self.end < self.start
+
+
+@dataclass(frozen=True, slots=True)
+class QuietWindow:
+    """A window on certain weekdays; one that wraps midnight belongs to the day on which it starts."""
+
+    window: Window
+    weekdays: int = EVERY_WEEKDAY
+
+
+@dataclass(frozen=True, slots=True)
+class QuietHours:
+    """A policy that many schedules may share: windows and whole days, in a zone of its own."""
+
+    zone: Zone
+    windows: tuple[QuietWindow, ...] = ()
+    dates: tuple[tuple[int, int], ...] = ()  # first and last day, counted from 1970
+
+    def closes(self, reading: int) -> bool:
+        day, second = divmod(reading, DAY)
+        if any(first <= day <= last for first, last in self.dates):
+            return True
+        minute = second // 60
+        return any(_quiet(window, day, minute) for window in self.windows)
+
+    def changes(self) -> list[int]:
+        """The minutes of a day at which it may open."""
+        return sorted({0} | {w.window.end % _MINUTES for w in self.windows})
+
+
+@dataclass(frozen=True, slots=True)
+class OnlyBetween:
+    """Closed outside one daily window."""
+
+    zone: Zone
+    window: Window
+
+    def closes(self, reading: int) -> bool:
+        return not _inside(self.window, reading % DAY // 60)
+
+    def changes(self) -> list[int]:
+        return [self.window.start]
+
+
+@dataclass(frozen=True, slots=True)
+class NotOn:
+    """Closed on whole weekdays (bit 0 is Sunday)."""
+
+    zone: Zone
+    weekdays: int
+
+    def closes(self, reading: int) -> bool:
+        return bool(self.weekdays >> _weekday(reading // DAY) & 1)
+
+    def changes(self) -> list[int]:
+        return [0]
+
+
+Closing = NotOn | OnlyBetween | QuietHours
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedTimes:
+    """Everything that closes one schedule, in the order in which the reasons are named."""
+
+    not_on: NotOn | None = None
+    only_between: OnlyBetween | None = None
+    quiet_hours: QuietHours | None = None
+
+    def reason_at(self, instant: int) -> ClosedReason | None:
+        """Why the instant is closed; None when it is open."""
+        if self.not_on is not None and _closed(self.not_on, instant):
+            return "excluded_day"
+        if self.only_between is not None and _closed(self.only_between, instant):
+            return "outside_window"
+        if self.quiet_hours is not None and _closed(self.quiet_hours, instant):
+            return "quiet_hours"
+        return None
+
+    def opening_from(self, instant: int) -> int | None:
+        """The first instant, this one or later, at which nothing closes; None without one in 400 days."""
+        latest = instant + HORIZON
+        while instant <= latest:
+            closing = next((c for c in self._closings() if _closed(c, instant)), None)
+            if closing is None:
+                return instant
+            instant = _closed_until(closing, instant, latest)
+        return None
+
+    def _closings(self) -> list[Closing]:
+        return [c for c in (self.not_on, self.only_between, self.quiet_hours) if c is not None]
+
+
+ALWAYS_OPEN = ClosedTimes()
+
+
+def _closed(closing: Closing, instant: int) -> bool:
+    return closing.closes(instant + closing.zone.offset_at(instant))
+
+
+def _closed_until(closing: Closing, instant: int, latest: int) -> int:
+    """The first later instant at which this one opens (beyond `latest` any will do).
+
+    Within a span it can only open at one of a few minutes of the day; where the span ends the clock on the
+    wall may jump into the open, so that instant is looked at too.
+    """
+    minutes = closing.changes()
+    while instant <= latest:
+        span = closing.zone.span_at(instant)
+        reading = instant + span.offset
+        for candidate in _readings(minutes, reading, span.end_reading):
+            if not closing.closes(candidate):
+                return candidate - span.offset
+        instant = span.end
+        if not _closed(closing, instant):
+            return instant
+    return instant
+
+
+def _readings(minutes: list[int], after: int, end: int) -> Iterable[int]:
+    day = after // DAY
+    end = min(end, after + HORIZON + DAY)
+    while day * DAY < end:
+        for minute in minutes:
+            reading = day * DAY + minute * 60
+            if after < reading < end:
+                yield reading
+        day += 1
+
+
+def _quiet(quiet: QuietWindow, day: int, minute: int) -> bool:
+    if not _inside(quiet.window, minute):
+        return False
+    started = day - 1 if quiet.window.wraps and minute < quiet.window.end else day
+    return bool(quiet.weekdays >> _weekday(started) & 1)
+
+
+def _inside(window: Window, minute: int) -> bool:
+    if window.wraps:
+        return minute >= window.start or minute < window.end
+    return window.start <= minute < window.end
+
+
+def _weekday(day: int) -> int:
+    return (day + 4) % 7  # 1 January 1970 was a Thursday; Sunday is 0
+
+
+def _clock(minute: int) -> str:
+    return f"{minute // 60:02d}:{minute % 60:02d}"
+
+
+# -- spelling --
+
+
+def parse_window(text: str, key: str = "only_between") -> Window:
+    """`08:00-18:00`: half-open, in minutes, may wrap midnight; the end may be 24:00.
+
+    >>> str(parse_window("22:00-06:00"))
+    '22:00-06:00'
+    """
+    parts = _WINDOW.fullmatch(text) if isinstance(text, str) else None
+    if parts is None:
+        raise TimetableError(
+            f'{key} "{shown(text)}" is no window; write it like "08:00-18:00"', key=key, value=text
+        )
+    hour, minute, end_hour, end_minute = (int(part) for part in parts.groups())
+    start, end = hour * 60 + minute, end_hour * 60 + end_minute
+    if minute > 59 or end_minute > 59 or start >= _MINUTES or end > _MINUTES:
+        raise TimetableError(
+            f'{key} "{shown(text)}": times go from 00:00 to 23:59, and to 24:00 at the end',
+            key=key,
+            value=text,
+        )
+    if start == end:
+        raise TimetableError(
+            f'{key} "{shown(text)}" starts where it ends; for the whole day write "00:00-24:00"',
+            key=key,
+            value=text,
+        )
+    return Window(start, end)
+
+
+def parse_weekdays(days: Sequence[str | int] | str | int, key: str = "not_on") -> int:
+    """Weekdays as a mask: names, three-letter names, or numbers with 0 and 7 for Sunday.
+
+    >>> bin(parse_weekdays(["saturday", "Sun", 1]))
+    '0b1000011'
+    """
+    if isinstance(days, str | int):
+        days = [days]
+    if not isinstance(days, Iterable):
+        raise _no_weekday(days, key)
+    mask = 0
+    for day in days:
+        mask |= 1 << _parse_weekday(day, key)
+    return mask
+
+
+def _parse_weekday(day: str | int, key: str) -> int:
+    if isinstance(day, int) and not isinstance(day, bool) and 0 <= day <= 7:
+        return day % 7
+    if isinstance(day, str):
+        word = day.strip().lower()
+        if len(word) == 1 and word in "01234567":
+            return int(word) % 7
+        for number, name in enumerate(_WEEKDAYS):
+            if word in (name, name[:3]):
+                return number
+    raise _no_weekday(day, key)
+
+
+def _no_weekday(day: object, key: str) -> TimetableError:
+    return TimetableError(
+        f'{key}: "{shown(day)}" is no weekday; use names (saturday, sat) or 0 to 7, where 0 and 7 are Sunday',
+        key=key,
+        value=day,
+    )
+
+
+def parse_dates(entries: Sequence[object], key: str = "dates") -> tuple[tuple[int, int], ...]:
+    """Whole days: a date, or {from, to} with both ends included; as first and last day since 1970."""
+    return tuple(_parse_date_range(entry, key) for entry in entries)
+
+
+def _parse_date_range(entry: object, key: str) -> tuple[int, int]:
+    if isinstance(entry, dict) and set(entry) == {"from", "to"}:
+        first, last = _parse_date(entry["from"], key), _parse_date(entry["to"], key)
+    else:
+        first = last = _parse_date(entry, key)
+    if last < first:
+        raise TimetableError(f"{key}: {shown(entry)} ends before it begins", key=key, value=entry)
+    return first, last
+
+
+def _parse_date(value: object, key: str) -> int:
+    try:
+        day = value if isinstance(value, date) else date.fromisoformat(str(value))
+    except ValueError:
+        raise TimetableError(
+            f'{key}: "{shown(value)}" is no date; write 2026-12-25 or {{from: 2026-12-31, to: 2027-01-01}}',
+            key=key,
+            value=value,
+        ) from None
+    return day.toordinal() - _ORDINAL_OF_1970
+
+
+def date_of(day: int) -> date:
+    """The date of a day counted from 1970."""
+    return date(1970, 1, 1) + timedelta(days=day)

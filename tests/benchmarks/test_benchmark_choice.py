@@ -1,0 +1,40 @@
+"""The command line chooses benchmarks by number, and the catalogue holds together."""
+
+import pytest
+
+from benchmarks.__main__ import parse
+from benchmarks.catalog import BENCHMARKS
+from benchmarks.model import Benchmark, Goal
+from benchmarks.workers.cron_cases import EVERYDAY, STEPS_OF_RARE, cases
+
+
+def test_numbers_are_chosen_in_any_case_and_with_blanks() -> None:
+    options = parse(["--only", "b17, B1"])
+    assert {benchmark.number for benchmark in options.only} == {"B1", "B17"}
+
+
+def test_everything_is_chosen_when_nothing_is_named() -> None:
+    assert parse([]).only == BENCHMARKS
+
+
+@pytest.mark.parametrize("arguments", [["--only", "B99"], ["--rounds", "4"], ["--rounds", "many"]])
+def test_what_cannot_be_measured_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(arguments)
+    assert "error: argument" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda benchmark: benchmark.what)
+def test_every_goal_names_contestants_that_take_part(benchmark: Benchmark) -> None:
+    names = {contestant.name for contestant in benchmark.contestants}
+    assert {name for goal in benchmark.goals for name in (goal.subject, goal.against)} <= names
+
+
+def test_a_goal_with_two_bounds_is_refused() -> None:
+    with pytest.raises(ValueError, match="two bounds"):
+        Goal(against="peer", at_least=1, at_most=2)
+
+
+def test_thirty_expressions_are_walked_in_three_zones() -> None:
+    assert len({*EVERYDAY, *STEPS_OF_RARE}) == 30
+    assert len(list(cases())) == 90

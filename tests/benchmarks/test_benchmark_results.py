@@ -1,0 +1,140 @@
+"""Medians, spreads, ratios and marks come out right, and the table says so."""
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from benchmarks.model import Benchmark, Contestant, Goal
+from benchmarks.report import Run, as_json, as_markdown
+from benchmarks.rounds import Costs, Measurements
+from benchmarks.summary import Spread, Summary, summarize
+
+RUN = Run(started_at=datetime(2026, 11, 15, tzinfo=UTC), rounds=3, is_quick=False)
+
+
+def a_summary(
+    *goals: Goal,
+    costs: dict[str, list[Costs]],
+    absent: dict[str, str] | None = None,
+    digests: dict[str, dict[str, str]] | None = None,
+) -> Summary:
+    contestants = tuple(Contestant(name, "no.worker", ()) for name in costs)
+    return summarize(
+        Measurements(
+            Benchmark(number="B0", what="counting", contestants=contestants, goals=goals),
+            labels={name: f"{name} 1.0" for name in costs},
+            digests=digests or {},
+            costs=costs,
+            calibrations=[[0.004, 0.006], [0.005]],
+            absent=absent or {},
+        )
+    )
+
+
+def rounds_of(*costs: float) -> list[Costs]:
+    return [{"only": cost} for cost in costs]
+
+
+def test_a_spread_is_a_median_between_extremes() -> None:
+    assert Spread.of([3.0, 1.0, 2.0, 10.0]) == Spread(median=2.5, low=1.0, high=10.0)
+
+
+def test_costs_are_the_geometric_mean_over_cases_then_the_median_over_rounds() -> None:
+    summary = a_summary(
+        costs={"everwhen": [{"a": 1.0, "b": 4.0}, {"a": 2.0, "b": 8.0}, {"a": 9.0, "b": 9.0}]}
+    )
+    spread = summary.costs["everwhen"]
+    assert (spread.median, spread.low, spread.high) == pytest.approx((4.0, 2.0, 9.0))
+    assert summary.case_medians["everwhen"] == {"a": 2.0, "b": 8.0}
+
+
+def test_ratios_are_taken_within_a_round_before_the_median() -> None:
+    # The machine slowed down for one side in the second round, for both in the third: the ratio of the
+    # medians would be 8, though two of three rounds say 16.
+    costs = {"everwhen": rounds_of(1.0, 2.0, 4.0), "peer": rounds_of(16.0, 16.0, 64.0)}
+    (verdict,) = a_summary(Goal(against="peer", at_least=12), costs=costs).verdicts
+    assert verdict.ratio is not None
+    ratios = (verdict.ratio.median, verdict.ratio.low, verdict.ratio.high)
+    assert ratios == pytest.approx((16.0, 8.0, 16.0))
+    assert verdict.is_met is True
+
+
+@pytest.mark.parametrize(
+    ("goal", "ratio", "is_met"),
+    [
+        (Goal(against="peer", at_least=4), 4.0, True),
+        (Goal(against="peer", at_least=4.1), 4.0, False),
+        (Goal(against="peer", at_most=0.25), 0.25, True),
+        (Goal(against="peer", at_most=0.2), 0.25, False),
+        (Goal(against="everwhen", subject="peer", at_most=3), 4.0, False),
+        (Goal(against="peer"), 4.0, None),
+    ],
+)
+def test_a_goal_is_marked_by_its_own_bound(goal: Goal, ratio: float, is_met: bool | None) -> None:
+    costs = {"everwhen": rounds_of(1.0, 1.0, 1.0), "peer": rounds_of(4.0, 4.0, 4.0)}
+    (verdict,) = a_summary(goal, costs=costs).verdicts
+    assert verdict.ratio is not None
+    assert verdict.ratio.median == pytest.approx(ratio)
+    assert verdict.is_met is is_met
+
+
+def test_a_goal_for_each_case_is_judged_by_the_worst_one() -> None:
+    costs = {"everwhen": [{"good": 1.0, "bad": 1.0}], "peer": [{"good": 100.0, "bad": 2.0}]}
+    (verdict,) = a_summary(Goal(against="peer", at_least=3, over="each"), costs=costs).verdicts
+    assert (verdict.case, verdict.is_met) == ("bad", False)
+
+
+def test_a_goal_against_an_absent_contestant_is_neither_met_nor_missed() -> None:
+    summary = a_summary(
+        Goal(against="peer", at_least=2),
+        costs={"everwhen": rounds_of(1.0)},
+        absent={"peer": "could not be installed"},
+    )
+    assert summary.verdicts[0].is_met is None
+    assert summary.notes == ("peer was not measured: could not be installed",)
+    assert "| — | not measured |" in as_markdown(RUN, [summary])
+
+
+def test_cases_that_only_one_side_knows_stay_out_of_the_ratio_and_are_noted() -> None:
+    summary = a_summary(
+        Goal(against="peer", at_least=2),
+        costs={"everwhen": [{"a": 1.0, "b": 50.0}], "peer": [{"a": 4.0}]},
+        digests={"everwhen": {"a": "x", "b": "y"}, "peer": {"a": "x"}},
+    )
+    ratio = summary.verdicts[0].ratio
+    assert ratio is not None and ratio.median == pytest.approx(4.0)
+    assert summary.notes == ("peer 1.0 cannot do `b`, left out of its mean",)
+
+
+def test_contestants_that_find_other_results_are_noted() -> None:
+    summary = a_summary(
+        costs={"everwhen": rounds_of(1.0), "peer": rounds_of(1.0)},
+        digests={"everwhen": {"a": "x", "b": "y"}, "peer": {"a": "x", "b": "z"}},
+    )
+    assert summary.notes == ("peer 1.0 finds other instants in 1 of 2: `b`",)
+
+
+def test_the_table_has_a_row_per_goal_with_its_mark() -> None:
+    costs = {"everwhen": rounds_of(2e-6, 2e-6, 4e-6), "peer": rounds_of(24e-6, 24e-6, 24e-6)}
+    markdown = as_markdown(RUN, [a_summary(Goal(against="peer", at_least=12), costs=costs)])
+    assert (
+        "| B0 | counting | ≥ 12 × peer | everwhen 1.0 2 µs (2 µs–4 µs), peer 1.0 24 µs (24 µs–24 µs) "
+        "| 12.00 × (6.00–12.00) | met |" in markdown.splitlines()
+    )
+    assert "Goals met: 1 of 1; missed: 0; not measured: 0." in markdown
+    assert "- B0, counting: 5.0, 5.0" in markdown
+
+
+def test_a_missed_goal_stands_out_in_the_table() -> None:
+    costs = {"everwhen": rounds_of(1.0), "peer": rounds_of(1.0)}
+    markdown = as_markdown(RUN, [a_summary(Goal(against="peer", at_least=12), costs=costs)])
+    assert "| **missed** |" in markdown
+
+
+def test_the_json_says_the_same_as_the_table() -> None:
+    costs = {"everwhen": rounds_of(1.0), "peer": rounds_of(4.0)}
+    document = json.loads(as_json(RUN, [a_summary(Goal(against="peer", at_least=2), costs=costs)]))
+    (goal,) = document["benchmarks"][0]["goals"]
+    assert (goal["text"], goal["met"]) == ("≥ 2 × peer", True)
+    assert goal["ratio"]["median"] == pytest.approx(4.0)

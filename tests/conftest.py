@@ -1,0 +1,19 @@
+"""What every test may rely on: pinned time zone data, and real servers, started when first asked for."""
+
+import zoneinfo
+
+from tests.servers.fixtures import (
+    no_server_is_left_behind,
+    postgres,
+    postgres16,
+    postgres_url,
+    valkey,
+    valkey_url,
+)
+
+# zoneinfo prefers the machine's own data; governments change it, and a test must not depend on when a machine
+# was last updated. The tzdata package is pinned.
+zoneinfo.reset_tzpath(to=())
+zoneinfo.ZoneInfo.clear_cache()
+
+__all__ = ["no_server_is_left_behind", "postgres", "postgres16", "postgres_url", "valkey", "valkey_url"]

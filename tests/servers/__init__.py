@@ -1,0 +1,1 @@
+"""Real PostgreSQL and Valkey servers for tests, started from wheels on loopback and gone afterwards."""

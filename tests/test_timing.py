@@ -1,0 +1,112 @@
+"""The public functions about time, where rows do not reach: zones, naive times, bad input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from everwhen import (
+    TimetableError,
+    calculate_next_cron_trigger,
+    calculate_next_trigger,
+    is_schedule_due,
+    system_clock,
+)
+
+NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
+LAST = datetime.max.replace(tzinfo=UTC)
+
+
+def test_the_zone_is_the_argument_then_that_of_the_instant_then_the_hosts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TZ", "America/New_York")
+    sydney = datetime(2026, 11, 15, 12, tzinfo=ZoneInfo("Australia/Sydney"))
+    assert calculate_next_cron_trigger("0 9 * * *", sydney, "UTC").isoformat() == "2026-11-15T09:00:00+00:00"
+    assert calculate_next_cron_trigger("0 9 * * *", sydney).isoformat() == "2026-11-16T09:00:00+11:00"
+    naive = datetime(2026, 11, 15, 12)
+    assert calculate_next_cron_trigger("0 9 * * *", naive).isoformat() == "2026-11-16T09:00:00-05:00"
+    assert calculate_next_cron_trigger("0 9 * * *", naive, "local").isoformat() == "2026-11-16T09:00:00-05:00"
+    fixed = datetime(2026, 11, 15, 12, tzinfo=timezone(timedelta(hours=5, minutes=30)))
+    assert calculate_next_cron_trigger("0 9 * * *", fixed).isoformat() == "2026-11-16T09:00:00+05:30"
+
+
+def test_without_an_instant_it_is_now() -> None:
+    before = system_clock.now()
+    found = calculate_next_cron_trigger("* * * * *", timezone="UTC")
+    assert before < found <= system_clock.now() + timedelta(minutes=1)
+    assert calculate_next_trigger(None, "5m") >= before
+    assert is_schedule_due(before)
+
+
+def test_an_interval_may_be_a_timedelta() -> None:
+    assert calculate_next_trigger(NOON, timedelta(minutes=5), now=NOON) == NOON + timedelta(minutes=5)
+
+
+def test_elapsed_time_ignores_daylight_saving() -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    before_the_gap = datetime(2026, 3, 29, 1, 30, tzinfo=berlin)
+    found = calculate_next_trigger(before_the_gap, "1h", now=before_the_gap)
+    assert found == datetime(2026, 3, 29, 3, 30, tzinfo=berlin)
+
+
+@pytest.mark.parametrize(
+    ("call", "key"),
+    [
+        (lambda: calculate_next_trigger("yesterday", "5m"), "last_completed_at"),  # type: ignore[arg-type]
+        (lambda: calculate_next_trigger(LAST, "5m", now=NOON), "interval"),
+        (lambda: calculate_next_trigger(NOON, timedelta(0)), "interval"),
+        (lambda: calculate_next_trigger(NOON, "5m", "much"), "jitter_percent"),  # type: ignore[arg-type]
+        (lambda: calculate_next_trigger(NOON, "5m", float("nan")), "jitter_percent"),
+        (lambda: calculate_next_trigger(NOON, "5m", now="soon"), "now"),  # type: ignore[arg-type]
+        (lambda: is_schedule_due(None), "next_at"),  # type: ignore[arg-type]
+        (lambda: calculate_next_cron_trigger("0 9 * * *", "today", "UTC"), "after"),  # type: ignore[arg-type]
+        (lambda: calculate_next_cron_trigger("0 9 * * *", timezone="Mars/Olympus"), "timezone"),
+        (lambda: calculate_next_cron_trigger("0 9 * * *", LAST), "after"),
+    ],
+)
+def test_bad_input_is_a_typed_error_that_names_the_argument(call: Callable[[], object], key: str) -> None:
+    with pytest.raises(TimetableError) as caught:
+        call()
+    assert caught.value.key == key
+
+
+@pytest.mark.parametrize("name", ["UTC", "Asia/Tokyo", "Etc/GMT+12", "Pacific/Kiritimati"])
+def test_the_first_day_of_the_calendar_has_a_next_in_every_zone(name: str) -> None:
+    found = calculate_next_cron_trigger("0 9 * * *", datetime.min.replace(tzinfo=ZoneInfo(name)))
+    assert found.year == 1 and found.hour == 9
+
+
+@pytest.mark.parametrize(
+    ("spelled", "expected"), [("Europe/Paris", "Europe/Paris"), (":Asia/Tokyo", "Asia/Tokyo"), ("UTC", "UTC")]
+)
+def test_the_hosts_zone_is_what_tz_says(spelled: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", spelled)
+    assert system_clock.local_zone_name() == expected
+
+
+def test_a_tz_that_is_no_iana_name_is_refused_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+    with pytest.raises(TimetableError, match="set TZ"):
+        system_clock.local_zone_name()
+
+
+def test_a_link_a_copy_and_nothing_at_all_name_the_zone(tmp_path: Path) -> None:
+    zones = tmp_path / "zoneinfo"
+    (zones / "Europe").mkdir(parents=True)
+    (zones / "Europe" / "Paris").write_bytes(b"paris")
+    (zones / "Europe" / "Rome").write_bytes(b"rome")
+    localtime, timezone_file = tmp_path / "localtime", tmp_path / "timezone"
+    names = system_clock.names_on_disk
+    assert list(names(localtime, timezone_file, zones)) == ["UTC"]
+    localtime.write_bytes(b"rome")
+    assert "Europe/Rome" in list(names(localtime, timezone_file, zones))
+    timezone_file.write_text("Europe/Berlin\n")
+    assert next(iter(names(localtime, timezone_file, zones))) == "Europe/Berlin"
+    localtime.unlink()
+    localtime.symlink_to(zones / "Europe" / "Paris")
+    assert next(iter(names(localtime, timezone_file, zones))) == "Europe/Paris"

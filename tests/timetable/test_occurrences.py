@@ -1,0 +1,120 @@
+"""A trigger in its zone, from its anchor, within its bounds."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from everwhen.errors import TimetableError
+from everwhen.timetable.civil_time import DAY, FIXED, WILD, DstRule, epoch_seconds, zone
+from everwhen.timetable.cron import parse_cron
+from everwhen.timetable.occurrences import (
+    FirstRun,
+    Occurrences,
+    OnceSeries,
+    anchor_of,
+    dst_rule,
+    series_of,
+)
+from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger
+from tests.timetable.expressions import random_expression
+
+BERLIN = zone("Europe/Berlin")
+NOON = epoch_seconds(datetime(2026, 11, 15, 12, tzinfo=UTC))
+
+
+def a_trigger(draw: random.Random) -> Trigger:
+    kind = draw.randrange(5)
+    if kind == 0:
+        return Every(draw.randint(1, 10**6), "")
+    if kind == 1:
+        return EveryMonth()
+    if kind == 2:
+        return Once(NOON + draw.randint(-DAY, DAY), "at", "")
+    return Cron(parse_cron(random_expression(draw)))
+
+
+@given(seed=st.integers(0, 10**6), instant=st.integers(NOON - 400 * DAY, NOON + 400 * DAY))
+def test_next_previous_and_between_agree_within_bounds_for_every_kind(seed: int, instant: int) -> None:
+    draw = random.Random(seed)
+    series = series_of(a_trigger(draw), zone=BERLIN, anchor_at=NOON - draw.randint(0, 500 * DAY))
+    bounds = sorted((NOON + draw.randint(-300 * DAY, 300 * DAY), NOON + draw.randint(-300 * DAY, 300 * DAY)))
+    slots = Occurrences(series, start_at=bounds[0], end_at=bounds[1])
+    slot_at = slots.next_after(instant)
+    if slot_at is None:
+        assert slots.between(instant + 1, NOON + 10**9, 1) == []
+        return
+    assert bounds[0] <= slot_at < bounds[1] and slot_at > instant
+    assert slots.previous_before(slot_at + 1) == slot_at
+    assert slots.between(instant + 1, bounds[1] + 1, 1) == [slot_at]
+    assert slots.between(instant + 1, slot_at, 10) == []
+
+
+def test_an_end_before_the_start_has_no_slots() -> None:
+    slots = Occurrences(OnceSeries(NOON), start_at=NOON + 1, end_at=NOON)
+    assert slots.next_after(0) is None
+    assert slots.previous_before(NOON * 2) is None
+    assert slots.between(0, NOON * 2, 10) == []
+
+
+def test_a_limit_of_nothing_gives_nothing() -> None:
+    assert Occurrences(OnceSeries(NOON)).between(0, NOON + 1, 0) == []
+
+
+def test_what_is_fired_by_request_has_no_slots() -> None:
+    series = series_of(OnRequest("webhook"), zone=BERLIN)
+    assert (series.next_after(0), series.previous_before(NOON), series.between(0, NOON, 9)) == (
+        None,
+        None,
+        [],
+    )
+
+
+def test_the_rule_for_gaps_and_folds_is_that_of_the_trigger_unless_overridden() -> None:
+    assert dst_rule(Cron(parse_cron("*/5 * * * *"))) == WILD
+    assert dst_rule(Cron(parse_cron("5 2 * * *"))) == FIXED
+    assert dst_rule(EveryMonth()) == FIXED
+    assert dst_rule(Cron(parse_cron("5 2 * * *")), fold="both") == DstRule("shift", "both")
+    assert dst_rule(Cron(parse_cron("* 2 * * *")), gap="shift") == DstRule("shift", "both")
+
+
+@pytest.mark.parametrize(
+    ("trigger", "first_run", "expected"),
+    [
+        (Every(300, "5m"), "immediately", NOON),
+        (Every(300, "5m"), None, NOON),
+        (Every(300, "5m"), "after_interval", NOON + 301),
+        (EveryMonth(), "immediately", NOON),
+        (EveryMonth(), "after_interval", NOON + 1 + 30 * DAY),
+    ],
+)
+def test_the_first_slot_is_now_cut_to_the_second_or_an_interval_ahead_rounded_up(
+    trigger: Trigger, first_run: FirstRun | None, expected: int
+) -> None:
+    assert anchor_of(trigger, created_at=NOON + 0.25, zone=BERLIN, first_run=first_run) == expected
+
+
+def test_start_at_is_the_anchor_and_a_past_one_goes_on_with_its_grid() -> None:
+    start = NOON - 1_000
+    anchor = anchor_of(Every(300, "5m"), created_at=NOON, zone=BERLIN, start_at=start)
+    slots = Occurrences(series_of(Every(300, "5m"), zone=BERLIN, anchor_at=anchor), start_at=start)
+    assert anchor == start
+    assert slots.next_after(NOON) == start + 1_200
+
+
+def test_first_run_beside_start_at_is_refused() -> None:
+    keys: dict[str, Any] = {"created_at": NOON, "zone": BERLIN, "start_at": NOON, "first_run": "immediately"}
+    with pytest.raises(TimetableError, match="first_run beside start_at"):
+        anchor_of(Every(300, "5m"), **keys)
+
+
+def test_a_million_slots_of_a_year_and_more_come_in_bulk() -> None:
+    slots = Occurrences(series_of(Cron(parse_cron("* * * * *")), zone=BERLIN))
+    found = slots.between(NOON, NOON + 800 * DAY, 1_000_000)
+    assert len(found) == 1_000_000
+    assert found[0] == NOON and found[-1] == NOON + 60 * 999_999
