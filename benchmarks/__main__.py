@@ -15,6 +15,7 @@ from benchmarks.rounds import FEWEST_ROUNDS
 from benchmarks.summary import Summary, summarize
 
 RESULTS = Path(__file__).parent / "results"
+PARTIAL = Path(__file__).parents[1] / ".bench" / "results"  # a part or a quick look never replaces the table
 USUAL_ROUNDS = 15
 
 
@@ -27,7 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         summarize(measure(benchmark, rounds=rounds, is_quick=options.quick, progress=progress))
         for benchmark in options.only
     ]
-    write(run, summaries)
+    is_whole = options.only is BENCHMARKS and not options.quick
+    write(RESULTS if is_whole else PARTIAL, run, summaries)
     print(as_markdown(run, summaries))
     return 0
 
@@ -57,10 +59,10 @@ def enough_rounds(text: str) -> int:
     return int(text)
 
 
-def write(run: Run, summaries: Sequence[Summary]) -> None:
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "latest.json").write_text(as_json(run, summaries), encoding="utf-8")
-    (RESULTS / "latest.md").write_text(as_markdown(run, summaries), encoding="utf-8")
+def write(folder: Path, run: Run, summaries: Sequence[Summary]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "latest.json").write_text(as_json(run, summaries), encoding="utf-8")
+    (folder / "latest.md").write_text(as_markdown(run, summaries), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -75,6 +75,59 @@ def test_bad_input_is_a_typed_error_that_names_the_argument(call: Callable[[], o
     assert caught.value.key == key
 
 
+class Nowhere(tzinfo):
+    """A zone that knows no offset: Python calls such datetimes naive."""
+
+    def utcoffset(self, moment: datetime | None) -> None:
+        return None
+
+    def dst(self, moment: datetime | None) -> None:
+        return None
+
+    def tzname(self, moment: datetime | None) -> str:
+        return "?"
+
+
+def test_a_zone_without_an_offset_is_no_zone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "UTC")
+    nowhere = datetime(2026, 11, 15, 12, tzinfo=Nowhere())
+    assert calculate_next_cron_trigger("0 13 * * *", nowhere) == NOON + timedelta(hours=1)
+    assert is_schedule_due(nowhere, now=NOON)
+
+
+def test_naive_times_are_the_hosts_in_every_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    nine_in_tokyo = datetime(2026, 11, 15, 9)
+    assert calculate_next_trigger(nine_in_tokyo, "5m", now=nine_in_tokyo) == NOON.replace(hour=0, minute=5)
+    monkeypatch.setenv("TZ", "rubbish")
+    for call in (is_schedule_due, lambda at: calculate_next_trigger(at, "5m"), _next_nine):
+        with pytest.raises(TimetableError, match="set TZ"):
+            call(nine_in_tokyo)
+
+
+def _next_nine(after: datetime) -> datetime:
+    return calculate_next_cron_trigger("0 9 * * *", after)
+
+
+@pytest.mark.parametrize("moment", [datetime.min, datetime.max])  # noqa: DTZ901  # naive is the point
+def test_the_ends_of_the_calendar_are_typed_errors_or_answers(
+    moment: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("UTC", "Asia/Tokyo", "America/New_York"):
+        monkeypatch.setenv("TZ", name)
+        for call in (is_schedule_due, lambda at: calculate_next_trigger(at, "5m"), _next_nine):
+            try:
+                call(moment)
+            except TimetableError as error:
+                assert error.key in ("next_at", "last_completed_at", "interval", "after")
+
+
+def test_equal_percentages_give_equal_jitter() -> None:
+    assert calculate_next_trigger(NOON, "1h", 5, now=NOON) == calculate_next_trigger(
+        NOON, "1h", 5.0, now=NOON
+    )
+
+
 @pytest.mark.parametrize("name", ["UTC", "Asia/Tokyo", "Etc/GMT+12", "Pacific/Kiritimati"])
 def test_the_first_day_of_the_calendar_has_a_next_in_every_zone(name: str) -> None:
     found = calculate_next_cron_trigger("0 9 * * *", datetime.min.replace(tzinfo=ZoneInfo(name)))
@@ -82,7 +135,14 @@ def test_the_first_day_of_the_calendar_has_a_next_in_every_zone(name: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("spelled", "expected"), [("Europe/Paris", "Europe/Paris"), (":Asia/Tokyo", "Asia/Tokyo"), ("UTC", "UTC")]
+    ("spelled", "expected"),
+    [
+        ("Europe/Paris", "Europe/Paris"),
+        (":Asia/Tokyo", "Asia/Tokyo"),
+        ("UTC", "UTC"),
+        ("", "UTC"),
+        ("/usr/share/zoneinfo/Europe/Paris", "Europe/Paris"),
+    ],
 )
 def test_the_hosts_zone_is_what_tz_says(spelled: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", spelled)

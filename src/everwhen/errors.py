@@ -71,6 +71,31 @@ class SchedulerShutdownError(SchedulerError):
         self.running_job_count = running_job_count
 
 
+class StatusError(SchedulerError):
+    """A change of status that the schedule's status does not allow."""
+
+    def __init__(self, verb: str, status: str, why: str = "") -> None:
+        super().__init__(f"Cannot {verb} job with status '{status}'.{f' ({why})' if why else ''}")
+        self.verb = verb
+        self.status = status
+
+
+class UnknownScheduleError(SchedulerError):
+    """No schedule has this id."""
+
+    def __init__(self, schedule_id: str) -> None:
+        super().__init__("Scheduled job not found.")
+        self.schedule_id = schedule_id
+
+
+class DuplicateScheduleError(SchedulerError):
+    """A schedule with this id is there already."""
+
+    def __init__(self, schedule_id: str) -> None:
+        super().__init__(f'duplicate schedule id "{schedule_id}"')
+        self.schedule_id = schedule_id
+
+
 class ConfigError(SchedulerError):
     """A configuration that cannot be used."""
 

@@ -23,10 +23,14 @@ def now() -> datetime:
 def local_zone_name() -> str:
     """The IANA name of the host's zone: what `local` means, written down so that every node means the same.
 
-    Asked in the order in which the C library and Debian decide: TZ, /etc/localtime, /etc/timezone.
+    Asked in the order in which the C library decides: TZ (a name, or the path of a zone's file; empty means
+    UTC), then /etc/localtime, which Debian names in /etc/timezone.
     """
-    spelled = os.environ.get("TZ", "").removeprefix(":")
-    candidates = [spelled] if spelled else names_on_disk(_LOCALTIME, _TIMEZONE, _ZONEINFO)
+    spelled = os.environ.get("TZ")
+    if spelled is None:
+        candidates = names_on_disk(_LOCALTIME, _TIMEZONE, _ZONEINFO)
+    else:
+        candidates = [spelled.removeprefix(":").rpartition("/zoneinfo/")[2] or "UTC"]
     for name in candidates:
         if name in known_zones():
             return name

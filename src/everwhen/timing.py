@@ -53,7 +53,7 @@ def calculate_next_trigger(
         return now
     last = _aware(last_completed_at, "last_completed_at")
     window_ms = int(length.total_seconds() * 10 * jitter_percent)
-    seed = f"{last.isoformat()}|{length.total_seconds():.3f}|{jitter_percent}"
+    seed = f"{last.isoformat()}|{length.total_seconds():.3f}|{float(jitter_percent)}"
     jitter = timedelta(milliseconds=draw(seed, window_ms)) if window_ms else timedelta(0)
     try:
         return max(last + length + jitter, now)
@@ -108,7 +108,8 @@ def calculate_next_cron_trigger(
 def _zone_for(after: datetime | None, timezone: str | None) -> Zone:
     if timezone is not None and timezone != "local":
         return zone(timezone)
-    if timezone is None and isinstance(after, datetime) and after.tzinfo is not None:
+    if timezone is None and isinstance(after, datetime) and after.utcoffset() is not None:
+        assert after.tzinfo is not None
         return zone_of(after.tzinfo)
     return zone(system_clock.local_zone_name())
 
@@ -116,12 +117,14 @@ def _zone_for(after: datetime | None, timezone: str | None) -> Zone:
 def _in_zone(moment: datetime, where: Zone) -> datetime:
     """An aware datetime as it is; a naive one as a reading of the clock on the wall there."""
     _check_datetime(moment, "after")
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=where.tzinfo)
+    return moment if moment.utcoffset() is not None else moment.replace(tzinfo=where.tzinfo)
 
 
 def _aware(moment: datetime, name: str) -> datetime:
     _check_datetime(moment, name)
     try:
+        if moment.utcoffset() is None:
+            moment = moment.replace(tzinfo=zone(system_clock.local_zone_name()).tzinfo)
         return moment.astimezone(UTC)
     except (OverflowError, OSError):
         raise TimetableError(f"{name} lies outside the years 1 to 9999", key=name, value=moment) from None

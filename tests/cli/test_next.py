@@ -86,6 +86,9 @@ def test_shorthands_intervals_and_aliases_are_understood(expression: str, words:
         (["5m", "--after", "soon"], 'Invalid value for --after: "soon" is no RFC 3339 time'),
         (["5m", "--count", "0"], "0 is not in the range 1<=x<=1000"),
         ([""], "Interval cannot be empty"),
+        (["-5m"], "Negative intervals are not allowed"),
+        (["5m", "--after", "9999-12-31T23:59:00Z"], "no RFC 3339 time"),
+        (["0 0 * * *", "--after", "0001-01-01T00:00:00Z"], "no RFC 3339 time"),
     ],
 )
 def test_a_mistake_is_one_clear_sentence_on_stderr_and_exit_code_2(
@@ -96,6 +99,11 @@ def test_a_mistake_is_one_clear_sentence_on_stderr_and_exit_code_2(
     assert result.stdout == ""
     assert message in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_the_end_of_the_calendar_is_the_end() -> None:
+    result = run("3650d", "--after", "9999-01-01T00:00:00Z")
+    assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "  never again")
 
 
 def test_the_installed_command_works_and_writes_no_colours_into_a_pipe() -> None:

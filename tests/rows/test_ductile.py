@@ -92,7 +92,7 @@ def test_d12_after_is_a_delay_from_creation_that_is_fixed_then() -> None:
 
 
 def test_d13_jitter_is_an_offset_per_run_within_its_bound() -> None:
-    window = parse_jitter_ms("30s", interval=3_600)
+    window = parse_jitter_ms("30s", parse_every("1h"))
     slots = Occurrences(IntervalSeries(CREATED, 3_600), jitter_ms=window, jitter_key="withings.hourly")
     offsets = [slots.due_ms(CREATED + k * 3_600) - (CREATED + k * 3_600) * 1_000 for k in range(200)]
     assert all(0 <= offset < 30_000 for offset in offsets)

@@ -169,6 +169,14 @@ def test_zones_of_other_libraries_are_probed_like_ours() -> None:
     assert where.span_at(new_year).start == new_year
 
 
+class Unhashable(Stepping):
+    __hash__ = None  # type: ignore[assignment]  # as some libraries' zones are
+
+
+def test_a_zone_that_cannot_be_hashed_works_all_the_same() -> None:
+    assert zone_of(Unhashable()).offset_at(1_800_000_000) == 3_600
+
+
 def test_seconds_are_cut_or_rounded_up() -> None:
     moment = datetime(2026, 1, 1, microsecond=1, tzinfo=UTC)
     assert epoch_seconds_up(moment) == epoch_seconds(moment) + 1

@@ -136,5 +136,9 @@ def test_both_days_must_match_when_either_field_begins_with_a_star(text: str, mu
     assert CronSim(text, datetime(2026, 1, 1)).day_and is must
 
 
+def test_the_number_of_a_weekday_may_have_a_leading_zero() -> None:
+    assert parse_cron("0 0 * * 1#05").days == parse_cron("0 0 * * 1#5").days
+
+
 def test_equal_day_fields_share_one_rule() -> None:
     assert parse_cron("0 9 * * 1-5").days is parse_cron("30 17 * * 1-5").days

@@ -99,6 +99,17 @@ def test_a_whole_day_that_never_was_becomes_one_slot() -> None:
     assert slots_on("0 * 30 12 *", "Pacific/Apia", "2011-12-29", days=3) == []
 
 
+def test_a_series_that_is_asked_again_inside_a_fold_gives_the_first_readings_then_the_second() -> None:
+    berlin = ZoneInfo("Europe/Berlin")
+    series = CronSeries(parse_cron("*/30 2 * * *"), zone("Europe/Berlin"))
+    moment = datetime(2026, 11, 20, tzinfo=berlin)
+    assert series.next_datetime(moment) is not None  # it remembers winter now
+    found = series.next_datetime(datetime(2026, 10, 25, 2, 10, tzinfo=berlin))
+    assert found is not None and found.utcoffset() == timedelta(hours=2)
+    later = series.next_datetime(datetime(2026, 10, 25, 2, 10, tzinfo=berlin, fold=1))
+    assert later is not None and later.utcoffset() == timedelta(hours=1)
+
+
 def test_next_is_strictly_after() -> None:
     series = CronSeries(parse_cron("0 9 * * *"), zone("UTC"))
     nine = epoch_seconds(datetime(2025, 1, 15, 9, tzinfo=ZoneInfo("UTC")))

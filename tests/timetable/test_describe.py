@@ -11,6 +11,7 @@ from everwhen.timetable.cron import parse_cron
 from everwhen.timetable.cron_series import CronSeries
 from everwhen.timetable.describe import describe, describe_cron, describe_dst
 from everwhen.timetable.interval import IntervalSeries
+from everwhen.timetable.monthly import MonthlySeries
 from everwhen.timetable.trigger import EveryMonth, Once, OnRequest, Trigger, parse_every
 
 
@@ -39,6 +40,8 @@ from everwhen.timetable.trigger import EveryMonth, Once, OnRequest, Trigger, par
         ("0 9 * * 5L", "at 09:00, on the last Friday of the month"),
         ("0 9 * * MON#2", "at 09:00, on the 2nd Monday of the month"),
         ("0 9 * * 1L,3#2", "at 09:00, on the last Monday and 2nd Wednesday of the month"),
+        ("0 9 * * 5-7", "at 09:00, Friday to Sunday"),
+        ("0 9 * * 6,0", "at 09:00, on Saturdays and Sundays"),
         ("0 9 13 * 5", "at 09:00, on the 13th of the month or on Fridays"),
         ("0 9 */2 * 1", "at 09:00, on the 1st, 3rd, 5th … 31st of the month, only on Mondays"),
         ("0 9 1-7 * */7", "at 09:00, on the 1st to 7th of the month, only on Sundays"),
@@ -56,7 +59,7 @@ def test_a_cron_expression_in_words(text: str, words: str) -> None:
     [
         (parse_every("5m"), "every 5 minutes"),
         (parse_every("1h30m"), "every 1 hour 30 minutes"),
-        (parse_every("daily"), "every day"),
+        (parse_every("daily"), "every 24 hours"),
         (EveryMonth(), "every month, at the same day and time"),
         (Once(1_800_000_000, "at", ""), "once, at 2027-01-15 09:00:00+01:00"),
         (OnRequest("webhook"), "when its webhook is called"),
@@ -81,3 +84,13 @@ def test_what_a_change_of_the_clock_did_is_said() -> None:
     assert note("*/30 * * * *", second) == "doubled: 02:30 comes twice, this is the second (both count)"
     assert note("30 2 * * *", datetime(2026, 7, 1, 0, 30, tzinfo=UTC)) is None
     assert describe_dst(IntervalSeries(0, 60), epoch_seconds(fold)) is None
+
+
+def test_a_jump_over_a_whole_day_is_told_with_its_dates() -> None:
+    apia = zone("Pacific/Apia")
+    after = epoch_seconds(datetime(2011, 12, 30, 10, tzinfo=UTC))  # 00:00 of the 31st there
+    words = "shifted: the clock jumps from Fri 30 Dec 00:00 to Sat 31 Dec 00:00"
+    assert describe_dst(CronSeries(parse_cron("0 12 * * *"), apia), after) == words
+    anchor = epoch_seconds(datetime(2011, 11, 30, 0, tzinfo=apia.tzinfo))
+    assert describe_dst(MonthlySeries(anchor, apia), after) == words
+    assert describe_dst(MonthlySeries(anchor, apia), anchor) is None

@@ -60,6 +60,10 @@ def test_a_duration_is_a_number_and_a_unit_from_large_to_small(text: str, second
         ("m", f'Invalid interval "m". {EXPECTED}'),
         ("٥m", f'Invalid interval "٥m". {EXPECTED}'),
         ("5\x00m", f'Invalid interval "5\\x00m". {EXPECTED}'),
+        ("5\x1fm", f'Invalid interval "5\\x1fm". {EXPECTED}'),
+        ("5\u2003m", f'Invalid interval "5\\u2003m". {EXPECTED}'),
+        ("-" + "9" * 200 + "m", "Negative intervals are not allowed"),
+        ("0" * 200 + "m", "Zero interval is not allowed"),
         ("1,5m", f'Invalid interval "1,5m". {EXPECTED}'),
     ],
 )

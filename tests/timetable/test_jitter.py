@@ -15,6 +15,7 @@ from everwhen.timetable.cron_series import CronSeries
 from everwhen.timetable.interval import IntervalSeries
 from everwhen.timetable.jitter import jitter_offset_ms, parse_jitter_ms
 from everwhen.timetable.occurrences import Occurrences
+from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger
 
 
 def test_the_offset_is_drawn_from_blake2b_of_id_and_slot() -> None:
@@ -55,30 +56,48 @@ def test_the_last_slot_has_the_whole_window() -> None:
     assert 60_000 <= slots.due_ms(60) < 119_000
 
 
-@pytest.mark.parametrize(
-    ("text", "interval", "milliseconds"),
-    [("30s", 3_600, 30_000), ("5%", 3_600, 180_000), ("0 %", 60, 0), ("2m", None, 120_000)],
-)
-def test_jitter_is_a_duration_or_a_share_of_the_interval(
-    text: str, interval: int | None, milliseconds: int
-) -> None:
-    assert parse_jitter_ms(text, interval=interval) == milliseconds
+HOUR = Every(3_600, "1h")
+CRON = Cron(parse_cron("0 9 * * *"))
 
 
 @pytest.mark.parametrize(
-    ("text", "interval", "most", "message"),
+    ("text", "trigger", "milliseconds"),
     [
-        ("1h", 3_600, 99, 'jitter "1h" must be smaller than the interval'),
-        ("5%", None, 99, "a percentage needs a plain interval"),
-        ("11%", 3_600, 10, "must be 0% to 10% here"),
-        ("100%", 3_600, 99, "must be 0% to 99% here"),
-        ("5x", 3_600, 99, 'jitter "5x": Invalid time unit "x"'),
-        ("", 3_600, 99, "Interval cannot be empty"),
-        ("٥%", 3_600, 99, "Invalid interval"),
-        (None, 3_600, 99, "Invalid interval"),
+        ("30s", HOUR, 30_000),
+        ("5%", HOUR, 180_000),
+        ("0 %", HOUR, 0),
+        ("2m", CRON, 120_000),
+        ("1d", EveryMonth(), 86_400_000),
     ],
 )
-def test_jitter_that_cannot_be_is_refused(text: str, interval: int | None, most: int, message: str) -> None:
+def test_jitter_is_a_duration_or_a_share_of_the_interval(
+    text: str, trigger: Trigger, milliseconds: int
+) -> None:
+    assert parse_jitter_ms(text, trigger) == milliseconds
+
+
+def test_the_most_that_a_door_allows_is_allowed() -> None:
+    assert parse_jitter_ms("10%", HOUR, most_percent=10) == 360_000
+
+
+@pytest.mark.parametrize(
+    ("text", "trigger", "most", "message"),
+    [
+        ("1h", HOUR, 99, 'jitter "1h" must be smaller than the interval'),
+        ("5%", CRON, 99, "a percentage needs a plain interval"),
+        ("11%", HOUR, 10, "must be 0% to 10% here"),
+        ("100%", HOUR, 99, "must be 0% to 99% here"),
+        ("5.5%", HOUR, 99, "a percentage is a whole number, such as 5%"),
+        ("-5%", HOUR, 99, "a percentage is a whole number, such as 5%"),
+        ("٥%", HOUR, 99, "a percentage is a whole number, such as 5%"),
+        ("5x", HOUR, 99, 'jitter "5x": Invalid time unit "x"'),
+        ("", HOUR, 99, "Interval cannot be empty"),
+        (None, HOUR, 99, "Invalid interval"),
+        ("5s", Once(0, "at", ""), 99, "jitter is for every and cron"),
+        ("5s", OnRequest("chat"), 99, "jitter is for every and cron"),
+    ],
+)
+def test_jitter_that_cannot_be_is_refused(text: str, trigger: Trigger, most: int, message: str) -> None:
     with pytest.raises(TimetableError, match=message) as caught:
-        parse_jitter_ms(text, interval=interval, most_percent=most)
+        parse_jitter_ms(text, trigger, most_percent=most)
     assert caught.value.key == "jitter"

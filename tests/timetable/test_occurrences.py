@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import random
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from everwhen.errors import TimetableError
-from everwhen.timetable.civil_time import DAY, FIXED, WILD, DstRule, epoch_seconds, zone
+from everwhen.timetable.civil_time import (
+    DAY,
+    EARLIEST,
+    FIXED,
+    LATEST,
+    WILD,
+    DstRule,
+    epoch_seconds,
+    zone,
+)
 from everwhen.timetable.cron import parse_cron
 from everwhen.timetable.occurrences import (
     FirstRun,
@@ -19,6 +27,7 @@ from everwhen.timetable.occurrences import (
     OnceSeries,
     anchor_of,
     dst_rule,
+    is_first_slot_at_anchor,
     series_of,
 )
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger
@@ -90,27 +99,60 @@ def test_the_rule_for_gaps_and_folds_is_that_of_the_trigger_unless_overridden() 
         (Every(300, "5m"), None, NOON),
         (Every(300, "5m"), "after_interval", NOON + 301),
         (EveryMonth(), "immediately", NOON),
-        (EveryMonth(), "after_interval", NOON + 1 + 30 * DAY),
+        (EveryMonth(), "after_interval", NOON + 1),
     ],
 )
 def test_the_first_slot_is_now_cut_to_the_second_or_an_interval_ahead_rounded_up(
     trigger: Trigger, first_run: FirstRun | None, expected: int
 ) -> None:
-    assert anchor_of(trigger, created_at=NOON + 0.25, zone=BERLIN, first_run=first_run) == expected
+    assert anchor_of(trigger, created_at=NOON + 0.25, first_run=first_run) == expected
 
 
 def test_start_at_is_the_anchor_and_a_past_one_goes_on_with_its_grid() -> None:
     start = NOON - 1_000
-    anchor = anchor_of(Every(300, "5m"), created_at=NOON, zone=BERLIN, start_at=start)
+    anchor = anchor_of(Every(300, "5m"), created_at=NOON, start_at=start)
     slots = Occurrences(series_of(Every(300, "5m"), zone=BERLIN, anchor_at=anchor), start_at=start)
     assert anchor == start
     assert slots.next_after(NOON) == start + 1_200
 
 
 def test_first_run_beside_start_at_is_refused() -> None:
-    keys: dict[str, Any] = {"created_at": NOON, "zone": BERLIN, "start_at": NOON, "first_run": "immediately"}
     with pytest.raises(TimetableError, match="first_run beside start_at"):
-        anchor_of(Every(300, "5m"), **keys)
+        anchor_of(Every(300, "5m"), created_at=NOON, start_at=NOON, first_run="immediately")
+
+
+def test_a_month_from_now_keeps_the_day_that_a_short_month_clips() -> None:
+    created = epoch_seconds(datetime(2026, 1, 31, 10, tzinfo=BERLIN.tzinfo))
+    anchor = anchor_of(EveryMonth(), created_at=created, first_run="after_interval")
+    series = series_of(EveryMonth(), zone=BERLIN, anchor_at=anchor)
+    assert not is_first_slot_at_anchor(EveryMonth(), "after_interval")
+    found = series.between(anchor + 1, created + 100 * DAY, 3)
+    assert [f"{BERLIN.datetime(slot):%m-%d}" for slot in found] == ["02-28", "03-31", "04-30"]
+
+
+def test_end_at_itself_is_outside_and_start_at_inside() -> None:
+    slots = Occurrences(series_of(Every(60, "1m"), zone=BERLIN, anchor_at=0), start_at=120, end_at=240)
+    assert slots.next_after(0) == 120
+    assert slots.next_after(180) is None
+    assert slots.previous_before(1_000) == 180
+    assert slots.previous_before(120) is None
+    assert slots.between(0, 1_000, 10) == [120, 180]
+
+
+@pytest.mark.parametrize("instant", [-(10**15), -(10**12), EARLIEST, LATEST, 10**12, 10**15])
+def test_no_instant_is_too_far_for_any_kind(instant: int) -> None:
+    for trigger in (Every(60, "1m"), EveryMonth(), Cron(parse_cron("0 9 29 2 *")), Once(NOON, "at", "")):
+        slots = Occurrences(series_of(trigger, zone=BERLIN, anchor_at=0))
+        for found in (slots.next_after(instant), slots.previous_before(instant)):
+            assert found is None or EARLIEST <= found < LATEST
+        assert len(slots.between(instant, instant + 10**7, 5)) <= 5
+
+
+def test_a_schedules_override_reaches_the_months() -> None:
+    anchor = epoch_seconds(datetime(2026, 1, 29, 2, 30, tzinfo=BERLIN.tzinfo))
+    series = series_of(EveryMonth(), zone=BERLIN, anchor_at=anchor, dst=DstRule("skip", "first"))
+    found = series.between(anchor, anchor + 100 * DAY, 9)
+    assert [f"{BERLIN.datetime(slot):%m-%d}" for slot in found] == ["01-29", "02-28", "04-29"]
 
 
 def test_a_million_slots_of_a_year_and_more_come_in_bulk() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,13 +12,11 @@ from hypothesis import strategies as st
 from everwhen.errors import TimetableError
 from everwhen.timetable.civil_time import DAY, epoch_seconds, zone
 from everwhen.timetable.windows import (
-    ALWAYS_OPEN,
     ClosedTimes,
     NotOn,
     OnlyBetween,
     QuietHours,
     QuietWindow,
-    date_of,
     parse_dates,
     parse_weekdays,
     parse_window,
@@ -131,11 +129,19 @@ def test_quiet_dates_are_whole_local_days_with_both_ends() -> None:
     shut = ["2026-12-25 00:00", "2026-12-25 23:59", "2026-12-31 12:00", "2027-01-01 23:59"]
     assert {closed.reason_at(instant(text)) for text in shut} == {"quiet_hours"}
     assert {closed.reason_at(instant(t)) for t in ["2026-12-24 23:59", "2027-01-02 00:00"]} == {None}
-    assert date_of(dates[0][0]) == date(2026, 12, 25)
 
 
 @pytest.mark.parametrize(
-    "entry", ["soon", {"from": "2026-12-31"}, {"from": "2027-01-01", "to": "2026-01-01"}, 5, None]
+    "entry",
+    [
+        "soon",
+        "20261225",
+        "2026-W52-5",
+        {"from": "2026-12-31"},
+        {"from": "2027-01-01", "to": "2026-01-01"},
+        5,
+        None,
+    ],
 )
 def test_what_is_no_date_is_refused(entry: Any) -> None:
     with pytest.raises(TimetableError) as caught:
@@ -151,7 +157,7 @@ def test_the_reasons_are_named_in_their_order() -> None:
     )
     assert closed.reason_at(instant("2026-11-15 23:00")) == "excluded_day"
     assert closed.reason_at(instant("2026-11-16 23:00")) == "outside_window"
-    assert ALWAYS_OPEN.reason_at(0) is None
+    assert ClosedTimes().reason_at(0) is None
 
 
 @pytest.mark.parametrize(
@@ -185,6 +191,34 @@ def test_the_second_reading_of_a_fold_can_open_again() -> None:
     assert opening == epoch_seconds(datetime(2026, 10, 25, 1, 0, tzinfo=UTC))
 
 
+def test_a_single_date_or_nothing_at_all_is_a_list_of_one() -> None:
+    assert parse_dates("2026-12-25") == parse_dates(["2026-12-25"])
+    for entries in (None, 5):
+        with pytest.raises(TimetableError, match="no date"):
+            parse_dates(entries)  # type: ignore[arg-type]
+
+
+def test_quiet_dates_without_windows_open_at_midnight() -> None:
+    closed = ClosedTimes(quiet_hours=QuietHours(BERLIN, dates=parse_dates([date(2026, 12, 25)])))
+    assert wall(closed.opening_from(instant("2026-12-25 12:00"))) == "2026-12-26 00:00"
+
+
+@pytest.mark.parametrize(("days", "opens"), [(399, True), (400, True), (401, False)])
+def test_an_opening_is_looked_for_through_400_days(days: int, opens: bool) -> None:
+    begin = instant("2026-01-01 00:00", "UTC")
+    last = (datetime(2026, 1, 1) + timedelta(days=days - 1)).date()
+    dates = parse_dates([{"from": date(2026, 1, 1), "to": last}])
+    opening = ClosedTimes(quiet_hours=QuietHours(zone("UTC"), dates=dates)).opening_from(begin)
+    assert opening == (begin + days * DAY if opens else None)
+
+
+def test_the_answer_is_steady_until_the_next_edge() -> None:
+    closed = ClosedTimes(only_between=OnlyBetween(BERLIN, parse_window("08:00-18:00")), quiet_hours=nights())
+    assert wall(closed.steady_until(instant("2026-11-16 08:00"))) == "2026-11-16 18:00"
+    assert wall(closed.steady_until(instant("2026-11-16 22:30"))) == "2026-11-17 00:00"
+    assert ClosedTimes().steady_until(0) == 400 * DAY
+
+
 def test_without_an_opening_in_400_days_there_is_none() -> None:
     assert ClosedTimes(not_on=NotOn(BERLIN, 0x7F)).opening_from(instant("2026-11-16 12:00")) is None
     never = ClosedTimes(
@@ -205,9 +239,10 @@ minutes = st.integers(0, 1_439)
     quiet_end=minutes,
     weekdays=st.integers(0, 0x7F),
     excluded=st.integers(0, 0x7F),
-    around=st.sampled_from(["2026-03-28 12:00", "2026-10-24 12:00", "2026-07-01 00:00"]),
+    around=st.sampled_from(["2026-03-28 12:00", "2026-10-24 12:00", "2026-07-01 00:00", "2011-12-28 12:00"]),
     minute=st.integers(0, 3 * 1_440),
     name=st.sampled_from(["Europe/Berlin", "Australia/Lord_Howe", "UTC"]),
+    other=st.sampled_from(["Europe/Berlin", "Australia/Lord_Howe", "Pacific/Apia"]),
 )
 def test_the_opening_is_what_a_walk_from_minute_to_minute_finds(
     start: int,
@@ -219,12 +254,13 @@ def test_the_opening_is_what_a_walk_from_minute_to_minute_finds(
     around: str,
     minute: int,
     name: str,
+    other: str,
 ) -> None:
     if start == end or quiet_start == quiet_end:
         return
     closed = ClosedTimes(
-        NotOn(BERLIN, excluded),
-        OnlyBetween(BERLIN, parse_window(f"{clock(start)}-{clock(end)}")),
+        NotOn(zone(other), excluded),
+        OnlyBetween(zone(other), parse_window(f"{clock(start)}-{clock(end)}")),
         QuietHours(
             zone(name), (QuietWindow(parse_window(f"{clock(quiet_start)}-{clock(quiet_end)}"), weekdays),)
         ),

@@ -11,13 +11,13 @@ from everwhen.errors import CronParseError, IntervalParseError, SchedulerError, 
 from everwhen.timetable.civil_time import Zone, epoch_seconds, zone
 from everwhen.timetable.cron import parse_cron
 from everwhen.timetable.describe import describe, describe_dst, describe_seconds
-from everwhen.timetable.occurrences import Series, series_of
+from everwhen.timetable.occurrences import Occurrences, Series, series_of
 from everwhen.timetable.trigger import Cron, Trigger, parse_every, parse_instant
 
 MOST = 1_000
 
 
-@click.command(name="next")
+@click.command(name="next", context_settings={"ignore_unknown_options": True})  # "-5m" is a (wrong) interval
 @click.argument("expression", metavar="EXPR")
 @click.option(
     "--tz", "timezone", default="UTC", metavar="ZONE", show_default=True, help="IANA name, or local."
@@ -26,12 +26,15 @@ MOST = 1_000
     "--count", default=5, show_default=True, type=click.IntRange(1, MOST), help="How many instants."
 )
 @click.option("--after", metavar="TIME", help="Start here instead of now; without offset it is read in --tz.")
-@click.option("--json", "as_json", is_flag=True, help="For programs.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
 def command(expression: str, timezone: str, count: int, after: str | None, as_json: bool) -> None:
     """Say in words what EXPR means, then when it comes next.
 
     EXPR is a cron expression ("0 9 * * 1-5"), a shorthand (@daily), an interval (90s, 1h30m) or one of
     hourly, daily, weekly, monthly. Intervals are counted from now, or from --after.
+
+    \b
+    everwhen next "30 2 * * *" --tz Europe/Berlin --after 2026-03-28T00:00
     """
     try:
         where = zone(system_clock.local_zone_name() if timezone == "local" else timezone)
@@ -41,7 +44,7 @@ def command(expression: str, timezone: str, count: int, after: str | None, as_js
         raise _usage(error) from None
     begin = epoch_seconds(start)
     series = series_of(trigger, zone=where, anchor_at=begin)
-    instants = _instants(series, begin, count)
+    instants = _instants(Occurrences(series), begin, count)
     show = _show_json if as_json else _show_text
     show(expression, describe(trigger, where), where, begin, instants, series)
 
@@ -75,7 +78,7 @@ def _usage(error: SchedulerError) -> click.UsageError:
     return click.UsageError(f"{error}{hint}")
 
 
-def _instants(series: Series, begin: int, count: int) -> list[int]:
+def _instants(series: Occurrences, begin: int, count: int) -> list[int]:
     found: list[int] = []
     slot_at = series.next_after(begin)
     while slot_at is not None and len(found) < count:

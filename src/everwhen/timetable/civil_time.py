@@ -167,7 +167,7 @@ class Zone:
         return after
 
     def _ask(self, instant: int) -> int:
-        instant = min(max(instant, EARLIEST), LATEST)
+        instant = in_calendar(instant)
         offset = datetime.fromtimestamp(instant, self.tzinfo).utcoffset()
         assert offset is not None  # the tzinfo of an aware datetime answers
         return _seconds(offset)
@@ -177,10 +177,15 @@ def _seconds(duration: timedelta) -> int:
     return duration.days * DAY + duration.seconds
 
 
-@lru_cache(maxsize=1_024)
 def zone_of(info: tzinfo) -> Zone:
     """The zone behind a tzinfo: zoneinfo's, a fixed offset, or anybody else's."""
-    return Zone(info)
+    try:
+        return _remembered_zone(info)
+    except TypeError:  # some libraries' zones cannot be hashed
+        return Zone(info)
+
+
+_remembered_zone = lru_cache(maxsize=1_024)(Zone)
 
 
 def zone(name: str) -> Zone:
@@ -196,14 +201,19 @@ def zone(name: str) -> Zone:
 
 @lru_cache(maxsize=1)
 def known_zones() -> frozenset[str]:
-    """Names that mean the same on every machine (`localtime` is what its host likes)."""
-    return frozenset(available_timezones() - {"localtime"})
+    """Names that mean the same on every machine: `localtime` is what its host likes, `Factory` nothing."""
+    return frozenset(available_timezones() - {"localtime", "Factory"})
 
 
 def _unknown_zone(name: object) -> str:
     near = difflib.get_close_matches(str(name)[:64], known_zones(), n=1)
     hint = f'did you mean "{near[0]}"?' if near else "use an IANA name such as Europe/Paris, or local"
     return f'Unknown time zone "{shown(name)}", {hint}'
+
+
+def in_calendar(instant: int) -> int:
+    """The instant, brought inside what a datetime can hold in every zone."""
+    return min(max(instant, EARLIEST), LATEST)
 
 
 def epoch_seconds(moment: datetime) -> int:

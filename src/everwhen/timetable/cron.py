@@ -24,14 +24,8 @@ SHORTHANDS = {
 }
 HORIZON_YEARS = 50
 
-_MONTH_NAMES = dict(
-    zip(
-        ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"],
-        range(1, 13),
-        strict=True,
-    )
-)
-_DAY_NAMES = dict(zip(["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"], range(7), strict=True))
+_MONTH_NAMES = dict(zip("JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC".split(), range(1, 13), strict=True))
+_DAY_NAMES = dict(zip("SUN MON TUE WED THU FRI SAT".split(), range(7), strict=True))
 _BLANKS = " \t\r\n"
 _WORDS = re.compile(f"[^{_BLANKS}]+")
 
@@ -239,9 +233,10 @@ def _parse_weekdays(text: str, field: str) -> tuple[int, tuple[tuple[int, int], 
 
 
 def _parse_nth(text: str, which: str) -> int:
-    if which not in ("1", "2", "3", "4", "5"):
+    nth = _parse_number(text, _DAY_OF_WEEK, which)
+    if not 1 <= nth <= 5:
         raise _field_error(text, _DAY_OF_WEEK)
-    return int(which)
+    return nth
 
 
 def _parse_field(text: str, field: _Field, spelled: str) -> int:

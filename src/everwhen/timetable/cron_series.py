@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from functools import cached_property
+from zoneinfo import ZoneInfo
 
 from everwhen.timetable.civil_time import (
     DAY,
@@ -58,7 +59,7 @@ class CronSeries:
 
     def next_datetime(self, after: datetime) -> datetime | None:
         """`next_after` from and to aware datetimes; the answer is in the zone of the series."""
-        if after.tzinfo is self._wall_epoch.tzinfo and not after.fold:
+        if after.tzinfo is self._wall_epoch.tzinfo and not after.fold and isinstance(after.tzinfo, ZoneInfo):
             # Python subtracts and adds within one zone as the clock on the wall does, which saves asking for
             # offsets twice. Well inside a span that is the same thing; no fold reaches back a whole day.
             start, end, offset, _, count_until = self._span
@@ -85,7 +86,7 @@ class CronSeries:
             if reading is None or span.start <= earliest:
                 return None
             before = self.zone.span_at(span.start - 1, self.rule.fold)
-            if self._gap_has_slot(before, span.first_reading) and span.start < instant:
+            if self._gap_has_slot(before, span.first_reading):
                 return span.start
             span = self._skip_back(before, reading)
             limit = span.end_reading
@@ -93,6 +94,7 @@ class CronSeries:
     def between(self, start: int, end: int, limit: int) -> list[int]:
         """The first `limit` slots with start ≤ slot < end, in bulk."""
         slots: list[int] = []
+        start = max(start, EARLIEST)
         span = self.zone.span_at(start, self.rule.fold)
         before = self.zone.span_at(span.start - 1, self.rule.fold)
         end = min(end, LATEST)

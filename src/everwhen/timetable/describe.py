@@ -7,8 +7,8 @@
 
 from __future__ import annotations
 
-from everwhen.timetable.civil_time import WILD, Zone, wall_of
-from everwhen.timetable.cron import CronExpression, DayRule
+from everwhen.timetable.civil_time import DAY, WILD, Zone, wall_of
+from everwhen.timetable.cron import CronExpression, DayRule, bits
 from everwhen.timetable.cron_series import CronSeries
 from everwhen.timetable.monthly import MonthlySeries
 from everwhen.timetable.occurrences import Series
@@ -28,7 +28,7 @@ _MONTHS = [
     "November",
     "December",
 ]
-_WEEKDAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"]
+_WEEKDAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
 _ALL_HOURS = (1 << 24) - 1
 _ALL_DATES = (1 << 32) - 2
 _ALL_MONTHS = (1 << 13) - 2
@@ -40,7 +40,11 @@ def describe(trigger: Trigger, zone: Zone) -> str:
     """A trigger in words."""
     match trigger:
         case Every():
-            return f"every {describe_seconds(trigger.seconds)}"
+            return (
+                f"every {describe_seconds(trigger.seconds)}"
+                if trigger.seconds != 86_400
+                else "every 24 hours"
+            )
         case EveryMonth():
             return "every month, at the same day and time"
         case Cron():
@@ -86,7 +90,7 @@ def describe_cron(expression: CronExpression) -> str:
 
 
 def _times(minute_mask: int, hour_mask: int) -> str:
-    minutes, hours = _values(minute_mask), _values(hour_mask)
+    minutes, hours = bits(minute_mask), bits(hour_mask)
     if hour_mask == _ALL_HOURS:
         return _in_every_hour(minutes)
     if len(minutes) * len(hours) <= _TIMES_LISTED:
@@ -133,7 +137,7 @@ def _days(days: DayRule) -> str:
 
 
 def _dates(days: DayRule) -> str:
-    dates = _values(days.dates)
+    dates = bits(days.dates)
     words = []
     if len(dates) > 2 and _is_run(dates):
         words.append(f"{_nth(dates[0])} to {_nth(dates[-1])}")
@@ -149,7 +153,8 @@ def _dates(days: DayRule) -> str:
 
 
 def _weekdays(days: DayRule) -> str:
-    plain = _values(days.weekdays)
+    plain = [day or 7 for day in bits(days.weekdays)]
+    plain.sort()  # a week begins on Monday, as people read it
     words = []
     if len(plain) > 2 and _is_run(plain):
         words.append(f"{_WEEKDAYS[plain[0]]} to {_WEEKDAYS[plain[-1]]}")
@@ -166,17 +171,13 @@ def _weekdays(days: DayRule) -> str:
 def _months(days: DayRule) -> str:
     if days.months == _ALL_MONTHS:
         return ""
-    months = _values(days.months)
+    months = bits(days.months)
     if len(months) > 2 and _is_run(months):
         return f"{_MONTHS[months[0] - 1]} to {_MONTHS[months[-1] - 1]}"
     return "in " + _listed([_MONTHS[month - 1] for month in months])
 
 
 # -- words --
-
-
-def _values(mask: int) -> list[int]:
-    return [n for n in range(mask.bit_length()) if mask >> n & 1]
 
 
 def _is_run(values: list[int]) -> bool:
@@ -234,7 +235,9 @@ def describe_dst(series: Series, slot_at: int) -> str | None:
     reading = slot_at + span.offset
     shown_before = slot_at + zone.offset_at(slot_at - 1)
     if slot_at == span.start and shown_before < reading and series.is_shifted(slot_at):
-        return f"shifted: the clock jumps from {_time(shown_before)} to {_time(reading)}"
+        return (
+            f"shifted: the clock jumps from {_time(shown_before, reading)} to {_time(reading, shown_before)}"
+        )
     twins = zone.instants_of(reading, WILD)
     if len(twins) < 2:
         return None
@@ -243,5 +246,7 @@ def describe_dst(series: Series, slot_at: int) -> str | None:
     return f"doubled: {_time(reading)} comes twice, this is the {which} ({counted})"
 
 
-def _time(reading: int) -> str:
-    return wall_of(reading).strftime("%H:%M")
+def _time(reading: int, other: int | None = None) -> str:
+    """The time of a reading, with its date where the other one has another."""
+    is_same_day = other is None or reading // DAY == other // DAY
+    return wall_of(reading).strftime("%H:%M" if is_same_day else "%a %d %b %H:%M")

@@ -18,9 +18,11 @@ LONGEST = 3_650 * 86_400
 _EXPECTED = 'Expected format: "{number}{unit}"'
 # What a person may have meant as a duration: signs, decimals and any word as a unit are let through here, so
 # that each fault can be named. Only ASCII digits count as digits.
-_PART = r"(?P<sign>-?)\s*(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)\s*(?P<unit>[^\W\d_]*)\s*"
-_PARTS = re.compile(_PART)
-_LONGEST_TEXT = 100
+_PART = re.compile(
+    r"(?P<sign>-?)[ \t\r\n]*(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)[ \t\r\n]*(?P<unit>[^\W\d_]*)[ \t\r\n]*"
+)
+_BLANKS = " \t\r\n"
+_MOST_DIGITS = 12  # more seconds than the longest duration has, and quick to read
 
 
 def parse_interval(text: str) -> timedelta:
@@ -36,10 +38,12 @@ def parse_seconds(text: str) -> int:
     """The duration that `text` names, in seconds."""
     if not isinstance(text, str):
         raise _invalid(text)
-    if not text.strip():
+    if not text.strip(_BLANKS):
         raise IntervalParseError("Interval cannot be empty", interval=text)
     parts = _split(text)
     _refuse_first_fault(text, parts)
+    if any(len(number) > _MOST_DIGITS for _, number, _ in parts):
+        raise _invalid(text)
     units = [unit.lower() for _, _, unit in parts]
     if units != [unit for unit in UNIT_SECONDS if unit in units]:  # from large to small, each once
         raise _invalid(text)
@@ -51,16 +55,15 @@ def parse_seconds(text: str) -> int:
 
 def _split(text: str) -> list[tuple[str, str, str]]:
     """The parts of a duration as (sign, number, unit), whatever is wrong with each."""
-    rest = text.strip()
-    if len(rest) > _LONGEST_TEXT:
-        raise _invalid(text)
+    stripped = text.strip(_BLANKS)
     parts: list[tuple[str, str, str]] = []
-    while rest:
-        part = _PARTS.match(rest)
+    position = 0
+    while position < len(stripped):
+        part = _PART.match(stripped, position)
         if part is None:
             raise _invalid(text)
         parts.append((part["sign"], part["number"], part["unit"]))
-        rest = rest[part.end() :]
+        position = part.end()
     return parts
 
 
@@ -74,9 +77,9 @@ def _refuse_first_fault(text: str, parts: list[tuple[str, str, str]]) -> None:
     for _, _, unit in parts:
         if unit.lower() not in UNIT_SECONDS:
             raise IntervalParseError(
-                f'Invalid time unit "{unit}". Valid units are: s, m, h, d', interval=text
+                f'Invalid time unit "{shown(unit)}". Valid units are: s, m, h, d', interval=text
             )
-    if any(int(number) == 0 for _, number, _ in parts):
+    if not all(number.strip("0") for _, number, _ in parts):
         raise IntervalParseError("Zero interval is not allowed", interval=text)
 
 

@@ -12,8 +12,9 @@ from hashlib import blake2b
 
 from everwhen.errors import IntervalParseError, TimetableError, shown
 from everwhen.timetable.interval import parse_seconds
+from everwhen.timetable.trigger import Cron, Every, EveryMonth, Trigger
 
-_PERCENTAGE = re.compile(r"([0-9]{1,3})\s*%")
+_PERCENTAGE = re.compile(r"([0-9]{1,3}) ?%")
 
 
 def jitter_offset_ms(key: str, slot_at: int, window_ms: int) -> int:
@@ -33,12 +34,16 @@ def draw(text: str, window: int) -> int:
     return int.from_bytes(blake2b(text.encode()).digest()[:8], "big") % window
 
 
-def parse_jitter_ms(text: str, *, interval: int | None, most_percent: int = 99) -> int:
+def parse_jitter_ms(text: str, trigger: Trigger, *, most_percent: int = 99) -> int:
     """The jitter window that `text` names, `30s` or `5%`, in milliseconds.
 
-    `interval` is the plain interval in seconds, None for cron: a percentage needs one, and no jitter may
-    reach it.
+    For intervals and cron only; a percentage needs a plain interval, and no jitter may reach it.
     """
+    if not isinstance(trigger, Every | EveryMonth | Cron):
+        raise TimetableError(
+            "jitter is for every and cron; one-shots fire when they say", key="jitter", value=text
+        )
+    interval = trigger.seconds if isinstance(trigger, Every) else None
     milliseconds = _parse_ms(text, interval, most_percent)
     if interval is not None and milliseconds >= interval * 1_000:
         raise TimetableError(
@@ -49,6 +54,10 @@ def parse_jitter_ms(text: str, *, interval: int | None, most_percent: int = 99) 
 
 def _parse_ms(text: str, interval: int | None, most_percent: int) -> int:
     percentage = _PERCENTAGE.fullmatch(text.strip()) if isinstance(text, str) else None
+    if percentage is None and isinstance(text, str) and "%" in text:
+        raise TimetableError(
+            f'jitter "{shown(text)}": a percentage is a whole number, such as 5%', key="jitter", value=text
+        )
     if percentage is None:
         try:
             return parse_seconds(text) * 1_000

@@ -9,9 +9,9 @@ from __future__ import annotations
 from calendar import monthrange
 from dataclasses import dataclass
 
-from everwhen.timetable.civil_time import FIXED, LATEST, DstRule, Zone, reading_of, wall_of
+from everwhen.timetable.civil_time import FIXED, DstRule, Zone, in_calendar, reading_of, wall_of
 
-_LAST_MONTH = 9_999 * 12 + 10
+_LAST_MONTH = 9_999 * 12 + 10  # November 9999: the month after it may lie outside the calendar
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class MonthlySeries:
         return None
 
     def previous_before(self, instant: int) -> int | None:
-        month = self._month_of(min(instant, LATEST)) + 1
+        month = min(self._month_of(instant) + 1, _LAST_MONTH)
         while month >= self._first_month:
             for slot_at in reversed(self._slots_of(month)):
                 if slot_at < instant:
@@ -55,8 +55,9 @@ class MonthlySeries:
 
     def is_shifted(self, slot_at: int) -> bool:
         """Whether a reading that a gap swallowed stands at this slot."""
-        shown = wall_of(slot_at + self.zone.offset_at(slot_at)).time()
-        return shown != wall_of(self.anchor_at + self.zone.offset_at(self.anchor_at)).time()
+        month = self._month_of(slot_at)
+        readings = (self._reading_in(m) for m in (month - 1, month) if m > self._first_month)
+        return slot_at != self.anchor_at and slot_at + self.zone.offset_at(slot_at) not in readings
 
     @property
     def _first_month(self) -> int:
@@ -64,6 +65,7 @@ class MonthlySeries:
 
     def _month_of(self, instant: int) -> int:
         """Months since year 0 on the wall."""
+        instant = in_calendar(instant)
         wall = wall_of(instant + self.zone.offset_at(instant))
         return wall.year * 12 + wall.month - 1
 
@@ -73,8 +75,12 @@ class MonthlySeries:
             return []
         if month == first_month:
             return [self.anchor_at]  # also when it is the second reading of a fold
+        return self.zone.instants_of(self._reading_in(month), self.rule)
+
+    def _reading_in(self, month: int) -> int:
+        """The anchor's reading, moved to another month and clipped to its last day."""
         anchor = wall_of(self.anchor_at + self.zone.offset_at(self.anchor_at))
         year, month_of_year = divmod(month, 12)
         last_day = monthrange(year, month_of_year + 1)[1]
         day = anchor.replace(year=year, month=month_of_year + 1, day=min(anchor.day, last_day))
-        return sorted(set(self.zone.instants_of(reading_of(day), self.rule)))
+        return reading_of(day)

@@ -91,10 +91,14 @@ class Occurrences:
     jitter_key: str = ""
 
     def next_after(self, instant: int) -> int | None:
+        if instant >= self.end_at:
+            return None
         slot_at = self.series.next_after(max(instant, self.start_at - 1))
         return slot_at if slot_at is not None and slot_at < self.end_at else None
 
     def previous_before(self, instant: int) -> int | None:
+        if instant <= self.start_at:
+            return None
         slot_at = self.series.previous_before(min(instant, self.end_at))
         return slot_at if slot_at is not None and slot_at >= self.start_at else None
 
@@ -114,11 +118,15 @@ class Occurrences:
         return slot_at * 1_000 + jitter_offset_ms(self.jitter_key, slot_at, window)
 
 
+def is_first_slot_at_anchor(trigger: Trigger, first_run: FirstRun) -> bool:
+    """A month from now, the grid begins now and its first slot is the point after that."""
+    return not (isinstance(trigger, EveryMonth) and first_run == "after_interval")
+
+
 def anchor_of(
     trigger: Trigger,
     *,
     created_at: float,
-    zone: Zone,
     first_run: FirstRun | None = None,
     start_at: int | None = None,
     default_first_run: FirstRun = "immediately",
@@ -126,7 +134,8 @@ def anchor_of(
     """Where the grid of an interval begins: start_at, else the first slot.
 
     `immediately` is cut to the second, so that the first slot is not in the future; everything else is
-    rounded up.
+    rounded up. A month from now is the second point of a grid that begins now: its first may be clipped to
+    the end of a short month, and the 31st must return.
     """
     if start_at is not None:
         if first_run is not None:
@@ -141,10 +150,5 @@ def anchor_of(
     match trigger:
         case Every():
             return whole_second_after(created_at + trigger.seconds)
-        case EveryMonth():
-            # A month from now is the following slot of a grid that begins now.
-            now = whole_second_after(created_at)
-            following = MonthlySeries(now, zone).next_after(now)
-            return now if following is None else following
         case _:
             return whole_second_after(created_at)

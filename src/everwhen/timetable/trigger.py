@@ -11,10 +11,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from everwhen.errors import IntervalParseError, TimetableError, shown
-from everwhen.timetable.civil_time import FIXED, DstRule, Zone, epoch_seconds_up, reading_of
+from everwhen.errors import TimetableError, shown
+from everwhen.timetable.civil_time import (
+    EARLIEST,
+    FIXED,
+    LATEST,
+    DstRule,
+    Zone,
+    epoch_seconds_up,
+    reading_of,
+)
 from everwhen.timetable.cron import CronExpression, parse_cron
-from everwhen.timetable.interval import ALIASES, parse_seconds
+from everwhen.timetable.interval import ALIASES, parse_seconds, whole_second_after
 
 InstantKind = Literal["at", "after"]
 RequestKind = Literal["webhook", "chat"]
@@ -88,7 +96,7 @@ def parse_trigger(
     if at is not None:
         return Once(parse_instant(at, zone, dst), "at", str(at))
     assert after is not None
-    return Once(-int(-(created_at + parse_seconds(after)) // 1), "after", after)
+    return Once(whole_second_after(created_at + parse_seconds(after)), "after", after)
 
 
 def parse_every(text: str) -> Every | EveryMonth:
@@ -102,7 +110,7 @@ def parse_every(text: str) -> Every | EveryMonth:
 
 
 _RFC_3339 = re.compile(
-    r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}(?::\d{2})?)(\.\d{1,9})?\s*([Zz]|[+-]\d{2}:\d{2})?", re.ASCII
+    r"(\d{4}-\d{2}-\d{2})[Tt ](\d{2}:\d{2}(?::\d{2})?)(\.\d+)? ?([Zz]|[+-]\d{2}:\d{2})?", re.ASCII
 )
 
 
@@ -111,12 +119,21 @@ def parse_instant(moment: str | datetime, zone: Zone, rule: DstRule = FIXED) -> 
 
     In a gap or a fold it goes as a fixed cron entry goes: shifted behind the gap, the first of two.
     """
+    given = moment
     if isinstance(moment, str):
         moment = _parse_rfc_3339(moment)
     if not isinstance(moment, datetime):
-        raise _no_instant(moment)
-    if moment.tzinfo is not None:
+        raise _no_instant(given)
+    instant = _instant_of(moment, zone, rule)
+    if not EARLIEST <= instant <= LATEST:
+        raise _no_instant(given)
+    return instant
+
+
+def _instant_of(moment: datetime, zone: Zone, rule: DstRule) -> int:
+    if moment.utcoffset() is not None:
         return epoch_seconds_up(moment)
+    moment = moment.replace(tzinfo=None)
     instants = zone.instants_of(reading_of(moment), rule)
     if not instants:
         raise TimetableError(
@@ -133,8 +150,9 @@ def _parse_rfc_3339(text: str) -> datetime:
     if parts is None:
         raise _no_instant(text)
     day, clock, fraction, offset = parts.groups()
-    # datetime keeps microseconds; what lies below them only matters for rounding up, so it is cut to six.
-    spelled = f"{day}T{clock if len(clock) > 5 else clock + ':00'}{(fraction or '')[:7]}"
+    # Slots are whole seconds, rounded up: of a fraction it only matters whether it is nothing.
+    has_fraction = bool((fraction or "").strip(".0"))
+    spelled = f"{day}T{clock if len(clock) > 5 else clock + ':00'}{'.000001' if has_fraction else ''}"
     try:
         moment = datetime.fromisoformat(spelled + (offset or "").upper())
         return moment if moment.tzinfo is None else moment.astimezone(UTC)
@@ -148,11 +166,3 @@ def _no_instant(value: object) -> TimetableError:
         key="at",
         value=value,
     )
-
-
-def parse_duration(text: str, key: str) -> int:
-    """A duration under any key, in seconds; a fault names the key."""
-    try:
-        return parse_seconds(text)
-    except IntervalParseError as fault:
-        raise TimetableError(f"{key}: {fault}", key=key, value=text) from fault

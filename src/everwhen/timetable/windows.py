@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 from typing import Literal
 
 from everwhen.errors import TimetableError, shown
@@ -22,13 +22,14 @@ EVERY_WEEKDAY = 0x7F
 
 _WEEKDAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday")
 _WINDOW = re.compile(r"\s*([0-9]{1,2}):([0-9]{2})\s*-\s*([0-9]{1,2}):([0-9]{2})\s*")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _MINUTES = 1_440
 _ORDINAL_OF_1970 = date(1970, 1, 1).toordinal()
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A daily stretch of wall-clock time, [start, end) in minutes; end ≤ start wraps midnight."""
+    """A daily stretch of wall-clock time, [start, end) in minutes; an end before the start wraps midnight."""
 
     start: int
     end: int
@@ -64,9 +65,9 @@ class QuietHours:
         minute = second // 60
         return any(_quiet(window, day, minute) for window in self.windows)
 
-    def changes(self) -> list[int]:
-        """The minutes of a day at which it may open."""
-        return sorted({0} | {w.window.end % _MINUTES for w in self.windows})
+    def edges(self) -> list[int]:
+        """The minutes of a day at which it may open or close."""
+        return sorted({0}.union(*(_edges(quiet.window) for quiet in self.windows)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +80,8 @@ class OnlyBetween:
     def closes(self, reading: int) -> bool:
         return not _inside(self.window, reading % DAY // 60)
 
-    def changes(self) -> list[int]:
-        return [self.window.start]
+    def edges(self) -> list[int]:
+        return sorted(_edges(self.window))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class NotOn:
     def closes(self, reading: int) -> bool:
         return bool(self.weekdays >> _weekday(reading // DAY) & 1)
 
-    def changes(self) -> list[int]:
+    def edges(self) -> list[int]:
         return [0]
 
 
@@ -119,7 +120,7 @@ class ClosedTimes:
         return None
 
     def opening_from(self, instant: int) -> int | None:
-        """The first instant, this one or later, at which nothing closes; None without one in 400 days."""
+        """The first instant, this one or later, at which nothing closes; None without one within 400 days."""
         latest = instant + HORIZON
         while instant <= latest:
             closing = next((c for c in self._closings() if _closed(c, instant)), None)
@@ -128,11 +129,12 @@ class ClosedTimes:
             instant = _closed_until(closing, instant, latest)
         return None
 
+    def steady_until(self, instant: int) -> int:
+        """Until when the answer of `reason_at` cannot change; at most 400 days ahead."""
+        return min((_next_edge(c, instant) for c in self._closings()), default=instant + HORIZON)
+
     def _closings(self) -> list[Closing]:
         return [c for c in (self.not_on, self.only_between, self.quiet_hours) if c is not None]
-
-
-ALWAYS_OPEN = ClosedTimes()
 
 
 def _closed(closing: Closing, instant: int) -> bool:
@@ -145,7 +147,7 @@ def _closed_until(closing: Closing, instant: int, latest: int) -> int:
     Within a span it can only open at one of a few minutes of the day; where the span ends the clock on the
     wall may jump into the open, so that instant is looked at too.
     """
-    minutes = closing.changes()
+    minutes = closing.edges()
     while instant <= latest:
         span = closing.zone.span_at(instant)
         reading = instant + span.offset
@@ -156,6 +158,16 @@ def _closed_until(closing: Closing, instant: int, latest: int) -> int:
         if not _closed(closing, instant):
             return instant
     return instant
+
+
+def _next_edge(closing: Closing, instant: int) -> int:
+    span = closing.zone.span_at(instant)
+    readings = _readings(closing.edges(), instant + span.offset, span.end_reading)
+    return next(iter(readings), span.end_reading) - span.offset
+
+
+def _edges(window: Window) -> set[int]:
+    return {window.start, window.end % _MINUTES}
 
 
 def _readings(minutes: list[int], after: int, end: int) -> Iterable[int]:
@@ -260,6 +272,8 @@ def _no_weekday(day: object, key: str) -> TimetableError:
 
 def parse_dates(entries: Sequence[object], key: str = "dates") -> tuple[tuple[int, int], ...]:
     """Whole days: a date, or {from, to} with both ends included; as first and last day since 1970."""
+    if isinstance(entries, str | dict) or not isinstance(entries, Iterable):
+        entries = [entries]
     return tuple(_parse_date_range(entry, key) for entry in entries)
 
 
@@ -275,7 +289,9 @@ def _parse_date_range(entry: object, key: str) -> tuple[int, int]:
 
 def _parse_date(value: object, key: str) -> int:
     try:
-        day = value if isinstance(value, date) else date.fromisoformat(str(value))
+        if not isinstance(value, date) and not (isinstance(value, str) and _DATE.fullmatch(value)):
+            raise ValueError(value)
+        day = value if isinstance(value, date) else date.fromisoformat(value)
     except ValueError:
         raise TimetableError(
             f'{key}: "{shown(value)}" is no date; write 2026-12-25 or {{from: 2026-12-31, to: 2027-01-01}}',
@@ -283,8 +299,3 @@ def _parse_date(value: object, key: str) -> int:
             value=value,
         ) from None
     return day.toordinal() - _ORDINAL_OF_1970
-
-
-def date_of(day: int) -> date:
-    """The date of a day counted from 1970."""
-    return date(1970, 1, 1) + timedelta(days=day)
