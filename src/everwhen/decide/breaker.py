@@ -1,0 +1,99 @@
+"""The circuit breaker: when it opens, probes and closes (R6).
+
+closed ──failures reach the threshold──▶ open ──reset_after, first to reach "fire"──▶ half_open
+half_open ──probe succeeded──▶ closed · failed──▶ open anew · cancelled──▶ open with the old opened_at
+While it is not closed, only the probe's outcome or a reset moves it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from everwhen.model.breaker import Breaker, BreakerState, Transition, TransitionReason
+from everwhen.model.job import Job
+from everwhen.model.outcome import Outcome
+from everwhen.model.policy import BreakerRule
+from everwhen.model.shared import Shared
+
+Gate = Literal["pass", "probe", "shut"]
+
+
+def gate(shared: Shared, rule: BreakerRule | None, now: int) -> Gate:
+    """Whether a slot or retry may fire: freely, as the probe, or not at all."""
+    if rule is None:
+        return "pass"
+    breaker = shared.breaker(rule.key)
+    if breaker.state == "closed":
+        return "pass"
+    cooled = breaker.opened_at is not None and now >= breaker.opened_at + rule.reset_after
+    return "probe" if breaker.state == "open" and cooled else "shut"
+
+
+def begin_probe(shared: Shared, rule: BreakerRule, job_id: str, now: int) -> None:
+    """The commit that enqueues the probe makes the breaker half-open."""
+    breaker = shared.breaker(rule.key)
+    _move(shared, breaker, "half_open", "cooldown_elapsed", job_id, now, probe_job_id=job_id)
+
+
+def count_outcome(shared: Shared, rule: BreakerRule, job: Job, outcome: Outcome, now: int) -> None:
+    """An own attempt has settled."""
+    breaker = shared.breaker(rule.key)
+    if breaker.state != "closed":
+        if breaker.probe_job_id == job.job_id:
+            _end_probe(shared, breaker, job, outcome, now)
+        return
+    if outcome.status == "cancelled":
+        return
+    if not outcome.is_failure:
+        if breaker.failure_count:
+            shared.change(breaker._replace(failure_count=0))
+        return
+    failed = breaker._replace(failure_count=breaker.failure_count + 1)
+    if failed.failure_count >= rule.threshold:
+        _move(shared, failed, "open", "failure_threshold", job.job_id, now, opened_at=now)
+    else:
+        shared.change(failed)
+
+
+def reset(shared: Shared, key: str, now: int) -> bool:
+    """A person closes it; False when it was closed already."""
+    breaker = shared.breaker(key)
+    if breaker.state == "closed" and not breaker.failure_count:
+        return False
+    _move(shared, breaker, "closed", "manual_reset", None, now, failure_count=0)
+    return True
+
+
+def _end_probe(shared: Shared, breaker: Breaker, job: Job, outcome: Outcome, now: int) -> None:
+    if outcome.status == "succeeded":
+        _move(shared, breaker, "closed", "success", job.job_id, now, failure_count=0)
+    elif outcome.status == "cancelled":
+        _move(shared, breaker, "open", "probe_cancelled", job.job_id, now, opened_at=breaker.opened_at)
+    else:
+        failures = breaker.failure_count + 1
+        _move(shared, breaker, "open", "probe_failed", job.job_id, now, opened_at=now, failure_count=failures)
+
+
+def _move(
+    shared: Shared,
+    breaker: Breaker,
+    state: BreakerState,
+    reason: TransitionReason,
+    job_id: str | None,
+    now: int,
+    *,
+    opened_at: int | None = None,
+    probe_job_id: str | None = None,
+    failure_count: int | None = None,
+) -> None:
+    changed = Breaker(
+        key=breaker.key,
+        state=state,
+        failure_count=breaker.failure_count if failure_count is None else failure_count,
+        opened_at=breaker.opened_at if state == "half_open" else opened_at,
+        probe_job_id=probe_job_id,
+    )
+    shared.change(
+        changed,
+        Transition(breaker.key, breaker.state, state, reason, changed.failure_count, job_id, now),
+    )

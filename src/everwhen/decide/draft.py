@@ -1,0 +1,250 @@
+"""The decision about one schedule while it is being made: new state, jobs, events.
+
+Each verb records what it decides in all the places that must agree: the row, the ledger, the shared limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from everwhen.decide import breaker as breakers
+from everwhen.decide.overlap import is_ready
+from everwhen.model.decision import Decision
+from everwhen.model.events import NOTHING, Event, EventType
+from everwhen.model.instants import HOUR, MINUTE
+from everwhen.model.job import Job, NewJob, Origin, job_id
+from everwhen.model.outcome import Outcome
+from everwhen.model.reasons import CancelReason, HoldReason, MissReason, SkipReason
+from everwhen.model.schedule import Schedule, Status
+from everwhen.model.shared import Shared
+
+GATHERED_AT_MOST = 1_000
+
+
+class Draft:
+    """One schedule, being decided at one instant."""
+
+    __slots__ = ("before", "cancelled", "events", "jobs", "now", "outstanding", "plan", "shared", "state")
+
+    def __init__(self, schedule: Schedule, now: int, shared: Shared) -> None:
+        self.before = self.state = schedule.state
+        self.plan = schedule.plan
+        self.outstanding = schedule.outstanding
+        self.now = now
+        self.shared = shared
+        self.jobs: list[NewJob] = []
+        self.events: list[Event] = []
+        self.cancelled: list[tuple[Job, CancelReason]] = []
+
+    def decision(self) -> Decision:
+        return Decision(self.before, self.state, self.plan, self.jobs, self.events, self.cancelled)
+
+    # -- what can become of a slot --
+
+    def fire(
+        self,
+        slot_at: int,
+        due_at: int,
+        origin: Origin = "schedule",
+        *,
+        not_before: int | None = None,
+        is_probe: bool = False,
+        stands_for: int = 1,
+    ) -> NewJob:
+        """A job for the slot, with the places and the budget that it takes."""
+        self.end_gathering()
+        definition, state = self.plan.definition, self.state
+        number = state.fire_count + 1
+        job = NewJob(
+            job_id(state.uid, number, 0),
+            number,
+            0,
+            origin,
+            slot_at,
+            due_at,
+            not_before,
+            is_ready(state, definition.if_running, not_before),
+            not_before is None,
+            is_probe,
+            None,
+            stands_for,
+        )
+        self.jobs.append(job)
+        self.state = state._replace(
+            fire_count=number,
+            outstanding=state.outstanding + 1,
+            waiting=state.waiting + (not_before is not None),
+            last_fired_at=self.now,
+            last_slot_at=slot_at,
+        )
+        if not_before is None:  # one that waits takes no place until it is claimed
+            self.take_places(1)
+        for budget in definition.budgets:
+            self.shared.put(self.shared.limit(budget.key).fired(self.now))
+        if is_probe and definition.breaker is not None:
+            breakers.begin_probe(self.shared, definition.breaker, job.job_id, self.now)
+            self.record("breaker.half_opened", job_id=job.job_id, detail={"key": definition.breaker.key})
+        return job
+
+    def take_places(self, count: int) -> None:
+        definition = self.plan.definition
+        if definition.guard is not None:
+            self.shared.move(definition.guard.key, outstanding=count)
+        if definition.capacity is not None:
+            self.shared.move(definition.capacity.key, outstanding=count)
+
+    def skip(self, slot_at: int, reason: SkipReason, detail: Mapping[str, object] = NOTHING) -> None:
+        """The slot is over without a job. Close runs of equal skips are gathered on the row (L5)."""
+        state = self.state
+        self.state = state._replace(last_slot_at=slot_at)
+        if self._is_frequent(slot_at) and not detail:
+            if state.skip_reason == reason:
+                self._gather(slot_at)
+                return
+            self.end_gathering()
+            self.state = self.state._replace(skip_reason=reason)
+        else:
+            self.end_gathering()
+        self.record("schedule.skipped", slot_at=slot_at, reason=reason, detail=detail)
+
+    def miss(self, slot_at: int, reason: MissReason) -> None:
+        self.end_gathering()
+        self.state = self.state._replace(last_slot_at=slot_at)
+        self.record("schedule.missed", slot_at=slot_at, reason=reason)
+
+    def range_over(self, kind: EventType, slots: Sequence[int], reason: str) -> None:
+        """Many slots in one event: how many, the first, the last (C8)."""
+        self.end_gathering()
+        self.state = self.state._replace(last_slot_at=slots[-1])
+        self._record_range(kind, slots[0], slots[-1], len(slots), reason)
+
+    def hold(
+        self, slot_at: int, due_at: int, reason: HoldReason, key: str | None, release_at: int | None
+    ) -> None:
+        """The slot waits on the row; it is decided again at release_at, or when its key sets that."""
+        self.state = self.state._replace(
+            held_slot_at=slot_at,
+            held_due_at=due_at,
+            held_reason=reason,
+            held_since=self.state.held_since or self.now,
+            held_key=key,
+            release_at=release_at,
+        )
+
+    def end_hold(self) -> None:
+        self.state = self.state._replace(
+            held_slot_at=None,
+            held_due_at=None,
+            held_reason=None,
+            held_since=None,
+            held_key=None,
+            release_at=None,
+        )
+
+    def cancel_own(self, reason: CancelReason, *, running: bool = False) -> None:
+        """Queued own jobs end, waiting retries too; what runs is killed where asked."""
+        for job in self.outstanding:
+            if job.is_own and (running or job.status == "queued"):
+                self.cancel(job, reason)
+
+    def cancel(self, job: Job, reason: CancelReason) -> None:
+        """A job is over without an outcome: it counts neither as success nor as failure.
+
+        A running one keeps its worker until the worker lets go; only then does it stop counting as running.
+        """
+        state = self.state
+        is_waiting = job.status == "queued" and job.not_before is not None
+        if job.origin != "backfill":
+            self.state = state._replace(
+                outstanding=state.outstanding - 1,
+                waiting=state.waiting - is_waiting,
+                retries_waiting=state.retries_waiting - (is_waiting and job.origin == "retry"),
+            )
+        if job.is_counted:
+            self.shared.move(job.guard_key, outstanding=-1)
+            self.shared.move(job.capacity_key, outstanding=-1)
+        rule = self.plan.definition.breaker
+        if rule is not None:
+            breakers.count_outcome(self.shared, rule, job, Outcome("cancelled"), self.now)
+        self.cancelled.append((job, reason))
+        self.record("job.cancelled", slot_at=job.slot_at, reason=reason, job_id=job.job_id)
+
+    def become(self, status: Status, kind: EventType, reason: str | None = None, **detail: object) -> None:
+        """A change of status; only an active schedule has a next slot."""
+        self.end_gathering()
+        self.state = self.state._replace(status=status, status_reason=reason)
+        if status != "active":
+            self.state = self.state._replace(next_slot_at=None, next_run_at=None)
+        self.record(kind, reason=reason, detail=detail)
+
+    # -- the ledger --
+
+    def record(
+        self,
+        kind: EventType,
+        *,
+        slot_at: int | None = None,
+        reason: str | None = None,
+        slot_count: int = 1,
+        job_id: str | None = None,
+        actor: str | None = None,
+        detail: Mapping[str, object] = NOTHING,
+    ) -> None:
+        state = self.state
+        self.events.append(
+            Event(
+                kind,
+                self.now,
+                state.schedule_id,
+                state.uid,
+                state.owner,
+                slot_at,
+                reason,
+                slot_count,
+                job_id,
+                actor,
+                detail,
+            )
+        )
+
+    def end_gathering(self) -> None:
+        """Write what was gathered as one event; the run of equal skips is over."""
+        state = self.state
+        if state.skip_reason is None:
+            return
+        self._write_gathered()
+        self.state = self.state._replace(skip_reason=None)
+
+    def _gather(self, slot_at: int) -> None:
+        state = self.state
+        first = slot_at if state.skip_first_at is None else state.skip_first_at
+        self.state = state._replace(
+            skip_first_at=first, skip_last_at=slot_at, skip_count=state.skip_count + 1
+        )
+        if state.skip_count + 1 >= GATHERED_AT_MOST or slot_at - first >= HOUR:
+            self._write_gathered()
+
+    def _write_gathered(self) -> None:
+        state = self.state
+        if state.skip_count:
+            assert state.skip_first_at is not None and state.skip_last_at is not None
+            assert state.skip_reason is not None
+            self._record_range(
+                "schedule.skipped",
+                state.skip_first_at,
+                state.skip_last_at,
+                state.skip_count,
+                state.skip_reason,
+            )
+        self.state = self.state._replace(skip_first_at=None, skip_last_at=None, skip_count=0)
+
+    def _record_range(self, kind: EventType, first: int, last: int, count: int, reason: str) -> None:
+        detail = {"first": first, "last": last} if count > 1 else NOTHING
+        self.record(kind, slot_at=first, reason=reason, slot_count=count, detail=detail)
+
+    def _is_frequent(self, slot_at: int) -> bool:
+        """Whether slots are less than a minute apart."""
+        if self.plan.definition.is_chain:
+            return False
+        following = self.plan.calendar(self.state.anchor_at).next_after(slot_at)
+        return following is not None and following - slot_at < MINUTE

@@ -1,0 +1,186 @@
+"""Creating and editing: a new revision takes effect in the commit that writes it (X6)."""
+
+from __future__ import annotations
+
+from everwhen.decide.draft import Draft
+from everwhen.decide.slots import NextSlot, first_slot, interval_from_now, next_slot
+from everwhen.decide.status import end_open_slots, go_on
+from everwhen.decide.tick import continue_chain
+from everwhen.errors import TimetableError
+from everwhen.model.decision import Creation, Decision
+from everwhen.model.events import Event
+from everwhen.model.instants import SECOND, moment_of
+from everwhen.model.schedule import Definition, Plan, Schedule, State
+from everwhen.model.shared import Shared
+from everwhen.timetable.occurrences import FirstRun
+from everwhen.timetable.trigger import Every, EveryMonth, Once, OnRequest
+
+
+def create(
+    plan: Plan,
+    uid: str,
+    now: int,
+    *,
+    default_first_run: FirstRun = "immediately",
+    is_enabled: bool = True,
+    may_be_past: bool = False,
+    actor: str | None = None,
+) -> Creation:
+    """A new schedule. An instant already past is refused, or, in a file, makes it `done`."""
+    definition = plan.definition
+    found = first_slot(plan, now, default_first_run)
+    state = State(
+        row_id=0,
+        uid=uid,
+        schedule_id=plan.schedule_id,
+        owner=definition.owner,
+        revision=1,
+        status="active",
+        anchor_at=found.anchor_at,
+        next_slot_at=found.slot_at,
+        next_run_at=found.due_at,
+    )
+    created = Event(
+        "schedule.created",
+        now,
+        plan.schedule_id,
+        uid,
+        definition.owner,
+        actor=actor,
+        detail={"revision": 1, "anchor_at": found.anchor_at},
+    )
+    if found.slot_at is None and not isinstance(definition.trigger, OnRequest):
+        if not may_be_past:
+            raise_past(definition, now)
+        return _stopped(state._replace(status="done", status_reason="in_the_past"), created, "schedule.done")
+    if not is_enabled:
+        paused = state._replace(status="paused", paused_by="config")
+        return _stopped(paused, created, "schedule.paused")
+    return Creation(state, (created,))
+
+
+def _stopped(state: State, created: Event, kind: str) -> Creation:
+    stopped = state._replace(next_slot_at=None, next_run_at=None)
+    event = created._replace(type=kind, reason=state.status_reason or state.status, detail={})  # type: ignore[arg-type]
+    return Creation(stopped, (created, event))
+
+
+def raise_past(definition: Definition, now: int) -> None:
+    """Refuse a schedule that could never fire."""
+    moment = moment_of(now).isoformat(timespec="seconds")
+    key = definition.trigger.kind if isinstance(definition.trigger, Once) else "end_at"
+    raise TimetableError(f"{key} is already past (it is {moment}); give a time to come", key=key)
+
+
+def edit(
+    schedule: Schedule,
+    plan: Plan,
+    now: int,
+    shared: Shared,
+    *,
+    may_be_past: bool = False,
+    actor: str | None = None,
+) -> Decision:
+    """A new revision. A change of when ends what the old one had open; any other leaves the next slot alone."""
+    old = schedule.definition
+    draft = Draft(schedule, now, shared)
+    has_new_times = timing_of(old) != timing_of(plan.definition)
+    if has_new_times and draft.state.status == "active":
+        end_open_slots(draft, "edited")
+    draft.plan = plan
+    draft.end_gathering()
+    draft.state = draft.state._replace(revision=draft.state.revision + 1, owner=plan.definition.owner)
+    if has_new_times:
+        _take_new_times(draft, schedule, may_be_past)
+    elif draft.state.held_slot_at is not None:
+        draft.state = draft.state._replace(release_at=now)  # a limit or a window may have changed
+    draft.record("schedule.updated", actor=actor, detail=_revision_detail(draft, has_new_times))
+    return draft.decision()
+
+
+def timing_of(definition: Definition) -> tuple[object, ...]:
+    """What, when it changes, changes the slots."""
+    return (
+        definition.trigger,
+        definition.zone.name,
+        definition.gap,
+        definition.fold,
+        definition.jitter_ms,
+        definition.start_at,
+        definition.end_at,
+        definition.interval_from,
+    )
+
+
+def _take_new_times(draft: Draft, schedule: Schedule, may_be_past: bool) -> None:
+    state, definition = draft.state, draft.plan.definition
+    is_rearmed = isinstance(definition.trigger, Once) and state.status in ("done", "dead")
+    if state.status != "active" and not is_rearmed:
+        if state.anchor_at is None:
+            draft.state = state._replace(anchor_at=_new_grid(draft).anchor_at)
+        return
+    found = _next_of_new_times(draft, schedule)
+    if found.slot_at is None and not found_later(draft, schedule) and not may_be_past:
+        raise_past(definition, draft.now)
+    if is_rearmed:
+        go_on(draft, found, "schedule.revived")
+        return
+    draft.state = draft.state._replace(
+        anchor_at=found.anchor_at, next_slot_at=found.slot_at, next_run_at=found.due_at
+    )
+    if found.slot_at is None and not found_later(draft, schedule):
+        draft.become("done", "schedule.done", "in_the_past")
+
+
+def found_later(draft: Draft, schedule: Schedule) -> bool:
+    """Whether no next slot is no end: it comes with a request, or when the run in flight has ended."""
+    definition = draft.plan.definition
+    if isinstance(definition.trigger, OnRequest):
+        return True
+    return definition.is_chain and _in_flight(schedule)
+
+
+def _in_flight(schedule: Schedule) -> bool:
+    return any(job.is_own for job in schedule.outstanding)
+
+
+def _next_of_new_times(draft: Draft, schedule: Schedule) -> NextSlot:
+    """The new revision's first slot after now and after the last decided one; the anchor is kept."""
+    state, definition = draft.state, draft.plan.definition
+    after = max(draft.now, state.last_slot_at or 0)
+    if definition.is_chain:
+        if _in_flight(schedule):
+            return NextSlot(state.anchor_at, None, None)
+        return _chain_anew(draft, after)
+    if isinstance(definition.trigger, Every | EveryMonth) and state.anchor_at is None:
+        return _new_grid(draft)
+    return next_slot(draft.plan, state.anchor_at, after)
+
+
+def _new_grid(draft: Draft) -> NextSlot:
+    definition = draft.plan.definition
+    if definition.start_at is not None:
+        return next_slot(draft.plan, definition.start_at * SECOND, draft.now)
+    if isinstance(definition.trigger, Every):
+        return interval_from_now(draft.plan, draft.now)
+    return next_slot(draft.plan, draft.now - draft.now % SECOND, draft.now)
+
+
+def _chain_anew(draft: Draft, after: int) -> NextSlot:
+    """End + interval, never before now."""
+    state = draft.state
+    ended_at = state.last_completed_at if state.last_completed_at is not None else draft.now
+    continue_chain(draft, state.last_slot_at or 0, ended_at)
+    slot_at = draft.state.next_slot_at
+    if slot_at is not None and slot_at <= after:
+        slot_at = -(-after // SECOND) * SECOND
+    if slot_at is None:
+        return NextSlot(state.anchor_at, None, None)
+    return NextSlot(state.anchor_at, slot_at, draft.plan.calendar(state.anchor_at).due_at(slot_at))
+
+
+def _revision_detail(draft: Draft, has_new_times: bool) -> dict[str, object]:
+    detail: dict[str, object] = {"revision": draft.state.revision}
+    if has_new_times:
+        detail["anchor_at"] = draft.state.anchor_at
+    return detail

@@ -1,0 +1,19 @@
+"""What becomes of a running job whose node's lease has expired (R8)."""
+
+from __future__ import annotations
+
+from everwhen.model.job import Job
+from everwhen.model.outcome import Outcome
+from everwhen.model.policy import MOST_RESCUES, OnLost
+
+
+def rescue(job: Job, on_lost: OnLost) -> Outcome | None:
+    """None: back to queued, same id, new fencing token. Otherwise it ends as lost, a failure.
+
+    A rescue is no retry: it repeats an attempt whose outcome nobody knows.
+    """
+    if on_lost == "fail":
+        return Outcome("lost", error="its worker died while running it, and it must not run twice")
+    if job.rescues >= MOST_RESCUES:
+        return Outcome("lost", error=f"its worker died {job.rescues + 1} times while running it")
+    return None

@@ -1,0 +1,157 @@
+"""What the end of a run means for its job, its schedule and its breaker (R0–R5).
+
+Only own jobs move counters, breaker, repeats and chains. A job ends once: what arrives later changes nothing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from everwhen.decide import breaker as breakers
+from everwhen.decide.draft import Draft
+from everwhen.decide.tick import continue_chain
+from everwhen.model.decision import Decision
+from everwhen.model.job import Job, NewJob, job_id
+from everwhen.model.outcome import Outcome
+from everwhen.model.policy import BACKOFF_CAP
+from everwhen.model.schedule import Schedule
+from everwhen.model.shared import Shared
+
+
+class Settlement(NamedTuple):
+    """The end of one job, and what it does to its schedule (None when that is deleted)."""
+
+    job: Job
+    outcome: Outcome
+    decision: Decision | None
+
+
+def settle(job: Job, outcome: Outcome, schedule: Schedule | None, now: int, shared: Shared) -> Settlement:
+    """Decide the end of a running job."""
+    if job.is_counted:
+        shared.move(job.guard_key, outstanding=-1)
+        shared.move(job.capacity_key, outstanding=-1)
+    shared.move(job.capacity_key, running=-1)
+    if schedule is None or schedule.state.uid != job.uid:
+        return Settlement(job, outcome, None)  # deleted meanwhile: the job is written, and nothing else
+    draft = Draft(schedule, now, shared)
+    _let_go(draft, job)
+    if job.is_own:
+        _settle_own(draft, job, outcome)
+    return Settlement(job, outcome, draft.decision())
+
+
+def _let_go(draft: Draft, job: Job) -> None:
+    state = draft.state
+    is_beside = job.origin == "backfill"
+    draft.state = state._replace(
+        outstanding=state.outstanding - (not is_beside), running_jobs=state.running_jobs - 1
+    )
+
+
+def _settle_own(draft: Draft, job: Job, outcome: Outcome) -> None:
+    rule = draft.plan.definition.breaker
+    if rule is not None:
+        breakers.count_outcome(draft.shared, rule, job, outcome, draft.now)
+        _record_breaker(draft, rule.key, job)
+    if outcome.status == "succeeded":
+        _succeed(draft, job)
+    elif outcome.is_failure:
+        _fail(draft, job, outcome)
+    retries = draft.jobs
+    if not retries:
+        _end_slot(draft, job)
+
+
+def _succeed(draft: Draft, job: Job) -> None:
+    state, definition = draft.state, draft.plan.definition
+    draft.state = state = state._replace(
+        last_success_at=draft.now,
+        last_success_job_id=job.job_id,
+        run_count=state.run_count + 1,
+        current_repeat=state.current_repeat + 1,
+        current_retry=0,
+    )
+    if definition.total_repeats and state.current_repeat >= definition.total_repeats:
+        if state.status in ("active", "paused"):
+            _end_hold_with(draft)
+            draft.become("done", "schedule.done", "done")
+        draft.cancel_own("done")
+
+
+def _fail(draft: Draft, job: Job, outcome: Outcome) -> None:
+    state, definition = draft.state, draft.plan.definition
+    draft.state = state = state._replace(
+        last_error=outcome.error or outcome.status,
+        error_count=state.error_count + 1,
+        current_retry=state.current_retry + 1,
+    )
+    if definition.max_retries is None:
+        return
+    if state.current_retry > definition.max_retries:
+        if state.status != "dead":
+            _end_hold_with(draft)
+            draft.become("dead", "schedule.died", "dead", last_error=state.last_error)
+        draft.cancel_own("dead")
+    elif not outcome.is_final and state.status in ("active", "done"):
+        _retry(draft, job, outcome)
+
+
+def _retry(draft: Draft, job: Job, outcome: Outcome) -> None:
+    """A further job of the same slot, after a pause that doubles; never begun in a closed time (R3)."""
+    definition, state = draft.plan.definition, draft.state
+    base = definition.retry_base
+    pause = min(base * 2 ** (state.current_retry - 1), BACKOFF_CAP * base)
+    if outcome.retry_after is not None:
+        pause = max(pause, min(outcome.retry_after, BACKOFF_CAP * base))
+    calendar = draft.plan.calendar(state.anchor_at)
+    not_before = calendar.opening_from(draft.now + pause)
+    if not_before is None:  # no opening in 400 days: the slot is over
+        return
+    draft.jobs.append(
+        NewJob(
+            job_id(state.uid, job.number, job.retry + 1),
+            job.number,
+            job.retry + 1,
+            "retry",
+            job.slot_at,
+            job.due_at,
+            not_before,
+            is_counted=False,
+            payload=job.payload,
+        )
+    )
+    draft.state = state._replace(
+        outstanding=state.outstanding + 1,
+        waiting=state.waiting + 1,
+        retries_waiting=state.retries_waiting + 1,
+    )
+
+
+def _end_slot(draft: Draft, job: Job) -> None:
+    """The slot's last attempt is over; a chain goes on from here."""
+    draft.state = state = draft.state._replace(last_completed_at=draft.now)
+    is_the_chain_slot = state.next_slot_at is None and state.held_slot_at is None
+    if draft.plan.definition.is_chain and state.status == "active" and is_the_chain_slot:
+        continue_chain(draft, max(job.slot_at, state.last_slot_at or 0), draft.now)
+
+
+def _end_hold_with(draft: Draft) -> None:
+    """A schedule that ends while it holds a slot: the slot is over, and says so."""
+    state = draft.state
+    if state.held_slot_at is not None:
+        draft.end_hold()
+        draft.skip(state.held_slot_at, "superseded", {"held": state.held_reason})
+
+
+def _record_breaker(draft: Draft, key: str, job: Job) -> None:
+    """An opening or closing is an event as well as a transition."""
+    if not draft.shared.transitions:
+        return
+    latest = draft.shared.transitions[-1]
+    if latest.key != key or latest.job_id != job.job_id or latest.at != draft.now:
+        return
+    if latest.to_state == "open":
+        draft.record("breaker.opened", reason=latest.reason, job_id=job.job_id, detail={"key": key})
+    elif latest.to_state == "closed":
+        draft.record("breaker.closed", reason=latest.reason, job_id=job.job_id, detail={"key": key})

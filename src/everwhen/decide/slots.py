@@ -1,0 +1,63 @@
+"""Where a schedule's next slot is when it begins, is edited, or comes back from a span (T3, T4, X6, X7)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from everwhen.model.instants import SECOND
+from everwhen.model.schedule import Plan
+from everwhen.timetable.interval import whole_second_after
+from everwhen.timetable.occurrences import FirstRun, anchor_of, is_first_slot_at_anchor
+from everwhen.timetable.trigger import Every, EveryMonth
+
+
+class NextSlot(NamedTuple):
+    """The anchor of the grid, the next slot and when it is due; no slot: the schedule is over."""
+
+    anchor_at: int | None
+    slot_at: int | None
+    due_at: int | None
+
+
+def first_slot(plan: Plan, created_at: int, default_first_run: FirstRun = "immediately") -> NextSlot:
+    """The first slot of a new schedule.
+
+    An interval begins at its anchor, which `immediately` puts into the second of creation; everything else
+    has its first slot after creation.
+    """
+    definition = plan.definition
+    if not isinstance(definition.trigger, Every | EveryMonth):
+        return next_slot(plan, None, created_at)
+    anchor = SECOND * anchor_of(
+        definition.trigger,
+        created_at=created_at / SECOND,
+        first_run=definition.first_run,
+        start_at=definition.start_at,
+        default_first_run=default_first_run,
+    )
+    if definition.start_at is not None and anchor <= created_at:
+        return next_slot(plan, anchor, created_at)
+    begins = is_first_slot_at_anchor(definition.trigger, definition.first_run or default_first_run)
+    return next_slot(plan, anchor, anchor - 1 if begins or definition.start_at is not None else anchor)
+
+
+def next_slot(plan: Plan, anchor_at: int | None, after: int) -> NextSlot:
+    """The first slot after an instant, on a grid that is there already."""
+    calendar = plan.calendar(anchor_at)
+    slot_at = calendar.next_after(after)
+    return NextSlot(anchor_at, slot_at, None if slot_at is None else calendar.due_at(slot_at))
+
+
+def interval_from_now(plan: Plan, now: int) -> NextSlot:
+    """A plain interval that starts anew: its grid begins one interval from now."""
+    trigger = plan.definition.trigger
+    assert isinstance(trigger, Every)
+    anchor = whole_second_after(now / SECOND + trigger.seconds) * SECOND
+    return next_slot(plan, anchor, anchor - 1)
+
+
+def slot_after_span(plan: Plan, anchor_at: int | None, now: int) -> NextSlot:
+    """Resume, revive: an interval starts anew, everything else goes on with its next match."""
+    if isinstance(plan.definition.trigger, Every):
+        return interval_from_now(plan, now)
+    return next_slot(plan, anchor_at, now)

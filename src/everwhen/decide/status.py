@@ -1,0 +1,131 @@
+"""Changes of status: pause, resume, revive, invalid and back, the end (X1–X8).
+
+Slots reached but undecided when a schedule stops being active get their entry here; what lies inside the span
+gets none, the span is the entry. Leaving a span never fires what lay in it.
+"""
+
+from __future__ import annotations
+
+from everwhen.decide.draft import Draft
+from everwhen.decide.slots import NextSlot, next_slot, slot_after_span
+from everwhen.errors import StatusError
+from everwhen.model.decision import Decision
+from everwhen.model.events import EventType
+from everwhen.model.reasons import SkipReason
+from everwhen.model.schedule import Schedule
+from everwhen.model.shared import Shared
+
+PausedBy = str
+
+
+def pause(
+    schedule: Schedule,
+    now: int,
+    shared: Shared,
+    *,
+    by: PausedBy,
+    note: str | None = None,
+    until: int | None = None,
+) -> Decision:
+    """Stop firing: nothing is due any more, the held slot is over, queued own jobs are cancelled."""
+    if schedule.state.status != "active":
+        raise StatusError("pause", schedule.state.status)
+    draft = Draft(schedule, now, shared)
+    end_open_slots(draft, "paused")
+    draft.cancel_own("pause")
+    draft.become("paused", "schedule.paused", "paused", by=by, note=note, until=until)
+    draft.state = draft.state._replace(paused_by=by, status_reason=note, resume_at=until)
+    return draft.decision()
+
+
+def resume(schedule: Schedule, now: int, shared: Shared, *, by: str | None = None) -> Decision:
+    """Fire again from the next slot on; a one-shot whose instant has passed is done."""
+    if schedule.state.status != "paused":
+        raise StatusError("resume", schedule.state.status)
+    return _come_back(schedule, now, shared, "schedule.resumed", by=by)
+
+
+def revive(schedule: Schedule, now: int, shared: Shared, *, by: str | None = None) -> Decision:
+    """Start a dead or done schedule anew; refused when it has no slot to come."""
+    if schedule.state.status not in ("dead", "done"):
+        raise StatusError("revive", schedule.state.status)
+    fresh = Schedule(
+        schedule.state._replace(current_repeat=0, current_retry=0), schedule.plan, schedule.outstanding
+    )
+    if slot_after_span(fresh.plan, fresh.state.anchor_at, now).slot_at is None:
+        raise StatusError("revive", schedule.state.status, "it has no slot to come; give it a new time first")
+    decision = _come_back(fresh, now, shared, "schedule.revived", by=by)
+    return decision._replace(before=schedule.state)
+
+
+def invalidate(schedule: Schedule, now: int, shared: Shared, reason: str) -> Decision:
+    """It cannot run as configured (R7): it stops until it is found valid again."""
+    draft = Draft(schedule, now, shared)
+    if schedule.state.status == "active":
+        end_open_slots(draft, "paused")
+        draft.become("invalid", "schedule.invalidated", reason)
+    return draft.decision()
+
+
+def restore(schedule: Schedule, now: int, shared: Shared) -> Decision:
+    """Found valid again: active, with the next slot of the grid that it had."""
+    draft = Draft(schedule, now, shared)
+    if schedule.state.status == "invalid":
+        go_on(draft, next_slot(draft.plan, draft.state.anchor_at, now), "schedule.restored")
+    return draft.decision()
+
+
+def end(schedule: Schedule, now: int, shared: Shared, *, cancel_running: bool, by: str | None) -> Decision:
+    """Deleting: queued jobs of every origin are cancelled; running ones go on, or are killed where asked."""
+    draft = Draft(schedule, now, shared)
+    if schedule.state.status == "active":
+        end_open_slots(draft, "paused")
+    for job in schedule.outstanding:
+        if cancel_running or job.status == "queued":
+            draft.cancel(job, "deleted")
+    draft.end_gathering()
+    draft.record("schedule.deleted", actor=by)
+    return draft.decision()
+
+
+def _come_back(schedule: Schedule, now: int, shared: Shared, kind: EventType, *, by: str | None) -> Decision:
+    draft = Draft(schedule, now, shared)
+    state = draft.state
+    draft.state = state._replace(paused_by=None, resume_at=None)
+    is_in_flight = any(job.is_own and job.status == "running" for job in schedule.outstanding)
+    if draft.plan.definition.is_chain and is_in_flight:
+        go_on(draft, NextSlot(state.anchor_at, None, None), kind, by=by, waits=True)
+    else:
+        go_on(draft, slot_after_span(draft.plan, state.anchor_at, now), kind, by=by)
+    return draft.decision()
+
+
+def go_on(
+    draft: Draft, found: NextSlot, kind: EventType, *, by: str | None = None, waits: bool = False
+) -> None:
+    """Active from here, with that next slot; done when there is none (unless it waits for a run to end)."""
+    draft.become("active", kind)
+    draft.events[-1] = draft.events[-1]._replace(actor=by, detail={"anchor_at": found.anchor_at})
+    draft.state = draft.state._replace(
+        anchor_at=found.anchor_at, next_slot_at=found.slot_at, next_run_at=found.due_at
+    )
+    if found.slot_at is None and not waits:
+        draft.become("done", "schedule.done", "in_the_past")
+
+
+def end_open_slots(draft: Draft, reason: SkipReason) -> None:
+    """End the held slot, and every slot that was reached and not decided, waiting for jitter or not."""
+    state = draft.state
+    if state.held_slot_at is not None:
+        draft.end_hold()
+        draft.skip(state.held_slot_at, reason, {"held": state.held_reason})
+    if state.next_slot_at is None or state.next_slot_at > draft.now:
+        return
+    if draft.plan.definition.is_chain:
+        reached = [state.next_slot_at]
+    else:
+        reached = list(draft.plan.calendar(state.anchor_at).reached_slots(state.next_slot_at, draft.now))
+    if len(reached) == 1:
+        draft.skip(reached[0], reason)
+    else:
+        draft.range_over("schedule.skipped", reached, reason)

@@ -1,0 +1,249 @@
+"""From due slot to job: the order of rule E2, folded over a batch of due schedules.
+
+Each schedule in the batch has a slot that is due, or a held slot that may be released. The decisions are
+values; nothing moves before the store has committed them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from everwhen.decide import breaker as breakers
+from everwhen.decide.catch_up import catch_up
+from everwhen.decide.draft import Draft
+from everwhen.decide.overlap import overlap
+from everwhen.errors import SchedulerError
+from everwhen.model.decision import Decision
+from everwhen.model.instants import SECOND
+from everwhen.model.reasons import HoldReason, SkipReason
+from everwhen.model.schedule import Schedule
+from everwhen.model.shared import Shared
+from everwhen.timetable.interval import chain_slot
+from everwhen.timetable.trigger import Every
+
+# Slots of a chain come into being one by one; further behind, the rest waits for the next evaluation.
+CHAIN_AT_MOST = 1_000
+
+
+def tick(schedules: Iterable[Schedule], now: int, shared: Shared) -> list[Decision]:
+    """Decide every due or released slot of a batch, oldest due_at first, each seeing the ones before it."""
+    ordered = sorted(schedules, key=lambda schedule: _due_first(schedule, now))
+    return [_guarded(schedule, now, shared) for schedule in ordered]
+
+
+def _due_first(schedule: Schedule, now: int) -> int:
+    state = schedule.state
+    if state.release_at is not None and state.release_at <= now and state.held_due_at is not None:
+        return state.held_due_at
+    return state.next_run_at if state.next_run_at is not None else now
+
+
+def _guarded(schedule: Schedule, now: int, shared: Shared) -> Decision:
+    """One schedule whose evaluation raises becomes invalid; the others go on (E7)."""
+    try:
+        return decide(schedule, now, shared)
+    except (SchedulerError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+        draft = Draft(schedule, now, shared)
+        draft.end_hold()
+        draft.become("invalid", "schedule.invalidated", f"{type(error).__name__}: {error}")
+        return draft.decision()
+
+
+def decide(schedule: Schedule, now: int, shared: Shared) -> Decision:
+    """What becomes of the slots of one schedule that are due now, and of the one that it holds."""
+    draft = Draft(schedule, now, shared)
+    state = draft.state
+    if state.status != "active":
+        return draft.decision()
+    is_due = state.next_run_at is not None and state.next_run_at <= now
+    if state.held_slot_at is not None:
+        if is_due and not draft.plan.definition.is_chain:
+            _supersede_held(draft)
+        elif state.release_at is not None and state.release_at <= now:
+            _decide_held(draft)
+    if is_due:
+        if draft.plan.definition.is_chain:
+            _decide_chain(draft)
+        else:
+            _decide_due(draft)
+    return draft.decision()
+
+
+# -- which slots --
+
+
+def _decide_due(draft: Draft) -> None:
+    """Split the due slots into missed ones and at most one live one (C1), and decide both."""
+    state, now = draft.state, draft.now
+    assert state.next_slot_at is not None
+    calendar = draft.plan.calendar(state.anchor_at)
+    slots = calendar.due_slots(state.next_slot_at, now)
+    if not slots:
+        return
+    newest = slots[-1]
+    following = calendar.next_after(newest)
+    is_live = now - calendar.due_at(newest) <= draft.plan.grace_of(newest, following)
+    missed = slots[:-1] if is_live else slots
+    left = "judge"
+    if missed:
+        left = catch_up(draft, calendar, missed, newest if is_live else None, following)
+    if is_live and left != "fired":
+        decide_live(draft, newest, calendar.due_at(newest), passes=left == "pass")
+    _move_on(draft, following, None if following is None else calendar.due_at(following))
+
+
+def _decide_chain(draft: Draft) -> None:
+    """A chain has one slot at a time: the next exists when this one is over without a job."""
+    for _ in range(CHAIN_AT_MOST):
+        state = draft.state
+        slot_at = state.next_slot_at
+        if slot_at is None or state.next_run_at is None or state.next_run_at > draft.now:
+            return
+        due_at = state.next_run_at
+        jobs = len(draft.jobs)
+        trigger = draft.plan.definition.trigger
+        assert isinstance(trigger, Every)
+        following = slot_at + trigger.seconds * SECOND
+        if draft.now - due_at <= draft.plan.grace_of(slot_at, following):
+            decide_live(draft, slot_at, due_at)
+        else:
+            catch_up(draft, draft.plan.calendar(state.anchor_at), [slot_at], None, None)
+        if len(draft.jobs) > jobs or draft.state.held_slot_at is not None:
+            _move_on(draft, None, None)
+        else:
+            continue_chain(draft, slot_at, due_at)
+
+
+def continue_chain(draft: Draft, slot_at: int, ended_at: int) -> None:
+    """The last slot of a chain is over: the next is its end + interval; done when that is past end_at."""
+    definition = draft.plan.definition
+    trigger = definition.trigger
+    assert isinstance(trigger, Every)
+    second = chain_slot(
+        ended_at=ended_at / SECOND, interval=trigger.seconds, previous_slot_at=slot_at // SECOND
+    )
+    if definition.end_at is not None and second >= definition.end_at:
+        draft.become("done", "schedule.done", "done")
+        return
+    calendar = draft.plan.calendar(draft.state.anchor_at)
+    draft.state = draft.state._replace(
+        next_slot_at=second * SECOND, next_run_at=calendar.due_at(second * SECOND)
+    )
+
+
+def _move_on(draft: Draft, next_slot_at: int | None, next_run_at: int | None) -> None:
+    """The row shows the slot after those decided; the end of the last slot makes the schedule done (T10)."""
+    draft.state = draft.state._replace(next_slot_at=next_slot_at, next_run_at=next_run_at)
+    if next_slot_at is None and draft.state.held_slot_at is None and not draft.plan.definition.is_chain:
+        draft.become("done", "schedule.done", "done")
+
+
+# -- held slots --
+
+
+def _supersede_held(draft: Draft) -> None:
+    """The next slot comes due first: the held one is over (E5)."""
+    state = draft.state
+    assert state.held_slot_at is not None
+    draft.end_hold()
+    draft.skip(state.held_slot_at, "superseded", {"held": state.held_reason})
+
+
+def _decide_held(draft: Draft) -> None:
+    """Decide a released slot again, with now in place of its due_at; lateness does not apply to it."""
+    state = draft.state
+    assert state.held_slot_at is not None and state.held_due_at is not None
+    slot_at, due_at, since = state.held_slot_at, state.held_due_at, state.held_since
+    draft.end_hold()
+    draft.state = draft.state._replace(held_since=since)
+    decide_live(draft, slot_at, due_at, is_released=True)
+    if draft.state.held_slot_at is not None:
+        return
+    draft.state = draft.state._replace(held_since=None)
+    if draft.plan.definition.is_chain:
+        if not draft.jobs:
+            continue_chain(draft, slot_at, due_at)
+    elif draft.state.next_slot_at is None:
+        draft.become("done", "schedule.done", "done")
+
+
+# -- the order of E2 --
+
+
+class Hold(NamedTuple):
+    reason: HoldReason
+    key: str | None
+    release_at: int | None
+
+
+class Fire(NamedTuple):
+    is_probe: bool
+
+
+Verdict = SkipReason | Hold | Fire
+
+
+def decide_live(
+    draft: Draft, slot_at: int, due_at: int, *, passes: bool = False, is_released: bool = False
+) -> None:
+    """Fire, skip or hold one slot. `passes`: it stands for or follows a missed window (C3)."""
+    verdict = judge(draft, due_at, passes=passes, is_released=is_released)
+    match verdict:
+        case Fire():
+            draft.fire(slot_at, due_at, is_probe=verdict.is_probe)
+        case Hold():
+            draft.hold(slot_at, due_at, *verdict)
+        case _:
+            draft.skip(slot_at, verdict)
+
+
+def judge(draft: Draft, due_at: int, *, passes: bool = False, is_released: bool = False) -> Verdict:
+    """The first line of E2 that applies."""
+    definition, shared, now = draft.plan.definition, draft.shared, draft.now
+    verdict = _closed(draft, now if is_released else due_at, is_released)
+    if verdict is not None:
+        return verdict
+    gate = breakers.gate(shared, definition.breaker, now)
+    if gate == "shut":
+        return "circuit_open"
+    if not passes and (verdict := _overlap(draft)) is not None:
+        return verdict
+    if shared.spent_budget(definition.budgets, now) is not None:
+        return "budget"
+    if not passes and (verdict := _limits(draft)) is not None:
+        return verdict
+    return Fire(gate == "probe")
+
+
+def _closed(draft: Draft, at: int, is_released: bool) -> Verdict | None:
+    calendar = draft.plan.calendar(draft.state.anchor_at)
+    reason = calendar.closed_reason(at)
+    if reason is None:
+        return None
+    if reason in draft.plan.defers and not is_released:
+        opening = calendar.opening_from(at)
+        if opening is not None:
+            return Hold(reason, None, opening)
+    return reason
+
+
+def _overlap(draft: Draft) -> Verdict | None:
+    definition = draft.plan.definition
+    result = overlap(draft.state, definition.if_running, definition.queue_limit)
+    if result == "cancel":
+        draft.cancel_own("overlap", running=True)
+        return None
+    return None if result == "go" else result
+
+
+def _limits(draft: Draft) -> Verdict | None:
+    definition, shared = draft.plan.definition, draft.shared
+    guard, capacity = definition.guard, definition.capacity
+    if definition.if_running in ("queue", "cancel"):
+        return None
+    if guard is not None and shared.limit(guard.key).outstanding >= guard.limit:
+        return Hold("outstanding_limit", guard.key, None)
+    if capacity is not None and shared.limit(capacity.key).outstanding >= capacity.limit:
+        return Hold("at_capacity", capacity.key, None)
+    return None

@@ -1,0 +1,78 @@
+"""The slots of one schedule in microseconds: the seam to `timetable`, which counts in seconds."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from everwhen.model.instants import SECOND
+from everwhen.timetable.interval import IntervalSeries
+from everwhen.timetable.occurrences import Occurrences
+from everwhen.timetable.windows import ClosedReason, ClosedTimes
+
+MANY = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Calendar:
+    """When slots are, when they are due, and when the schedule is closed."""
+
+    slots: Occurrences
+    closed_times: ClosedTimes
+
+    @property
+    def jitter(self) -> int:
+        """The width of the jitter window."""
+        return self.slots.jitter_ms * 1_000
+
+    def first_from(self, instant: int) -> int | None:
+        """The first slot not before the instant."""
+        return self._micro(self.slots.next_after(-(-instant // SECOND) - 1))
+
+    def next_after(self, instant: int) -> int | None:
+        """The first slot after the instant."""
+        return self._micro(self.slots.next_after(instant // SECOND))
+
+    def due_at(self, slot_at: int) -> int:
+        """slot_at + jitter."""
+        return self.slots.due_ms(slot_at // SECOND) * 1_000 if self.slots.jitter_ms else slot_at
+
+    def due_slots(self, first: int, now: int) -> Sequence[int]:
+        """The slots from `first` on that are due by now, in order."""
+        found = self.reached_slots(first, now)
+        # Jitter is smaller than the gap to the following slot: only the last can be still to come.
+        return found[:-1] if found and self.due_at(found[-1]) > now else found
+
+    def reached_slots(self, first: int, now: int) -> Sequence[int]:
+        """The slots from `first` to now, in order, whether due yet or waiting for their jitter."""
+        series = self.slots.series
+        if isinstance(series, IntervalSeries):  # a year of seconds is no list
+            end = min(now + 1, self.slots.end_at * SECOND)
+            return range(first, end, series.interval * SECOND)
+        return [s * SECOND for s in self.slots.between(first // SECOND, now // SECOND + 1, MANY)]
+
+    def runs(self, slots: Sequence[int]) -> Iterator[tuple[ClosedReason | None, Sequence[int]]]:
+        """The slots in stretches that are open, or closed for one reason, each judged at its due_at."""
+        position = 0
+        while position < len(slots):
+            due_at = self.due_at(slots[position])
+            reason = self.closed_reason(due_at)
+            steady = self.closed_times.steady_until(due_at // SECOND) * SECOND
+            # Slots whose whole jitter window lies before the next edge are judged alike without a look.
+            until = max(bisect_left(slots, steady - self.jitter), position + 1)
+            yield reason, slots[position:until]
+            position = until
+
+    def closed_reason(self, instant: int) -> ClosedReason | None:
+        return self.closed_times.reason_at(instant // SECOND)
+
+    def opening_from(self, instant: int) -> int | None:
+        """The first instant from here at which nothing closes the schedule; None without one in 400 days."""
+        if self.closed_reason(instant) is None:
+            return instant
+        return self._micro(self.closed_times.opening_from(instant // SECOND))
+
+    @staticmethod
+    def _micro(second: int | None) -> int | None:
+        return None if second is None else second * SECOND

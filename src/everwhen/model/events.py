@@ -1,0 +1,68 @@
+"""Everything that can happen and is put on record. The list of types is closed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal, NamedTuple
+
+EventType = Literal[
+    "schedule.created",
+    "schedule.updated",
+    "schedule.deleted",
+    "schedule.paused",
+    "schedule.resumed",
+    "schedule.revived",
+    "schedule.skipped",
+    "schedule.missed",
+    "schedule.caught_up",
+    "schedule.invalidated",
+    "schedule.restored",
+    "schedule.done",
+    "schedule.died",
+    "breaker.opened",
+    "breaker.half_opened",
+    "breaker.closed",
+    "breaker.reset",
+    "job.cancelled",
+    "job.lost",
+    "job.rescued",
+    "job.rerun",
+    "schedule.overdue",
+    "schedule.failing",
+    "schedule.slow",
+    "schedule.silent",
+    "config.reloaded",
+    "config.rejected",
+    "token.created",
+    "token.revoked",
+    "auth.denied",
+    "scheduler.started",
+    "scheduler.stopped",
+    "scheduler.stalled",
+    "scheduler.clock_stepped",
+    "node.lost",
+    "alert.sent",
+    "budget.reached",
+    "system.paused",
+    "system.resumed",
+]
+
+NOTHING: Mapping[str, object] = MappingProxyType({})
+
+
+class Event(NamedTuple):
+    """One line of the audit. `slot_count` above 1: a range of slots, its ends in `detail`."""
+
+    type: EventType
+    at: int
+    schedule_id: str | None = None
+    uid: str | None = None
+    owner: str | None = None
+    slot_at: int | None = None
+    reason: str | None = None
+    slot_count: int = 1
+    job_id: str | None = None
+    actor: str | None = None
+    detail: Mapping[str, object] = NOTHING
+    trace_id: str | None = None

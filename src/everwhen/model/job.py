@@ -1,0 +1,99 @@
+"""Jobs: one execution of a slot, its identity, its states, and which state may follow which."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+JobStatus = Literal["queued", "running", "succeeded", "failed", "timed_out", "cancelled", "lost"]
+Origin = Literal["schedule", "catch_up", "retry", "manual", "backfill", "webhook", "chat"]
+
+OWN_ORIGINS: frozenset[Origin] = frozenset(("schedule", "catch_up", "retry", "webhook", "chat"))
+FINAL: frozenset[JobStatus] = frozenset(("succeeded", "failed", "timed_out", "cancelled", "lost"))
+FAILURES: frozenset[JobStatus] = frozenset(("failed", "timed_out", "lost"))
+
+# A final state never changes. A running job goes back to queued when it is rescued.
+ALLOWED: dict[JobStatus, frozenset[JobStatus]] = {
+    "queued": frozenset(("running", "cancelled")),
+    "running": frozenset(("succeeded", "failed", "timed_out", "cancelled", "lost", "queued")),
+    **{final: frozenset() for final in FINAL},
+}
+
+
+def job_id(uid: str, number: int, retry: int) -> str:
+    """The name of a job: the same firing has the same name everywhere and for ever.
+
+    >>> job_id("a1b2c3d4e5f6", 5, 0)
+    'sched-a1b2c3d4e5f6-n5-rc0'
+    """
+    return f"sched-{uid}-n{number}-rc{retry}"
+
+
+def is_own(origin: Origin) -> bool:
+    """Own jobs move counters, breaker and repeats; manual and backfill jobs change nothing."""
+    return origin in OWN_ORIGINS
+
+
+class NewJob(NamedTuple):
+    """A job about to be enqueued. `is_counted`: it takes a place of guard and capacity from now on."""
+
+    job_id: str
+    number: int
+    retry: int
+    origin: Origin
+    slot_at: int
+    due_at: int
+    not_before: int | None = None
+    is_ready: bool = True
+    is_counted: bool = True
+    is_probe: bool = False
+    payload: str | None = None
+    stands_for: int = 1
+
+
+class Job(NamedTuple):
+    """A job as the store keeps it, in the order of its columns."""
+
+    row_id: int
+    job_id: str
+    schedule_row: int | None
+    uid: str
+    schedule_id: str
+    revision: int
+    number: int
+    retry: int
+    origin: Origin
+    status: JobStatus
+    slot_at: int
+    due_at: int
+    not_before: int | None
+    is_ready: bool
+    is_counted: bool
+    is_probe: bool
+    attempt: int
+    rescues: int
+    payload: str | None
+    queue: str
+    guard_key: str | None
+    capacity_key: str | None
+    capacity_limit: int | None
+    breaker_key: str | None
+    is_serial: bool
+    created_at: int
+    started_at: int | None
+    deadline_at: int | None
+    ended_at: int | None
+    released_at: int | None
+    node: str | None
+    fence: int
+    cancel_requested: bool
+    reason: str | None
+    error: str | None
+    result: str | None
+
+    @property
+    def is_own(self) -> bool:
+        return self.origin in OWN_ORIGINS
+
+    @property
+    def is_outstanding(self) -> bool:
+        return self.status in ("queued", "running")

@@ -1,0 +1,40 @@
+"""What several schedules share, one row per key: places taken, and firings of the hour and the day."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from everwhen.model.instants import DAY, HOUR
+from everwhen.model.policy import Budget
+
+
+class Limit(NamedTuple):
+    """Counts of one key. `hour` and `day` are the starts of the windows that the fires were counted in."""
+
+    key: str
+    outstanding: int = 0
+    running: int = 0
+    hour: int = 0
+    hour_fires: int = 0
+    day: int = 0
+    day_fires: int = 0
+
+    def moved(self, outstanding: int = 0, running: int = 0) -> Limit:
+        return self._replace(outstanding=self.outstanding + outstanding, running=self.running + running)
+
+    def fired(self, now: int) -> Limit:
+        """One more firing by the clock; windows are whole hours and days of UTC."""
+        hour, day = now - now % HOUR, now - now % DAY
+        return self._replace(
+            hour=hour,
+            hour_fires=(self.hour_fires if hour == self.hour else 0) + 1,
+            day=day,
+            day_fires=(self.day_fires if day == self.day else 0) + 1,
+        )
+
+    def is_spent(self, budget: Budget, now: int) -> bool:
+        hour_fires = self.hour_fires if now - now % HOUR == self.hour else 0
+        day_fires = self.day_fires if now - now % DAY == self.day else 0
+        return (budget.per_hour is not None and hour_fires >= budget.per_hour) or (
+            budget.per_day is not None and day_fires >= budget.per_day
+        )

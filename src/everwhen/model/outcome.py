@@ -1,0 +1,26 @@
+"""What came of a run, as the target reports it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+OutcomeStatus = Literal["succeeded", "failed", "timed_out", "cancelled", "lost"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`is_final`: the target says that repeating is of no use (R4). `retry_after`: it asks for a pause."""
+
+    status: OutcomeStatus
+    error: str | None = None
+    result: str | None = None
+    is_final: bool = False
+    retry_after: int | None = None
+
+    @property
+    def is_failure(self) -> bool:
+        return self.status in ("failed", "timed_out", "lost")
+
+
+SUCCEEDED = Outcome("succeeded")

@@ -1,0 +1,53 @@
+"""The rules that a schedule may have for closed times, lateness, overlap, limits and failures."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from everwhen.model.instants import MINUTE, SECOND
+
+CatchUp = Literal["skip", "run_once", "run_all"]
+IfRunning = Literal["skip", "queue", "cancel", "allow"]
+WhenClosed = Literal["skip", "defer"]
+IntervalFrom = Literal["slot", "completion"]
+OnLost = Literal["rerun", "fail"]
+
+LEAST_GRACE = 2 * SECOND
+MOST_GRACE = 5 * MINUTE
+MOST_RESCUES = 3
+BACKOFF_CAP = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """At most `limit` outstanding own jobs share this key (`max_outstanding`)."""
+
+    key: str
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """At most `limit` running jobs share this key (`max_concurrent`)."""
+
+    key: str
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class BreakerRule:
+    """Open after `threshold` failures in a row, probe after `reset_after`."""
+
+    key: str
+    threshold: int
+    reset_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """At most so many firings by the clock per hour and per day share this key."""
+
+    key: str
+    per_hour: int | None = None
+    per_day: int | None = None

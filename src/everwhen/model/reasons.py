@@ -1,0 +1,31 @@
+"""Why: the closed list of reasons. Every slot that did not fire has one of these."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+SkipReason = Literal[
+    "excluded_day",
+    "outside_window",
+    "quiet_hours",
+    "circuit_open",
+    "already_running",
+    "retrying",
+    "queue_full",
+    "budget",
+    "superseded",
+    "edited",
+    "paused",
+]
+HoldReason = Literal["outstanding_limit", "at_capacity", "excluded_day", "outside_window", "quiet_hours"]
+MissReason = Literal["down", "late", "catch_up_limit", "circuit_open", "budget"]
+SpanReason = Literal["paused", "invalid", "done", "dead", "in_the_past", "system"]
+CheckReason = Literal["unsupported_type", "disabled", "not_due"]
+CancelReason = Literal["pause", "done", "dead", "deleted", "overlap", "circuit_open", "person"]
+
+SKIP_REASONS: tuple[str, ...] = get_args(SkipReason)
+HOLD_REASONS: tuple[str, ...] = get_args(HoldReason)
+MISS_REASONS: tuple[str, ...] = get_args(MissReason)
+SPAN_REASONS: tuple[str, ...] = get_args(SpanReason)
+CHECK_REASONS: tuple[str, ...] = get_args(CheckReason)
+CANCEL_REASONS: tuple[str, ...] = get_args(CancelReason)

@@ -1,0 +1,250 @@
+"""Schedules: what was declared (`Definition`, a revision of it) and where it stands (`State`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from everwhen.model.calendar import Calendar
+from everwhen.model.instants import MINUTE, SECOND
+from everwhen.model.job import Job
+from everwhen.model.policy import (
+    LEAST_GRACE,
+    MOST_GRACE,
+    BreakerRule,
+    Budget,
+    Capacity,
+    CatchUp,
+    Guard,
+    IfRunning,
+    IntervalFrom,
+    OnLost,
+    WhenClosed,
+)
+from everwhen.timetable.civil_time import EARLIEST, LATEST, DstRule, Fold, Gap, Zone
+from everwhen.timetable.occurrences import FirstRun, Occurrences, Series, dst_rule, series_of
+from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger
+from everwhen.timetable.windows import ClosedTimes, NotOn, OnlyBetween, QuietHours, Window
+
+Status = Literal["active", "paused", "invalid", "done", "dead"]
+ScheduleType = Literal["interval", "cron", "one_shot", "webhook", "chat"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a slot runs: a kind, and its own words as JSON."""
+
+    kind: str
+    spec: str = "{}"
+
+
+@dataclass(frozen=True, slots=True)
+class QuietHoursPolicy:
+    """Quiet hours that schedules may share, by id."""
+
+    policy_id: str
+    name: str
+    hours: QuietHours
+    action: WhenClosed = "skip"
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One revision of a schedule. Durations are microseconds, start_at and end_at seconds of `timetable`."""
+
+    trigger: Trigger
+    zone: Zone
+    target: Target
+    name: str = ""
+    description: str = ""
+    owner: str | None = None
+    group: str | None = None
+    local_id: str = ""
+    command: str | None = None
+    payload: str = "{}"
+    queue: str = "default"
+    gap: Gap | None = None
+    fold: Fold | None = None
+    start_at: int | None = None
+    end_at: int | None = None
+    first_run: FirstRun | None = None
+    interval_from: IntervalFrom = "slot"
+    jitter_ms: int = 0
+    only_between: Window | None = None
+    not_on: int = 0
+    outside_window: WhenClosed = "skip"
+    quiet_hours_id: str | None = None
+    misfire_grace: int | None = None
+    catch_up: CatchUp | None = None
+    catch_up_limit: int = 100
+    if_running: IfRunning = "skip"
+    queue_limit: int = 1_000
+    guard: Guard | None = None
+    capacity: Capacity | None = None
+    breaker: BreakerRule | None = None
+    budgets: tuple[Budget, ...] = ()
+    total_repeats: int = 0
+    max_retries: int | None = None
+    retry_delay: int | None = None
+    on_lost: OnLost = "rerun"
+    timeout: int | None = 10 * MINUTE
+
+    @property
+    def is_chain(self) -> bool:
+        """The next slot is counted from the end of the last."""
+        return self.interval_from == "completion" and isinstance(self.trigger, Every)
+
+    @property
+    def is_one_shot(self) -> bool:
+        return isinstance(self.trigger, Once)
+
+    @property
+    def type(self) -> ScheduleType:
+        match self.trigger:
+            case Every() | EveryMonth():
+                return "interval"
+            case Cron():
+                return "cron"
+            case Once():
+                return "one_shot"
+            case OnRequest():
+                return self.trigger.kind
+
+    @property
+    def catch_up_policy(self) -> CatchUp:
+        if self.catch_up is not None:
+            return self.catch_up
+        return "run_once" if self.is_one_shot or self.is_chain else "skip"
+
+    @property
+    def retry_base(self) -> int:
+        if self.retry_delay is not None:
+            return self.retry_delay
+        if isinstance(self.trigger, Every):
+            return min(self.trigger.seconds * SECOND, MINUTE)
+        return MINUTE
+
+    @property
+    def dst(self) -> DstRule:
+        return dst_rule(self.trigger, gap=self.gap, fold=self.fold)
+
+    @property
+    def dedupe_key(self) -> str:
+        return f"{self.group or '-'}:{self.command or self.target.kind}:{self.local_id}"
+
+
+class Plan:
+    """A definition made ready for work: parsed once, kept in a bounded cache by (uid, revision).
+
+    Its calendar depends on the anchor, which moves when a schedule is resumed; the last one is remembered.
+    """
+
+    __slots__ = ("_calendar", "_closed_times", "_series", "defers", "definition", "grace", "schedule_id")
+
+    def __init__(self, schedule_id: str, definition: Definition, quiet: QuietHoursPolicy | None) -> None:
+        self.schedule_id = schedule_id
+        self.definition = definition
+        self.defers = _deferred_reasons(definition, quiet)
+        self._closed_times = _closed_times(definition, quiet)
+        self._series: Series | None = None
+        self._calendar: tuple[int | None, Calendar] | None = None
+        self.grace = definition.misfire_grace
+
+    def calendar(self, anchor_at: int | None) -> Calendar:
+        if self._calendar is None or self._calendar[0] != anchor_at:
+            self._calendar = (anchor_at, self._make_calendar(anchor_at))
+        return self._calendar[1]
+
+    def grace_of(self, slot_at: int, following: int | None) -> int:
+        """How late a slot may be and still count as on time: half the gap to the following, 2 s to 5 min."""
+        if self.grace is not None:
+            return self.grace
+        if following is None or self.definition.is_one_shot:
+            return MOST_GRACE
+        return min(max((following - slot_at) // 2, LEAST_GRACE), MOST_GRACE)
+
+    def _make_calendar(self, anchor_at: int | None) -> Calendar:
+        definition = self.definition
+        anchor = 0 if anchor_at is None else anchor_at // SECOND
+        slots = Occurrences(
+            series_of(definition.trigger, zone=definition.zone, anchor_at=anchor, dst=definition.dst),
+            start_at=EARLIEST if definition.start_at is None else definition.start_at,
+            end_at=LATEST if definition.end_at is None else definition.end_at,
+            jitter_ms=definition.jitter_ms,
+            jitter_key=self.schedule_id,
+        )
+        return Calendar(slots, self._closed_times)
+
+
+def _closed_times(definition: Definition, quiet: QuietHoursPolicy | None) -> ClosedTimes:
+    zone = definition.zone
+    return ClosedTimes(
+        not_on=NotOn(zone, definition.not_on) if definition.not_on else None,
+        only_between=OnlyBetween(zone, definition.only_between) if definition.only_between else None,
+        quiet_hours=quiet.hours if quiet else None,
+    )
+
+
+def _deferred_reasons(definition: Definition, quiet: QuietHoursPolicy | None) -> frozenset[str]:
+    """The closed times that hold a slot until the opening instead of skipping it."""
+    reasons = {"excluded_day", "outside_window"} if definition.outside_window == "defer" else set()
+    if quiet is not None and quiet.action == "defer":
+        reasons.add("quiet_hours")
+    return frozenset(reasons)
+
+
+class State(NamedTuple):
+    """Where a schedule stands: the hot columns of its row, in their order."""
+
+    row_id: int
+    uid: str
+    schedule_id: str
+    owner: str | None
+    revision: int
+    status: Status
+    anchor_at: int | None
+    next_slot_at: int | None
+    next_run_at: int | None
+    held_slot_at: int | None = None
+    held_due_at: int | None = None
+    held_reason: str | None = None
+    held_since: int | None = None
+    held_key: str | None = None
+    release_at: int | None = None
+    fire_count: int = 0
+    outstanding: int = 0
+    running_jobs: int = 0
+    waiting: int = 0
+    retries_waiting: int = 0
+    current_repeat: int = 0
+    current_retry: int = 0
+    run_count: int = 0
+    error_count: int = 0
+    last_slot_at: int | None = None
+    last_fired_at: int | None = None
+    last_run_at: int | None = None
+    last_completed_at: int | None = None
+    last_success_at: int | None = None
+    last_success_job_id: str | None = None
+    last_error: str | None = None
+    skip_reason: str | None = None
+    skip_first_at: int | None = None
+    skip_last_at: int | None = None
+    skip_count: int = 0
+    paused_by: str | None = None
+    status_reason: str | None = None
+    resume_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A schedule whole: where it stands, what it is, and its outstanding jobs where a decision needs them."""
+
+    state: State
+    plan: Plan = field(compare=False)
+    outstanding: Sequence[Job] = ()
+
+    @property
+    def definition(self) -> Definition:
+        return self.plan.definition

@@ -1,0 +1,86 @@
+"""What schedules share while a batch is decided: limits, breakers, and when schedulers were alive.
+
+A fold needs each decision to see the ones before it, so this is a working copy that moves along. Nothing
+outside sees it before the commit.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from everwhen.model.breaker import Breaker, Transition
+from everwhen.model.limits import Limit
+from everwhen.model.policy import Budget
+from everwhen.model.schedule import Definition
+
+FOR_EVER = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """The stretches in which some scheduler's recorded heartbeat shows that it was alive, in order."""
+
+    stretches: tuple[tuple[int, int], ...] = ()
+
+    def covers(self, instant: int) -> bool:
+        position = bisect_right(self.stretches, (instant, FOR_EVER)) - 1
+        return position >= 0 and instant <= self.stretches[position][1]
+
+    def steady_until(self, instant: int) -> int:
+        """Until when the answer of `covers` cannot change."""
+        position = bisect_right(self.stretches, (instant, FOR_EVER)) - 1
+        if position >= 0 and instant <= self.stretches[position][1]:
+            return self.stretches[position][1] + 1
+        return self.stretches[position + 1][0] if position + 1 < len(self.stretches) else FOR_EVER
+
+
+@dataclass(slots=True)
+class Shared:
+    """The working copy of one fold, and what changed in it."""
+
+    limits: dict[str, Limit] = field(default_factory=dict)
+    breakers: dict[str, Breaker] = field(default_factory=dict)
+    coverage: Coverage = field(default_factory=Coverage)
+    stagger: int = 0
+    staggered: int = 0
+    touched_limits: set[str] = field(default_factory=set)
+    touched_breakers: set[str] = field(default_factory=set)
+    transitions: list[Transition] = field(default_factory=list)
+
+    def limit(self, key: str) -> Limit:
+        return self.limits.get(key) or Limit(key)
+
+    def breaker(self, key: str) -> Breaker:
+        return self.breakers.get(key) or Breaker(key)
+
+    def move(self, key: str | None, *, outstanding: int = 0, running: int = 0) -> None:
+        if key is not None:
+            self.put(self.limit(key).moved(outstanding, running))
+
+    def put(self, limit: Limit) -> None:
+        self.limits[limit.key] = limit
+        self.touched_limits.add(limit.key)
+
+    def change(self, breaker: Breaker, transition: Transition | None = None) -> None:
+        self.breakers[breaker.key] = breaker
+        self.touched_breakers.add(breaker.key)
+        if transition is not None:
+            self.transitions.append(transition)
+
+    def spent_budget(self, budgets: Iterable[Budget], now: int) -> Budget | None:
+        return next((b for b in budgets if self.limit(b.key).is_spent(b, now)), None)
+
+    def next_stagger(self, now: int) -> int | None:
+        """When the next catch-up job of this evaluation may begin; None for at once."""
+        offset = self.staggered * self.stagger
+        self.staggered += 1
+        return now + offset if offset else None
+
+
+def keys_of(definition: Definition) -> tuple[set[str], set[str]]:
+    """The limits and the breakers that deciding a schedule needs, to be locked before."""
+    limits = {budget.key for budget in definition.budgets}
+    limits |= {rule.key for rule in (definition.guard, definition.capacity) if rule is not None}
+    return limits, {definition.breaker.key} if definition.breaker else set()

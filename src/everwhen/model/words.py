@@ -1,0 +1,120 @@
+"""A definition as plain words and back: what a revision's row holds. Instants and durations stay exact.
+
+The words are JSON-ready and say everything; only what differs from the default is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from everwhen.errors import StoreError
+from everwhen.model.policy import BreakerRule, Budget, Capacity, Guard
+from everwhen.model.schedule import Definition, QuietHoursPolicy, Target
+from everwhen.timetable.civil_time import zone
+from everwhen.timetable.cron import parse_cron
+from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger
+from everwhen.timetable.windows import QuietHours, QuietWindow, Window
+
+Words = dict[str, Any]
+
+_PLAIN = [
+    field.name
+    for field in fields(Definition)
+    if field.name
+    not in ("trigger", "zone", "target", "only_between", "guard", "capacity", "breaker", "budgets")
+]
+_DEFAULTS = {field.name: field.default for field in fields(Definition)}
+
+
+def words_of(definition: Definition) -> Words:
+    """The definition in words."""
+    words: Words = {
+        "trigger": _trigger_words(definition.trigger),
+        "timezone": definition.zone.name,
+        "target": [definition.target.kind, definition.target.spec],
+    }
+    for name in _PLAIN:
+        value = getattr(definition, name)
+        if value != _DEFAULTS[name]:
+            words[name] = value
+    if definition.only_between is not None:
+        words["only_between"] = [definition.only_between.start, definition.only_between.end]
+    if definition.guard is not None:
+        words["guard"] = [definition.guard.key, definition.guard.limit]
+    if definition.capacity is not None:
+        words["capacity"] = [definition.capacity.key, definition.capacity.limit]
+    if definition.breaker is not None:
+        rule = definition.breaker
+        words["breaker"] = [rule.key, rule.threshold, rule.reset_after]
+    if definition.budgets:
+        words["budgets"] = [[b.key, b.per_hour, b.per_day] for b in definition.budgets]
+    return words
+
+
+def definition_of(words: Mapping[str, Any]) -> Definition:
+    """The definition that the words say."""
+    return Definition(
+        trigger=_trigger_of(words["trigger"]),
+        zone=zone(words["timezone"]),
+        target=Target(*words["target"]),
+        only_between=Window(*words["only_between"]) if "only_between" in words else None,
+        guard=Guard(*words["guard"]) if "guard" in words else None,
+        capacity=Capacity(*words["capacity"]) if "capacity" in words else None,
+        breaker=BreakerRule(*words["breaker"]) if "breaker" in words else None,
+        budgets=tuple(Budget(*budget) for budget in words.get("budgets", ())),
+        **{name: words[name] for name in _PLAIN if name in words},
+    )
+
+
+def _trigger_words(trigger: Trigger) -> Words:
+    match trigger:
+        case Every():
+            return {"every": trigger.text, "seconds": trigger.seconds}
+        case EveryMonth():
+            return {"every": trigger.text}
+        case Cron():
+            return {"cron": trigger.expression.text}
+        case Once():
+            return {trigger.kind: trigger.text, "instant": trigger.instant}
+        case OnRequest():
+            return {"on": trigger.kind}
+
+
+def _trigger_of(words: Mapping[str, Any]) -> Trigger:
+    match words:
+        case {"every": text, "seconds": seconds}:
+            return Every(seconds, text)
+        case {"every": text}:
+            return EveryMonth(text)
+        case {"cron": text}:
+            return Cron(parse_cron(text))
+        case {"at": text, "instant": instant}:
+            return Once(instant, "at", text)
+        case {"after": text, "instant": instant}:
+            return Once(instant, "after", text)
+        case {"on": kind}:
+            return OnRequest(kind)
+    raise StoreError(f"a stored trigger cannot be read: {words!r}; it was written by a newer everwhen")
+
+
+def policy_words(policy: QuietHoursPolicy) -> Words:
+    """A quiet-hours policy in words."""
+    return {
+        "name": policy.name,
+        "timezone": policy.hours.zone.name,
+        "windows": [[w.window.start, w.window.end, w.weekdays] for w in policy.hours.windows],
+        "dates": [list(span) for span in policy.hours.dates],
+        "action": policy.action,
+    }
+
+
+def policy_of(policy_id: str, words: Mapping[str, Any]) -> QuietHoursPolicy:
+    """The quiet-hours policy that the words say."""
+    hours = QuietHours(
+        zone(words["timezone"]),
+        tuple(QuietWindow(Window(start, end), weekdays) for start, end, weekdays in words["windows"]),
+        tuple((first, last) for first, last in words["dates"]),
+    )
+    return QuietHoursPolicy(policy_id, words["name"], hours, words["action"])

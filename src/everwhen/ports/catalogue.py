@@ -1,0 +1,50 @@
+"""Schedules, revisions and policies: what people and files declare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from everwhen.model.decision import Creation, Decision
+from everwhen.model.schedule import Plan, QuietHoursPolicy, Schedule, State
+from everwhen.model.shared import Shared
+
+Change = Callable[[Schedule, int, Shared], Decision]
+
+
+@dataclass(frozen=True, slots=True)
+class NewSchedule:
+    """A schedule about to be written: its first state and events, and the plan they were made from."""
+
+    creation: Creation
+    plan: Plan
+    source: str
+
+
+class Catalogue(Protocol):
+    """What is declared, one transaction a verb."""
+
+    def create(self, now: int, schedules: Sequence[NewSchedule]) -> list[State]:
+        """Write new schedules, all or none; an id that exists is refused."""
+        ...
+
+    def change(self, now: int, schedule_id: str, decide: Change) -> State:
+        """Decide about one schedule and write it, with a new revision where its plan changed."""
+        ...
+
+    def delete(self, now: int, schedule_id: str, decide: Change) -> None:
+        """Decide the end of a schedule and remove its row; the ledger stays."""
+        ...
+
+    def get(self, schedule_id: str) -> Schedule | None:
+        """One schedule as it stands."""
+        ...
+
+    def put_policy(self, now: int, policy: QuietHoursPolicy) -> None:
+        """Create or replace a quiet-hours policy; held slots are looked at again."""
+        ...
+
+    def set_system_paused(self, now: int, is_paused: bool, actor: str | None = None) -> None:
+        """The one stored switch: nothing fires or is claimed while it is on."""
+        ...

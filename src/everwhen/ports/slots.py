@@ -1,0 +1,86 @@
+"""The hot port: tick, claim, settle, rescue. Batches go in, decisions are made inside the transaction.
+
+A tick claims due rows and fires them in one transaction, so the decision is handed in as a function: values
+in, values out. What it returns is committed with the claim or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from everwhen.model.job import Job
+from everwhen.model.outcome import Outcome
+from everwhen.model.schedule import Definition
+
+
+@dataclass(frozen=True, slots=True)
+class TickReport:
+    """What one evaluation did. `more`: rows that are due were left for the next."""
+
+    schedules: int = 0
+    fired: int = 0
+    more: bool = False
+    woke_workers: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedJob:
+    """A job that this node now runs, with its definition; `fence` must be shown when it settles."""
+
+    job: Job
+    definition: Definition
+    schedule_name: str
+    repeat_number: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnd:
+    """How a claimed job ended."""
+
+    job_id: str
+    fence: int
+    outcome: Outcome
+
+
+class Slots(Protocol):
+    """Everything that happens to slots and jobs while the clock runs."""
+
+    def tick(self, now: int, *, limit: int, behind: bool) -> TickReport:
+        """Decide due and released slots: those of late (`behind=False`), or those further back."""
+        ...
+
+    def next_wake_at(self) -> int | None:
+        """The earliest instant at which a slot is due or a held one is released."""
+        ...
+
+    def claim_jobs(
+        self, now: int, *, node: str, limit: int, queues: Sequence[str] | None = None
+    ) -> list[ClaimedJob]:
+        """Take up to `limit` ready jobs for this node, within every capacity."""
+        ...
+
+    def next_ready_at(self) -> int | None:
+        """The earliest instant at which a queued job may be claimed."""
+        ...
+
+    def settle(self, now: int, ends: Sequence[JobEnd]) -> int:
+        """Write how jobs ended and what follows from it; returns how many still mattered."""
+        ...
+
+    def rescue(self, now: int, *, node: str, lease: int) -> int:
+        """Put jobs of nodes whose lease has expired back into the queue, or end them as lost."""
+        ...
+
+    def cancel_requests(self, node: str) -> list[str]:
+        """The ids of jobs that this node runs and that were cancelled meanwhile."""
+        ...
+
+    def heartbeat(self, now: int, *, node: str, version: str, is_scheduler: bool) -> None:
+        """One write per node: it is alive, and its jobs are its own."""
+        ...
+
+    def farewell(self, now: int, *, node: str) -> None:
+        """A clean stop gives the lease up."""
+        ...

@@ -1,0 +1,1 @@
+"""Where everything is kept: the only room that speaks SQL."""

@@ -1,0 +1,216 @@
+"""The numbered migrations of SQLite. Instants are integer microseconds, UTC."""
+
+from __future__ import annotations
+
+from everwhen.stores.migrate import Migration
+
+_LEDGER = """
+CREATE TABLE schedules (
+    row_id INTEGER PRIMARY KEY,
+    uid TEXT NOT NULL UNIQUE,
+    schedule_id TEXT NOT NULL UNIQUE,
+    owner TEXT,
+    revision INTEGER NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('active', 'paused', 'invalid', 'done', 'dead')),
+    anchor_at INTEGER,
+    next_slot_at INTEGER,
+    next_run_at INTEGER,
+    held_slot_at INTEGER,
+    held_due_at INTEGER,
+    held_reason TEXT,
+    held_since INTEGER,
+    held_key TEXT,
+    release_at INTEGER,
+    fire_count INTEGER NOT NULL DEFAULT 0,
+    outstanding INTEGER NOT NULL DEFAULT 0,
+    running_jobs INTEGER NOT NULL DEFAULT 0,
+    waiting INTEGER NOT NULL DEFAULT 0,
+    retries_waiting INTEGER NOT NULL DEFAULT 0,
+    current_repeat INTEGER NOT NULL DEFAULT 0,
+    current_retry INTEGER NOT NULL DEFAULT 0,
+    run_count INTEGER NOT NULL DEFAULT 0,
+    error_count INTEGER NOT NULL DEFAULT 0,
+    last_slot_at INTEGER,
+    last_fired_at INTEGER,
+    last_run_at INTEGER,
+    last_completed_at INTEGER,
+    last_success_at INTEGER,
+    last_success_job_id TEXT,
+    last_error TEXT,
+    skip_reason TEXT,
+    skip_first_at INTEGER,
+    skip_last_at INTEGER,
+    skip_count INTEGER NOT NULL DEFAULT 0,
+    paused_by TEXT,
+    status_reason TEXT,
+    resume_at INTEGER,
+    name TEXT NOT NULL DEFAULT '',
+    "group" TEXT,
+    command TEXT,
+    source TEXT NOT NULL,
+    type TEXT NOT NULL,
+    spec TEXT NOT NULL,
+    timezone TEXT NOT NULL,
+    catch_up_policy TEXT NOT NULL,
+    quiet_hours_policy_id TEXT,
+    payload TEXT NOT NULL DEFAULT '{}',
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    enabled INTEGER GENERATED ALWAYS AS (status = 'active') VIRTUAL
+);
+CREATE INDEX idx_schedules_next_run ON schedules (next_run_at) WHERE enabled;
+CREATE INDEX idx_schedules_release ON schedules (release_at) WHERE release_at IS NOT NULL;
+CREATE INDEX idx_schedules_held ON schedules (held_key, held_due_at) WHERE held_key IS NOT NULL;
+CREATE INDEX idx_schedules_resume ON schedules (resume_at) WHERE resume_at IS NOT NULL;
+
+CREATE TABLE schedule_revisions (
+    uid TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    schedule_id TEXT NOT NULL,
+    in_force_at INTEGER NOT NULL,
+    anchor_at INTEGER,
+    words TEXT NOT NULL,
+    PRIMARY KEY (uid, revision)
+) WITHOUT ROWID;
+
+CREATE TABLE jobs (
+    row_id INTEGER PRIMARY KEY,
+    job_id TEXT NOT NULL UNIQUE,
+    schedule_row INTEGER,
+    uid TEXT NOT NULL,
+    schedule_id TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    retry INTEGER NOT NULL,
+    origin TEXT NOT NULL,
+    status TEXT NOT NULL,
+    slot_at INTEGER NOT NULL,
+    due_at INTEGER NOT NULL,
+    not_before INTEGER,
+    is_ready INTEGER NOT NULL,
+    is_counted INTEGER NOT NULL,
+    is_probe INTEGER NOT NULL DEFAULT 0,
+    attempt INTEGER NOT NULL DEFAULT 0,
+    rescues INTEGER NOT NULL DEFAULT 0,
+    payload TEXT,
+    queue TEXT NOT NULL,
+    guard_key TEXT,
+    capacity_key TEXT,
+    capacity_limit INTEGER,
+    breaker_key TEXT,
+    is_serial INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    started_at INTEGER,
+    deadline_at INTEGER,
+    ended_at INTEGER,
+    released_at INTEGER,
+    node TEXT,
+    fence INTEGER NOT NULL DEFAULT 0,
+    cancel_requested INTEGER NOT NULL DEFAULT 0,
+    reason TEXT,
+    error TEXT,
+    result TEXT,
+    ready_at INTEGER
+);
+CREATE UNIQUE INDEX idx_jobs_slot ON jobs (slot_at, uid) WHERE origin IN ('schedule', 'catch_up');
+CREATE UNIQUE INDEX idx_jobs_backfill ON jobs (slot_at, uid) WHERE origin = 'backfill';
+CREATE INDEX idx_jobs_ready ON jobs (ready_at) WHERE ready_at IS NOT NULL;
+CREATE INDEX idx_jobs_outstanding ON jobs (uid, slot_at) WHERE status IN ('queued', 'running');
+CREATE INDEX idx_jobs_unreleased ON jobs (node) WHERE node IS NOT NULL AND released_at IS NULL;
+
+CREATE TABLE job_output (
+    job_id TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    stream TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    data BLOB NOT NULL,
+    PRIMARY KEY (job_id, attempt, stream, position)
+) WITHOUT ROWID;
+
+CREATE TABLE limits (
+    key TEXT PRIMARY KEY,
+    outstanding INTEGER NOT NULL DEFAULT 0,
+    running INTEGER NOT NULL DEFAULT 0,
+    hour INTEGER NOT NULL DEFAULT 0,
+    hour_fires INTEGER NOT NULL DEFAULT 0,
+    day INTEGER NOT NULL DEFAULT 0,
+    day_fires INTEGER NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+
+CREATE TABLE circuit_breakers (
+    key TEXT PRIMARY KEY,
+    state TEXT NOT NULL,
+    failure_count INTEGER NOT NULL DEFAULT 0,
+    opened_at INTEGER,
+    probe_job_id TEXT
+) WITHOUT ROWID;
+
+CREATE TABLE circuit_breaker_transitions (
+    id INTEGER PRIMARY KEY,
+    key TEXT NOT NULL,
+    from_state TEXT NOT NULL,
+    to_state TEXT NOT NULL,
+    reason TEXT NOT NULL,
+    failure_count INTEGER NOT NULL,
+    job_id TEXT,
+    at INTEGER NOT NULL
+);
+CREATE INDEX idx_transitions_key ON circuit_breaker_transitions (key, id);
+
+CREATE TABLE audit_events (
+    id INTEGER PRIMARY KEY,
+    type TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    schedule_id TEXT,
+    uid TEXT,
+    owner TEXT,
+    slot_at INTEGER,
+    reason TEXT,
+    slot_count INTEGER NOT NULL DEFAULT 1,
+    job_id TEXT,
+    actor TEXT,
+    detail TEXT NOT NULL DEFAULT '{}',
+    trace_id TEXT
+);
+CREATE INDEX idx_audit_schedule ON audit_events (uid, slot_at);
+
+CREATE TABLE quiet_hours_policies (
+    policy_id TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    source TEXT NOT NULL DEFAULT 'api',
+    words TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL
+);
+
+CREATE TABLE nodes (
+    node TEXT PRIMARY KEY,
+    version TEXT NOT NULL,
+    is_scheduler INTEGER NOT NULL,
+    started_at INTEGER NOT NULL,
+    heartbeat_at INTEGER NOT NULL,
+    stopped_at INTEGER
+);
+
+CREATE TABLE settings (
+    key TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) WITHOUT ROWID;
+
+CREATE VIEW schedule_entries AS
+SELECT
+    "group" AS plugin,
+    CASE WHEN instr(schedule_id, '.') > 0 THEN substr(schedule_id, instr(schedule_id, '.') + 1)
+         ELSE schedule_id END AS schedule_id,
+    command,
+    CASE status WHEN 'paused' THEN 'paused_manual' WHEN 'invalid' THEN 'paused_invalid'
+                WHEN 'active' THEN 'active' ELSE 'exhausted' END AS status,
+    last_fired_at,
+    last_success_at,
+    last_success_job_id,
+    next_run_at
+FROM schedules;
+"""
+
+MIGRATIONS = (Migration(number=1, name="the ledger", before=_LEDGER, after=""),)

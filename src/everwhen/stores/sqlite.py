@@ -1,0 +1,433 @@
+"""The slots port on SQLite: one writer, whole transactions, batches.
+
+Every verb reads, decides and writes inside one transaction on the process's writer connection, under the file
+lock. Between two processes there is therefore no race to lose: what one has claimed the other never sees due.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+from everwhen.decide import rescue as rescues
+from everwhen.decide.draft import Draft
+from everwhen.decide.settle import Settlement, settle
+from everwhen.decide.tick import tick
+from everwhen.model.breaker import Breaker
+from everwhen.model.events import Event
+from everwhen.model.instants import DAY, SECOND
+from everwhen.model.job import Job
+from everwhen.model.limits import Limit
+from everwhen.model.outcome import Outcome
+from everwhen.model.schedule import Plan, Schedule, State
+from everwhen.model.shared import Coverage, Shared, keys_of
+from everwhen.ports.slots import ClaimedJob, JobEnd, TickReport
+from everwhen.stores import statements as sql
+from everwhen.stores.plans import PlanCache
+from everwhen.stores.sqlite_commit import commit_decisions, write_events, write_shared
+from everwhen.stores.sqlite_database import Lane, SqliteDatabase
+
+LATELY = 10 * SECOND
+
+
+class SqliteSlots:
+    """Ticks, claims, settlements and rescues on one SQLite file."""
+
+    def __init__(
+        self, database: SqliteDatabase, plans: PlanCache, *, lately: int = LATELY, stagger: int = 0
+    ) -> None:
+        self._database = database
+        self._plans = plans
+        self._lately = lately
+        self._stagger = stagger
+
+    # -- tick --
+
+    def tick(self, now: int, *, limit: int, behind: bool = False) -> TickReport:
+        if not self._anything_due(now, behind):
+            return TickReport()
+        return self._database.write(Lane.TICK, lambda c: self._tick(c, now, limit, behind))
+
+    def _anything_due(self, now: int, behind: bool) -> bool:
+        # A read is a hundredth of a write; most wake-ups find nothing.
+        wake_at = self.next_wake_at()
+        return wake_at is not None and wake_at <= (now - self._lately if behind else now)
+
+    def _tick(self, connection: sqlite3.Connection, now: int, limit: int, behind: bool) -> TickReport:
+        if is_system_paused(connection):
+            return TickReport()
+        rows = self._due_rows(connection, now, limit, behind)
+        if not rows:
+            return TickReport()
+        states = [State._make(row) for row in rows]
+        schedules = self.schedules_of(connection, states)
+        shared = load_shared(connection, schedules)
+        shared.stagger = self._stagger
+        shared.coverage = _coverage(connection, now)
+        decisions = tick(schedules, now, shared)
+        commit_decisions(connection, decisions, shared, now)
+        fired = sum(len(decision.jobs) for decision in decisions)
+        return TickReport(len(rows), fired, more=len(rows) >= limit, woke_workers=fired > 0)
+
+    def _due_rows(
+        self, connection: sqlite3.Connection, now: int, limit: int, behind: bool
+    ) -> list[tuple[object, ...]]:
+        values = {"now": now, "floor": now - self._lately, "limit": limit}
+        if behind:
+            return connection.execute(sql.DUE_BEHIND, values).fetchall()
+        released = connection.execute(sql.RELEASED, values).fetchall()
+        return released + connection.execute(sql.DUE_LATELY, values).fetchall()
+
+    def next_wake_at(self) -> int | None:
+        with self._database.read() as connection:
+            found: int | None = connection.execute(sql.NEXT_WAKE).fetchone()[0]
+            return found
+
+    # -- loading --
+
+    def schedules_of(self, connection: sqlite3.Connection, states: Sequence[State]) -> list[Schedule]:
+        """Rows with their plans, and with their outstanding jobs where the decision looks at them."""
+        plans = self._plans.load(connection, [(state.uid, state.revision) for state in states])
+        return [self._schedule(connection, state, plans[state.uid, state.revision]) for state in states]
+
+    def _schedule(self, connection: sqlite3.Connection, state: State, plan: Plan) -> Schedule:
+        if state.outstanding and plan.definition.if_running == "cancel":
+            return Schedule(state, plan, outstanding_jobs(connection, state.uid))
+        return Schedule(state, plan)
+
+    # -- claim --
+
+    def claim_jobs(
+        self, now: int, *, node: str, limit: int, queues: Sequence[str] | None = None
+    ) -> list[ClaimedJob]:
+        ready_at = self.next_ready_at()
+        if ready_at is None or ready_at > now:
+            return []
+        return self._database.write(Lane.CLAIM, lambda c: self._claim(c, now, node, limit, queues))
+
+    def _claim(
+        self,
+        connection: sqlite3.Connection,
+        now: int,
+        node: str,
+        limit: int,
+        queues: Sequence[str] | None,
+    ) -> list[ClaimedJob]:
+        if is_system_paused(connection):
+            return []
+        rows = connection.execute(sql.READY_JOBS, {"now": now, "limit": 4 * limit + 100}).fetchall()
+        jobs = [job for job in map(Job._make, rows) if queues is None or job.queue in queues]
+        states = load_states(connection, {job.uid for job in jobs})
+        shared = Shared(limits=load_limits(connection, {j.capacity_key for j in jobs if j.capacity_key}))
+        chosen = _choose(jobs, states, shared, limit)
+        plans = self._plans.load(connection, [(job.uid, job.revision) for job in chosen])
+        claimed = [_start(job, plans[job.uid, job.revision], states, shared, node, now) for job in chosen]
+        connection.executemany(
+            sql.START_JOB,
+            [(now, c.job.deadline_at, node, c.job.row_id) for c in claimed],
+        )
+        _write_states(connection, {c.job.uid for c in claimed}, states)
+        write_shared(connection, shared)
+        return claimed
+
+    def next_ready_at(self) -> int | None:
+        with self._database.read() as connection:
+            found: int | None = connection.execute(sql.NEXT_READY).fetchone()[0]
+            return found
+
+    # -- settle --
+
+    def settle(self, now: int, ends: Sequence[JobEnd]) -> int:
+        if not ends:
+            return 0
+        return self._database.write(Lane.SETTLE, lambda c: self._settle(c, now, ends))
+
+    def _settle(self, connection: sqlite3.Connection, now: int, ends: Sequence[JobEnd]) -> int:
+        jobs = load_jobs(connection, [end.job_id for end in ends])
+        current = [
+            (jobs[end.job_id], end.outcome)
+            for end in ends
+            if end.job_id in jobs
+            and jobs[end.job_id].fence == end.fence
+            and jobs[end.job_id].released_at is None
+        ]
+        self.end_jobs(connection, current, now)
+        return len(current)
+
+    def end_jobs(
+        self, connection: sqlite3.Connection, ended: Sequence[tuple[Job, Outcome]], now: int
+    ) -> None:
+        """Settle jobs inside a transaction: each sees the ones before it."""
+        states = load_states(connection, {job.uid for job, _ in ended})
+        schedules = {s.state.uid: s for s in self.schedules_of(connection, list(states.values()))}
+        shared = load_shared(connection, schedules.values(), [job for job, _ in ended])
+        before = {key: limit.outstanding for key, limit in shared.limits.items()}
+        opened: set[str] = set()
+        for job, outcome in ended:
+            if job.status == "cancelled":  # it was over already; now its worker has let go of it
+                _let_go(connection, job, schedules, shared, now)
+                continue
+            schedule = self._with_jobs(connection, schedules.get(job.uid), job)
+            settlement = settle(job, outcome, schedule, now, shared)
+            self._write_settlement(connection, settlement, schedules, now)
+            opened |= {t.key for t in shared.transitions if t.to_state == "open"}
+        for key in opened:
+            self._cancel_catch_up(connection, key, schedules, shared, now)
+        write_shared(connection, shared)
+        _release_held(connection, shared, before, now)
+
+    def _with_jobs(
+        self, connection: sqlite3.Connection, schedule: Schedule | None, job: Job
+    ) -> Schedule | None:
+        """The end of a run may end its schedule, and with it the queued jobs: then they are needed."""
+        if schedule is None or not job.is_own or schedule.state.outstanding < 2:
+            return schedule
+        others = [other for other in outstanding_jobs(connection, job.uid) if other.row_id != job.row_id]
+        return Schedule(schedule.state, schedule.plan, others)
+
+    def _write_settlement(
+        self,
+        connection: sqlite3.Connection,
+        settlement: Settlement,
+        schedules: dict[str, Schedule],
+        now: int,
+    ) -> None:
+        job, outcome, decision = settlement
+        connection.execute(sql.END_JOB, (outcome.status, now, now, outcome.error, outcome.result, job.row_id))
+        if decision is not None:
+            commit_decisions(connection, [decision], Shared(), now)
+            schedules[job.uid] = Schedule(decision.after, decision.plan)
+        if job.is_serial:
+            beside = job.origin == "backfill"
+            connection.execute(sql.READY_SUCCESSOR, {"now": now, "uid": job.uid, "beside": beside})
+
+    def _cancel_catch_up(
+        self,
+        connection: sqlite3.Connection,
+        key: str,
+        schedules: dict[str, Schedule],
+        shared: Shared,
+        now: int,
+    ) -> None:
+        """A breaker that opens takes the queued catch-up jobs of its key with it (R6)."""
+        query = f"""SELECT {sql.JOB} FROM jobs
+            WHERE breaker_key = ? AND origin = 'catch_up' AND status = 'queued'"""
+        jobs = [Job._make(row) for row in connection.execute(query, (key,))]
+        missing = {job.uid for job in jobs} - set(schedules)
+        for schedule in self.schedules_of(connection, list(load_states(connection, missing).values())):
+            schedules[schedule.state.uid] = schedule
+        for uid in dict.fromkeys(job.uid for job in jobs):
+            if uid not in schedules:
+                continue
+            draft = Draft(schedules[uid], now, shared)
+            for job in jobs:
+                if job.uid == uid:
+                    draft.cancel(job, "circuit_open")
+            decision = draft.decision()
+            commit_decisions(connection, [decision], Shared(), now)
+            schedules[uid] = Schedule(decision.after, decision.plan)
+
+    # -- leases --
+
+    def rescue(self, now: int, *, node: str, lease: int) -> int:
+        return self._database.write(Lane.SETTLE, lambda c: self._rescue(c, now, node, lease))
+
+    def _rescue(self, connection: sqlite3.Connection, now: int, node: str, lease: int) -> int:
+        values = {"node": node, "before": now - lease}
+        jobs = [Job._make(row) for row in connection.execute(sql.JOBS_OF_DEAD_NODES, values)]
+        plans = self._plans.load(connection, [(job.uid, job.revision) for job in jobs])
+        lost: list[tuple[Job, Outcome]] = []
+        for job in jobs:
+            outcome = rescues.rescue(job, plans[job.uid, job.revision].definition.on_lost)
+            if job.status != "running" or outcome is not None:
+                lost.append((job, outcome or Outcome("lost")))
+            else:
+                self._requeue(connection, job, now)
+        write_events(connection, [_about(job, "job.lost", now) for job in jobs if job.status == "running"])
+        self.end_jobs(connection, lost, now)
+        return len(jobs)
+
+    def _requeue(self, connection: sqlite3.Connection, job: Job, now: int) -> None:
+        """Same id, new fencing token; it keeps its place in the limits but runs nowhere."""
+        connection.execute(sql.REQUEUE_JOB, {"now": now, "row_id": job.row_id})
+        connection.execute("UPDATE schedules SET running_jobs = running_jobs - 1 WHERE uid = ?", (job.uid,))
+        if job.capacity_key is not None:
+            connection.execute("UPDATE limits SET running = running - 1 WHERE key = ?", (job.capacity_key,))
+        write_events(connection, [_about(job, "job.rescued", now)])
+
+    def cancel_requests(self, node: str) -> list[str]:
+        with self._database.read() as connection:
+            return [row[0] for row in connection.execute(sql.CANCEL_REQUESTS, {"node": node})]
+
+    def heartbeat(self, now: int, *, node: str, version: str, is_scheduler: bool) -> None:
+        values = {"node": node, "version": version, "scheduler": is_scheduler, "now": now}
+        self._database.write(Lane.SETTLE, lambda c: c.execute(sql.HEARTBEAT, values))
+
+    def farewell(self, now: int, *, node: str) -> None:
+        self._database.write(Lane.SETTLE, lambda c: c.execute(sql.FAREWELL, {"now": now, "node": node}))
+
+
+def _is_held_by(job: Job | None, fence: int) -> bool:
+    """Whether that claim still holds; a rescued job has a new fence, and the old worker's word counts no more."""
+    return job is not None and job.fence == fence and job.released_at is None
+
+
+# -- claims --
+
+
+def _choose(jobs: Sequence[Job], states: dict[str, State], shared: Shared, limit: int) -> list[Job]:
+    """Ready jobs within every capacity, and at most one of a schedule whose jobs run one after another."""
+    chosen: list[Job] = []
+    taken: dict[str, int] = {}
+    busy: set[str] = set()
+    for job in sorted(jobs, key=lambda job: (job.uid, job.slot_at)) if _has_twins(jobs) else jobs:
+        if len(chosen) == limit:
+            break
+        state = states.get(job.uid)
+        if job.is_serial and job.origin != "backfill":
+            if job.uid in busy or (state is not None and state.running_jobs):
+                continue
+            busy.add(job.uid)
+        if job.capacity_key is not None and job.capacity_limit is not None:
+            running = shared.limit(job.capacity_key).running + taken.get(job.capacity_key, 0)
+            if running >= job.capacity_limit:
+                continue
+            taken[job.capacity_key] = taken.get(job.capacity_key, 0) + 1
+        chosen.append(job)
+    return chosen
+
+
+def _has_twins(jobs: Sequence[Job]) -> bool:
+    return len({job.uid for job in jobs}) < len(jobs)
+
+
+def _start(job: Job, plan: Plan, states: dict[str, State], shared: Shared, node: str, now: int) -> ClaimedJob:
+    definition = plan.definition
+    state = states.get(job.uid)
+    if not job.is_counted:
+        shared.move(job.guard_key, outstanding=1)
+        shared.move(job.capacity_key, outstanding=1)
+    shared.move(job.capacity_key, running=1)
+    if state is not None:
+        was_waiting = job.not_before is not None and job.attempt == 0
+        states[job.uid] = state._replace(
+            running_jobs=state.running_jobs + 1,
+            waiting=state.waiting - was_waiting,
+            retries_waiting=state.retries_waiting - (was_waiting and job.origin == "retry"),
+            last_run_at=now if job.is_own else state.last_run_at,
+        )
+    started = job._replace(
+        status="running",
+        attempt=job.attempt + 1,
+        started_at=now,
+        deadline_at=None if definition.timeout is None else now + definition.timeout,
+        node=node,
+        fence=job.fence + 1,
+    )
+    return ClaimedJob(started, definition, definition.name, state.current_repeat if state else 0)
+
+
+def _let_go(
+    connection: sqlite3.Connection, job: Job, schedules: dict[str, Schedule], shared: Shared, now: int
+) -> None:
+    """The worker of a cancelled job has ended: only now does it stop counting as running."""
+    connection.execute(sql.RELEASE_JOB, (now, job.row_id))
+    shared.move(job.capacity_key, running=-1)
+    schedule = schedules.get(job.uid)
+    if schedule is not None:
+        state = schedule.state._replace(running_jobs=schedule.state.running_jobs - 1)
+        connection.execute(sql.UPDATE_STATE, (*state[3:], state.row_id))
+        schedules[job.uid] = Schedule(state, schedule.plan)
+    beside = job.origin == "backfill"
+    connection.execute(sql.READY_SUCCESSOR, {"now": now, "uid": job.uid, "beside": beside})
+
+
+def _release_held(connection: sqlite3.Connection, shared: Shared, before: dict[str, int], now: int) -> None:
+    """Places came free: the oldest held slots of those keys are decided again."""
+    for key in shared.touched_limits:
+        places = before.get(key, 0) - shared.limits[key].outstanding
+        if places > 0:
+            connection.execute(sql.RELEASE_HELD, {"now": now, "key": key, "places": places})
+
+
+# -- loading --
+
+
+def load_states(connection: sqlite3.Connection, uids: Iterable[str]) -> dict[str, State]:
+    wanted = list(uids)
+    if not wanted:
+        return {}
+    query = f"SELECT {sql.STATE} FROM schedules WHERE uid IN ({', '.join('?' * len(wanted))})"
+    return {state.uid: state for state in map(State._make, connection.execute(query, wanted))}
+
+
+def load_jobs(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, Job]:
+    query = f"SELECT {sql.JOB} FROM jobs WHERE job_id IN ({', '.join('?' * len(ids))})"
+    return {job.job_id: job for job in map(Job._make, connection.execute(query, ids))}
+
+
+def outstanding_jobs(connection: sqlite3.Connection, uid: str) -> list[Job]:
+    # idx_jobs_outstanding
+    query = f"SELECT {sql.JOB} FROM jobs WHERE uid = ? AND status IN ('queued', 'running') ORDER BY slot_at"
+    return [Job._make(row) for row in connection.execute(query, (uid,))]
+
+
+def load_shared(
+    connection: sqlite3.Connection, schedules: Iterable[Schedule], jobs: Iterable[Job] = ()
+) -> Shared:
+    """The limits and breakers that deciding these schedules and jobs needs."""
+    limits: set[str] = set()
+    breakers: set[str] = set()
+    for plan in {id(s.plan): s.plan for s in schedules}.values():
+        definition = plan.definition
+        if definition.guard or definition.capacity or definition.breaker or definition.budgets:
+            more_limits, more_breakers = keys_of(definition)
+            limits |= more_limits
+            breakers |= more_breakers
+    for job in jobs:
+        limits |= {key for key in (job.guard_key, job.capacity_key) if key is not None}
+        breakers |= {job.breaker_key} if job.breaker_key is not None else set()
+    return Shared(limits=load_limits(connection, limits), breakers=load_breakers(connection, breakers))
+
+
+def load_limits(connection: sqlite3.Connection, keys: Iterable[str]) -> dict[str, Limit]:
+    wanted = sorted(keys)
+    if not wanted:
+        return {}
+    query = f"SELECT {', '.join(Limit._fields)} FROM limits WHERE key IN ({', '.join('?' * len(wanted))})"
+    found = {limit.key: limit for limit in map(Limit._make, connection.execute(query, wanted))}
+    return {key: found.get(key) or Limit(key) for key in wanted}
+
+
+def load_breakers(connection: sqlite3.Connection, keys: Iterable[str]) -> dict[str, Breaker]:
+    wanted = sorted(keys)
+    if not wanted:
+        return {}
+    query = f"""SELECT {", ".join(Breaker._fields)} FROM circuit_breakers
+        WHERE key IN ({", ".join("?" * len(wanted))})"""
+    return {breaker.key: breaker for breaker in map(Breaker._make, connection.execute(query, wanted))}
+
+
+def _coverage(connection: sqlite3.Connection, now: int) -> Coverage:
+    rows = connection.execute(sql.COVERAGE, {"since": now - 400 * DAY}).fetchall()
+    merged: list[tuple[int, int]] = []
+    for start, end in rows:
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return Coverage(tuple(merged))
+
+
+def is_system_paused(connection: sqlite3.Connection) -> bool:
+    row = connection.execute("SELECT value FROM settings WHERE key = 'system_paused'").fetchone()
+    return row is not None and row[0] == "1"
+
+
+def _write_states(connection: sqlite3.Connection, uids: Iterable[str], states: dict[str, State]) -> None:
+    rows = [(*states[uid][3:], states[uid].row_id) for uid in uids if uid in states]
+    connection.executemany(sql.UPDATE_STATE, rows)
+
+
+def _about(job: Job, kind: str, now: int) -> Event:
+    return Event(kind, now, job.schedule_id, job.uid, slot_at=job.slot_at, job_id=job.job_id)  # type: ignore[arg-type]

@@ -1,0 +1,193 @@
+"""The catalogue port on SQLite: schedules, their revisions, quiet-hours policies, the system switch."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+
+from everwhen.errors import DuplicateScheduleError, UnknownScheduleError
+from everwhen.model.decision import Decision
+from everwhen.model.events import Event
+from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State
+from everwhen.model.words import policy_words, words_of
+from everwhen.ports.catalogue import Change, NewSchedule
+from everwhen.stores import statements as sql
+from everwhen.stores.plans import PlanCache
+from everwhen.stores.sqlite import SqliteSlots, load_shared, outstanding_jobs
+from everwhen.stores.sqlite_commit import commit_decisions, write_events
+from everwhen.stores.sqlite_database import Lane, SqliteDatabase
+from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest
+
+_COLD = (
+    "name",
+    '"group"',
+    "command",
+    "source",
+    "type",
+    "spec",
+    "timezone",
+    "catch_up_policy",
+    "quiet_hours_policy_id",
+    "payload",
+    "created_at",
+    "updated_at",
+)
+_INSERT = f"""INSERT INTO schedules ({", ".join(State._fields[1:])}, {", ".join(_COLD)})
+    VALUES ({", ".join("?" * (len(State._fields) - 1 + len(_COLD)))})"""
+_INSERT_REVISION = """INSERT INTO schedule_revisions (uid, revision, schedule_id, in_force_at, anchor_at, words)
+    VALUES (?, ?, ?, ?, ?, ?)"""
+_UPDATE_COLD = f"""UPDATE schedules SET {", ".join(f"{name} = ?" for name in _COLD if name != "created_at")}
+    WHERE row_id = ?"""
+_RELEASE_QUIET = """UPDATE schedules SET release_at = ?
+    WHERE held_reason = 'quiet_hours' AND quiet_hours_policy_id = ?"""
+
+
+class SqliteCatalogue:
+    """What is declared, on one SQLite file."""
+
+    def __init__(self, database: SqliteDatabase, plans: PlanCache, slots: SqliteSlots) -> None:
+        self._database = database
+        self._plans = plans
+        self._slots = slots
+
+    def create(self, now: int, schedules: Sequence[NewSchedule]) -> list[State]:
+        return self._database.write(Lane.API, lambda c: self._create(c, now, schedules))
+
+    def _create(
+        self, connection: sqlite3.Connection, now: int, schedules: Sequence[NewSchedule]
+    ) -> list[State]:
+        rows = [(*new.creation.state[1:], *_cold(new.plan.definition, new.source, now)) for new in schedules]
+        try:
+            connection.executemany(_INSERT, rows)
+        except sqlite3.IntegrityError as error:
+            raise DuplicateScheduleError(_existing(connection, schedules)) from error
+        connection.executemany(
+            _INSERT_REVISION, [_revision(n.creation.state, n.plan, now) for n in schedules]
+        )
+        write_events(connection, [event for new in schedules for event in new.creation.events])
+        return [new.creation.state for new in schedules]
+
+    def change(self, now: int, schedule_id: str, decide: Change) -> State:
+        return self._database.write(Lane.API, lambda c: self._change(c, now, schedule_id, decide).after)
+
+    def _change(self, connection: sqlite3.Connection, now: int, schedule_id: str, decide: Change) -> Decision:
+        schedule = self._load(connection, schedule_id)
+        if schedule is None:
+            raise UnknownScheduleError(schedule_id)
+        shared = load_shared(connection, [schedule], schedule.outstanding)
+        decision = decide(schedule, now, shared)
+        commit_decisions(connection, [decision], shared, now)
+        if decision.after.revision != decision.before.revision:
+            connection.execute(_INSERT_REVISION, _revision(decision.after, decision.plan, now))
+            cold = _cold(decision.plan.definition, _source(connection, decision.after.row_id), now)
+            connection.execute(_UPDATE_COLD, (*cold[:-2], cold[-1], decision.after.row_id))
+        return decision
+
+    def delete(self, now: int, schedule_id: str, decide: Change) -> None:
+        def remove(connection: sqlite3.Connection) -> None:
+            decision = self._change(connection, now, schedule_id, decide)
+            connection.execute("DELETE FROM schedules WHERE row_id = ?", (decision.after.row_id,))
+
+        self._database.write(Lane.API, remove)
+
+    def get(self, schedule_id: str) -> Schedule | None:
+        with self._database.read() as connection:
+            return self._load(connection, schedule_id)
+
+    def _load(self, connection: sqlite3.Connection, schedule_id: str) -> Schedule | None:
+        query = f"SELECT {sql.STATE} FROM schedules WHERE schedule_id = ? OR uid = ?"
+        row = connection.execute(query, (schedule_id, schedule_id)).fetchone()
+        if row is None:
+            return None
+        (schedule,) = self._slots.schedules_of(connection, [State._make(row)])
+        return Schedule(schedule.state, schedule.plan, outstanding_jobs(connection, schedule.state.uid))
+
+    def put_policy(self, now: int, policy: QuietHoursPolicy) -> None:
+        def put(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                """INSERT INTO quiet_hours_policies (policy_id, name, words, created_at, updated_at)
+                VALUES (:id, :name, :words, :now, :now)
+                ON CONFLICT (policy_id) DO UPDATE SET name = :name, words = :words, updated_at = :now""",
+                {
+                    "id": policy.policy_id,
+                    "name": policy.name,
+                    "words": json.dumps(policy_words(policy)),
+                    "now": now,
+                },
+            )
+            _touch_policies(connection)
+            connection.execute(_RELEASE_QUIET, (now, policy.policy_id))
+
+        self._database.write(Lane.API, put)
+
+    def set_system_paused(self, now: int, is_paused: bool, actor: str | None = None) -> None:
+        def switch(connection: sqlite3.Connection) -> None:
+            _put_setting(connection, "system_paused", "1" if is_paused else "0")
+            event = Event("system.paused" if is_paused else "system.resumed", now, actor=actor)
+            write_events(connection, [event])
+
+        self._database.write(Lane.API, switch)
+
+
+def _cold(definition: Definition, source: str, now: int) -> tuple[object, ...]:
+    return (
+        definition.name,
+        definition.group,
+        definition.command,
+        source,
+        definition.type,
+        _spec(definition),
+        definition.zone.name,
+        definition.catch_up_policy,
+        definition.quiet_hours_id,
+        definition.payload,
+        now,
+        now,
+    )
+
+
+def _spec(definition: Definition) -> str:
+    match definition.trigger:
+        case Every() | EveryMonth():
+            return definition.trigger.text
+        case Cron():
+            return definition.trigger.expression.text
+        case Once():
+            return definition.trigger.text
+        case OnRequest():
+            return definition.trigger.kind
+
+
+def _revision(state: State, plan: Plan, now: int) -> tuple[object, ...]:
+    words = json.dumps(words_of(plan.definition), separators=(",", ":"))
+    return (state.uid, state.revision, state.schedule_id, now, state.anchor_at, words)
+
+
+def _existing(connection: sqlite3.Connection, schedules: Sequence[NewSchedule]) -> str:
+    seen: set[str] = set()
+    for new in schedules:
+        schedule_id = new.creation.state.schedule_id
+        row = connection.execute("SELECT 1 FROM schedules WHERE schedule_id = ?", (schedule_id,)).fetchone()
+        if row is not None or schedule_id in seen:
+            return schedule_id
+        seen.add(schedule_id)
+    return schedules[0].creation.state.uid
+
+
+def _source(connection: sqlite3.Connection, row_id: int) -> str:
+    source: str = connection.execute("SELECT source FROM schedules WHERE row_id = ?", (row_id,)).fetchone()[0]
+    return source
+
+
+def _touch_policies(connection: sqlite3.Connection) -> None:
+    row = connection.execute("SELECT value FROM settings WHERE key = 'policies_version'").fetchone()
+    _put_setting(connection, "policies_version", str(int(row[0]) + 1 if row else 1))
+
+
+def _put_setting(connection: sqlite3.Connection, key: str, value: str) -> None:
+    connection.execute(
+        """INSERT INTO settings (key, value) VALUES (?, ?)
+        ON CONFLICT (key) DO UPDATE SET value = excluded.value""",
+        (key, value),
+    )

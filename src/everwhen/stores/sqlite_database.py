@@ -1,0 +1,152 @@
+"""An SQLite database as a store uses it: write in a lane, read a snapshot, ask whether anything changed.
+
+Knows nothing of schedules. How writing is ordered and what survives a crash is told in `sqlite_writer`;
+this module owns the address (`sqlite:///…`), the choice between file and memory, and who may use it:
+threads of the process that opened it, and nobody after a fork.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TypeVar
+
+from everwhen.errors import StoreError, shown
+from everwhen.stores.change_counter import ChangeCounter
+from everwhen.stores.file_system import refuse_network_file_system
+from everwhen.stores.lanes import Lane
+from everwhen.stores.sqlite_readers import SqliteReaders
+from everwhen.stores.sqlite_writer import SqliteWriter
+from everwhen.stores.writer_connection import FileConnection, MemoryConnection
+
+__all__ = ["Lane", "SqliteDatabase", "open_sqlite"]
+
+T = TypeVar("T")
+
+
+def open_sqlite(url: str) -> SqliteDatabase:
+    """The database that a URL names; StoreError for any other kind of URL.
+
+    `sqlite:///relative.db`, `sqlite:////absolute.db`; `sqlite://` is in memory.
+    """
+    return SqliteDatabase(path_of(url))
+
+
+def path_of(url: str) -> str | None:
+    """The file that a URL names, None for memory.
+
+    >>> path_of("sqlite:///everwhen.db"), path_of("sqlite:////srv/everwhen.db"), path_of("sqlite://")
+    ('everwhen.db', '/srv/everwhen.db', None)
+    """
+    scheme, separator, rest = url.partition("://")
+    if scheme != "sqlite" or not separator:
+        # The rest is not shown: another database's URL may hold a password.
+        raise StoreError(
+            f"a database URL of kind “{shown(scheme)}” names no SQLite file; write sqlite:///FILE"
+        )
+    if not rest:
+        return None
+    path = rest.removeprefix("/")
+    if path == rest:
+        raise StoreError(f"the database URL “{shown(url)}” lacks a slash; write sqlite:///{shown(rest)}")
+    if path in ("", ":memory:"):
+        raise StoreError(
+            f"the database URL “{shown(url)}” names no file; write sqlite:///FILE, or sqlite:// for memory"
+        )
+    if not path.isprintable() or "?" in path:
+        raise StoreError(
+            f"the database URL “{shown(url)}” takes no options; write sqlite:///FILE and nothing more"
+        )
+    return path
+
+
+class SqliteDatabase:
+    """One database, for all threads of one process; `path` None keeps it in memory, and its reads take turns
+    with its writes."""
+
+    def __init__(self, path: str | None, *, busy_timeout: float = 10.0) -> None:
+        self._process = os.getpid()
+        self._readers: SqliteReaders | None = None
+        self._counter: ChangeCounter | None = None
+        if path is None:
+            self._writer = SqliteWriter(MemoryConnection())
+            return
+        usable = _usable(path)
+        self._writer = SqliteWriter(FileConnection(usable, busy_timeout=busy_timeout))
+        self._readers = SqliteReaders(usable, busy_timeout=busy_timeout)
+        self._counter = ChangeCounter(usable, busy_timeout=busy_timeout)
+
+    @property
+    def queue_length(self) -> int:
+        """How many writes wait for their turn at this moment."""
+        return self._writer.queue_length
+
+    @property
+    def checkpoint_error(self) -> StoreError | None:
+        """Why the last checkpoint failed, until one succeeds: the writes go on, and the log grows."""
+        return self._writer.checkpoint_error
+
+    def write(self, lane: Lane, work: Callable[[sqlite3.Connection], T]) -> T:
+        """What the work returns, once its transaction is on disk; when it raises, nothing of it remains.
+
+        Blocks until its turn. SQLite's errors become StoreError, but for IntegrityError. The work must not
+        end the transaction, and must not ask for another turn."""
+        self._refuse_other_process()
+        return self._writer.write(lane, work)
+
+    def read(self) -> AbstractContextManager[sqlite3.Connection]:
+        """A read-only connection with one snapshot, taken by the first query; never delays the writer.
+
+        Fetch the rows inside the block: a cursor that outlives it keeps its snapshot, and the log grows.
+        """
+        self._refuse_other_process()
+        return self._writer.look() if self._readers is None else self._readers.read()
+
+    def change_counter(self) -> int:
+        """A number that is another one when any process has committed since; it may also change without."""
+        self._refuse_other_process()
+        return self._writer.commits if self._counter is None else self._counter.value()
+
+    def fold(self) -> None:
+        """Checkpoint if the log is worth it: for an idle moment, so that no write has to."""
+        self._refuse_other_process()
+        self._writer.fold()
+
+    def close(self) -> None:
+        """Waits for the writes that were asked for; may be called twice. A forked child closes nothing."""
+        if os.getpid() != self._process:
+            return
+        for reading in (self._readers, self._counter):
+            if reading is not None:
+                reading.close()
+        self._writer.close()
+
+    def _refuse_other_process(self) -> None:
+        # Even the locks of Python in here may be held by a thread that the child does not have.
+        if os.getpid() != self._process:
+            raise StoreError(
+                f"this database was opened by process {self._process}, before a fork; "
+                "open it again in the new process (open_sqlite), as SQLite connections do not survive a fork"
+            )
+
+
+def _usable(path: str) -> str:
+    # Resolved, so that two names of one file share a lock, and a change of directory changes nothing.
+    resolved = Path(path).resolve()
+    name = shown(str(resolved))
+    try:
+        if not resolved.parent.is_dir():
+            raise StoreError(
+                f"the directory of the database {name} does not exist; create it, or name another file"
+            )
+        if resolved.is_dir():
+            raise StoreError(f"the database {name} is a directory; name a file")
+    except OSError as error:
+        raise StoreError(
+            f"the database {name} cannot be reached ({error.strerror}); give this user access"
+        ) from error
+    refuse_network_file_system(str(resolved))
+    return str(resolved)

@@ -1,0 +1,76 @@
+"""What SQLite's errors mean and what to do about them: StoreError with the original as its cause.
+
+A broken constraint (IntegrityError) passes unchanged, as the store decides by it; so do the errors that only
+a mistake in our own code can raise (ProgrammingError, InterfaceError).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from everwhen.errors import StoreError
+
+_PRIMARY = 0xFF
+_PASSED_ON = (sqlite3.IntegrityError, sqlite3.ProgrammingError)
+
+_REMEDIES = {
+    sqlite3.SQLITE_BUSY: "another program keeps it locked; let it (a shell, a backup?) end its transaction",
+    sqlite3.SQLITE_LOCKED: "a query on the same connection is unfinished; read to its end first",
+    sqlite3.SQLITE_NOMEM: "there is not enough memory; free some",
+    sqlite3.SQLITE_READONLY: "it may only be read here; writes need a turn of the writer, and permission "
+    "to write to the file and its directory",
+    sqlite3.SQLITE_IOERR: "the disk fails to read or write; look at the kernel's log and at the space left",
+    sqlite3.SQLITE_CORRUPT: "it is damaged; stop every process that uses it, and restore a backup or salvage "
+    "it with `sqlite3 FILE .recover`",
+    sqlite3.SQLITE_FULL: "there is no room left, and nothing of the transaction was kept; free some space, "
+    "and the next write will work",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened; see that its directory exists and can be written to",
+    sqlite3.SQLITE_PERM: "this user may not use it; give it read and write permission",
+    sqlite3.SQLITE_AUTH: "this user may not use it; give it read and write permission",
+    sqlite3.SQLITE_PROTOCOL: "its locks do not work; put it on a local disk",
+    sqlite3.SQLITE_NOTADB: "it is not an SQLite database; name another file, or move this one away",
+}
+_UNKNOWN_REMEDY = "if this release is newer than the database, run `everwhen db migrate`; otherwise report it"
+
+# After these a connection's state is not to be trusted: it is closed, and the next request opens another.
+# With BUSY_SNAPSHOT it is a forgotten cursor that ties the connection to an old snapshot; closing ends it.
+_BREAKING = frozenset(
+    {
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_NOTADB,
+    }
+)
+
+
+@contextmanager
+def translated(where: str) -> Iterator[None]:
+    """Turns SQLite's errors into StoreError; `where` names the database in the message."""
+    try:
+        yield
+    except _PASSED_ON:
+        raise
+    except sqlite3.DatabaseError as error:
+        raise store_error(error, where) from error
+
+
+def store_error(error: sqlite3.Error, where: str) -> StoreError:
+    remedy = _REMEDIES.get(_code(error) & _PRIMARY, _UNKNOWN_REMEDY)
+    return StoreError(f"the database {where} answered “{error}”: {remedy}")
+
+
+def breaks_connection(error: BaseException) -> bool:
+    if not isinstance(error, sqlite3.Error):
+        return False
+    code = _code(error)
+    return code == sqlite3.SQLITE_BUSY_SNAPSHOT or code & _PRIMARY in _BREAKING
+
+
+def _code(error: sqlite3.Error) -> int:
+    # Errors that Python's module raises by itself carry no code.
+    return getattr(error, "sqlite_errorcode", None) or sqlite3.SQLITE_ERROR

@@ -1,0 +1,110 @@
+"""The SQL of SQLite by name. A comment says which index serves each."""
+
+from __future__ import annotations
+
+from everwhen.model.job import Job
+from everwhen.model.schedule import State
+
+STATE = ", ".join(State._fields)
+JOB = ", ".join(Job._fields)
+
+# idx_schedules_next_run: a range from the front of the partial index, whatever the number of schedules.
+DUE_LATELY = f"""
+SELECT {STATE} FROM schedules WHERE enabled AND next_run_at > :floor AND next_run_at <= :now
+ORDER BY next_run_at LIMIT :limit"""
+DUE_BEHIND = f"""
+SELECT {STATE} FROM schedules WHERE enabled AND next_run_at <= :floor ORDER BY next_run_at LIMIT :limit"""
+
+# idx_schedules_release
+RELEASED = f"""
+SELECT {STATE} FROM schedules
+WHERE release_at IS NOT NULL AND release_at <= :now AND enabled AND (next_run_at IS NULL OR next_run_at > :now)
+ORDER BY release_at LIMIT :limit"""
+
+# idx_schedules_next_run, idx_schedules_release: one step into each.
+NEXT_WAKE = """
+SELECT min(at) FROM (
+    SELECT min(next_run_at) AS at FROM schedules WHERE enabled
+    UNION ALL SELECT min(release_at) FROM schedules WHERE release_at IS NOT NULL)"""
+
+# The primary key of schedules.
+_MOVING = [name for name in State._fields if name not in ("row_id", "uid", "schedule_id")]
+UPDATE_STATE = f"UPDATE schedules SET {', '.join(f'{name} = ?' for name in _MOVING)} WHERE row_id = ?"
+
+# What an ordinary firing moves; everything else on the row stays as it is.
+_FIRED = ("next_slot_at", "next_run_at", "fire_count", "outstanding", "last_fired_at", "last_slot_at")
+UPDATE_FIRED = f"UPDATE schedules SET {', '.join(f'{name} = ?' for name in _FIRED)} WHERE row_id = ?"
+
+INSERT_JOB = """
+INSERT INTO jobs (job_id, schedule_row, uid, schedule_id, revision, number, retry, origin, status, slot_at,
+    due_at, not_before, is_ready, is_counted, is_probe, payload, queue, guard_key, capacity_key, capacity_limit,
+    breaker_key, is_serial, created_at, ready_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+
+INSERT_EVENT = """
+INSERT INTO audit_events (type, at, schedule_id, uid, owner, slot_at, reason, slot_count, job_id, actor, detail,
+    trace_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+
+PUT_LIMIT = """
+INSERT INTO limits (key, outstanding, running, hour, hour_fires, day, day_fires) VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (key) DO UPDATE SET outstanding = excluded.outstanding, running = excluded.running,
+    hour = excluded.hour, hour_fires = excluded.hour_fires, day = excluded.day, day_fires = excluded.day_fires"""
+
+PUT_BREAKER = """
+INSERT INTO circuit_breakers (key, state, failure_count, opened_at, probe_job_id) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (key) DO UPDATE SET state = excluded.state, failure_count = excluded.failure_count,
+    opened_at = excluded.opened_at, probe_job_id = excluded.probe_job_id"""
+
+INSERT_TRANSITION = """
+INSERT INTO circuit_breaker_transitions (key, from_state, to_state, reason, failure_count, job_id, at)
+VALUES (?, ?, ?, ?, ?, ?, ?)"""
+
+# The unique key on job_id. A running job that is cancelled keeps its node until the worker lets go.
+CANCEL_JOB = """
+UPDATE jobs SET status = 'cancelled', ended_at = :now, ready_at = NULL, reason = :reason,
+    cancel_requested = (status = 'running'),
+    released_at = CASE status WHEN 'running' THEN NULL ELSE :now END
+WHERE row_id = :row_id AND status IN ('queued', 'running')"""
+
+# idx_jobs_ready
+READY_JOBS = f"""
+SELECT {JOB} FROM jobs WHERE ready_at IS NOT NULL AND ready_at <= :now ORDER BY ready_at, row_id LIMIT :limit"""
+NEXT_READY = "SELECT min(ready_at) FROM jobs WHERE ready_at IS NOT NULL"
+
+START_JOB = """
+UPDATE jobs SET status = 'running', ready_at = NULL, attempt = attempt + 1, started_at = ?, deadline_at = ?,
+    node = ?, fence = fence + 1, is_counted = 1 WHERE row_id = ?"""
+
+END_JOB = """
+UPDATE jobs SET status = ?, ended_at = ?, released_at = ?, error = ?, result = ? WHERE row_id = ?"""
+RELEASE_JOB = "UPDATE jobs SET released_at = ? WHERE row_id = ?"
+REQUEUE_JOB = """
+UPDATE jobs SET status = 'queued', ready_at = :now, node = NULL, fence = fence + 1, rescues = rescues + 1,
+    is_ready = 1 WHERE row_id = :row_id"""
+
+# idx_jobs_outstanding: the next in line of the same lane.
+READY_SUCCESSOR = """
+UPDATE jobs SET is_ready = 1, ready_at = :now WHERE row_id = (
+    SELECT row_id FROM jobs WHERE uid = :uid AND status = 'queued' AND ready_at IS NULL
+        AND (origin = 'backfill') = :beside ORDER BY slot_at, row_id LIMIT 1)"""
+
+# idx_schedules_held: the oldest first.
+RELEASE_HELD = """
+UPDATE schedules SET release_at = :now WHERE row_id IN (
+    SELECT row_id FROM schedules WHERE held_key = :key AND release_at IS NULL
+    ORDER BY held_due_at LIMIT :places)"""
+
+# idx_jobs_unreleased
+JOBS_OF_DEAD_NODES = f"""
+SELECT {JOB} FROM jobs WHERE node IS NOT NULL AND released_at IS NULL AND node IN (
+    SELECT node FROM nodes WHERE node <> :node AND (stopped_at IS NOT NULL OR heartbeat_at < :before))"""
+CANCEL_REQUESTS = """
+SELECT job_id FROM jobs WHERE node = :node AND released_at IS NULL AND status = 'cancelled'"""
+
+HEARTBEAT = """
+INSERT INTO nodes (node, version, is_scheduler, started_at, heartbeat_at)
+VALUES (:node, :version, :scheduler, :now, :now)
+ON CONFLICT (node) DO UPDATE SET heartbeat_at = :now"""
+FAREWELL = "UPDATE nodes SET stopped_at = :now, heartbeat_at = :now WHERE node = :node"
+COVERAGE = """
+SELECT started_at, heartbeat_at FROM nodes WHERE is_scheduler AND heartbeat_at >= :since ORDER BY started_at"""

@@ -1,0 +1,126 @@
+"""The connection behind the writer, and where its data lives: a file with its lock and its log, or memory.
+
+Owns opening, reopening after damage, and closing. Not when to write or to checkpoint: see `sqlite_writer`.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import Protocol
+
+from everwhen.errors import StoreError, shown
+from everwhen.stores.file_lock import FileLock
+from everwhen.stores.sqlite_connection import connect_memory, connect_writer
+from everwhen.stores.sqlite_errors import translated
+from everwhen.stores.wal_gauge import WalGauge
+
+
+class WriterConnection(Protocol):
+    """What the writer needs of it; all but `lock` and `close` while holding the lock."""
+
+    where: str
+
+    @property
+    def lock(self) -> AbstractContextManager[None]: ...
+    def get(self) -> sqlite3.Connection: ...
+    def discard(self) -> None: ...
+    def log_outgrows(self, size: int) -> bool: ...
+    def fold_log(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class FileConnection:
+    """A writing connection to a file, opened again when it was broken."""
+
+    def __init__(self, path: str, *, busy_timeout: float) -> None:
+        self.where = shown(path)
+        self._path = path
+        self._busy_timeout = busy_timeout
+        self._gauge = WalGauge(path)
+        self.lock = FileLock(path + ".lock", timeout=busy_timeout)
+        try:
+            with self.lock, translated(self.where):
+                self._connection: sqlite3.Connection | None = connect_writer(path, busy_timeout, create=True)
+        except BaseException:
+            self.lock.close()
+            raise
+        self._identity = _identity(path)
+
+    def get(self) -> sqlite3.Connection:
+        self._refuse_moved_file()
+        if self._connection is None:
+            self._connection = connect_writer(self._path, self._busy_timeout, create=False)
+        return self._connection
+
+    def discard(self) -> None:
+        if self._connection is not None:
+            with suppress(sqlite3.Error):
+                self._connection.close()
+        self._connection = None
+        self._gauge.close()
+
+    def log_outgrows(self, size: int) -> bool:
+        return self._gauge.outgrows(size)
+
+    def fold_log(self) -> None:
+        _, frames, _ = self.get().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        self._gauge.fold_seen(frames)
+
+    def close(self) -> None:
+        # Under the lock, as the last connection to close checkpoints once more and deletes the log. Where
+        # the lock cannot be had another process is at work; SQLite leaves the log alone while that one is
+        # connected.
+        with suppress(StoreError), self.lock:
+            self._empty_log()
+            self.discard()
+        self.discard()
+        self.lock.close()
+
+    def _empty_log(self) -> None:
+        if self._connection is None:
+            return
+        with suppress(sqlite3.Error):  # read by another process: whoever closes last will empty it
+            self._connection.execute("PRAGMA busy_timeout = 0")
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+
+    def _refuse_moved_file(self) -> None:
+        # SQLite would go on writing to a file that no longer has a name, and every commit would be lost.
+        if _identity(self._path) != self._identity:
+            raise StoreError(
+                f"the database {self.where} was deleted, moved or replaced while it was open; "
+                "put it back, or restart every process that uses it"
+            )
+
+
+class MemoryConnection:
+    """A database that lives in its connection, so that this one is kept, whatever it has met."""
+
+    def __init__(self) -> None:
+        self.where = "in memory"
+        self.lock = nullcontext()
+        self._connection = connect_memory()
+
+    def get(self) -> sqlite3.Connection:
+        return self._connection
+
+    def discard(self) -> None:
+        pass
+
+    def log_outgrows(self, size: int) -> bool:
+        return False
+
+    def fold_log(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)  # noqa: PTH116 - asked at every write; Path.stat costs twice as much
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
