@@ -14,6 +14,7 @@ from everwhen.errors import SchedulerError
 from everwhen.version import __version__
 
 COMMANDS = {
+    "up": "Scheduler and workers in one process.",
     "next": "Any cron expression or interval, in words and in instants.",
 }
 

@@ -23,7 +23,7 @@ from everwhen.model.policy import (
     WhenClosed,
 )
 from everwhen.timetable.civil_time import EARLIEST, LATEST, DstRule, Fold, Gap, Zone
-from everwhen.timetable.occurrences import FirstRun, Occurrences, Series, dst_rule, series_of
+from everwhen.timetable.occurrences import FirstRun, Occurrences, dst_rule, series_of
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger
 from everwhen.timetable.windows import ClosedTimes, NotOn, OnlyBetween, QuietHours, Window
 
@@ -140,14 +140,14 @@ class Plan:
     Its calendar depends on the anchor, which moves when a schedule is resumed; the last one is remembered.
     """
 
-    __slots__ = ("_calendar", "_closed_times", "_series", "defers", "definition", "grace", "schedule_id")
+    __slots__ = ("_calendar", "_closed_times", "defers", "definition", "grace", "quiet", "schedule_id")
 
     def __init__(self, schedule_id: str, definition: Definition, quiet: QuietHoursPolicy | None) -> None:
         self.schedule_id = schedule_id
         self.definition = definition
+        self.quiet = quiet
         self.defers = _deferred_reasons(definition, quiet)
         self._closed_times = _closed_times(definition, quiet)
-        self._series: Series | None = None
         self._calendar: tuple[int | None, Calendar] | None = None
         self.grace = definition.misfire_grace
 

@@ -41,6 +41,14 @@ class Catalogue(Protocol):
         """One schedule as it stands."""
         ...
 
+    def of_source(self, source: str) -> list[Schedule]:
+        """The schedules that came from there (`config`, `api`, `python`)."""
+        ...
+
+    def shared_of(self, schedule: Schedule) -> Shared:
+        """The limits and breakers of one schedule as they stand."""
+        ...
+
     def put_policy(self, now: int, policy: QuietHoursPolicy) -> None:
         """Create or replace a quiet-hours policy; held slots are looked at again."""
         ...

@@ -6,7 +6,7 @@ behind. Three things would undo that, and are met here:
 - A child made by fork (without exec) shares the description, and with it the lock: a parent killed in the
   middle of a write would leave the lock to a child that knows nothing of it. The child closes its copy.
 - A program started by exec would inherit the descriptor. It is opened close-on-exec.
-- Someone deletes the file. Newcomers would lock another one of the same name, so whoever has got the lock looks
+- Someone deletes the file. Newcomers would lock another of the same name, so whoever has got the lock looks
   whether its file still has a name, and otherwise takes the new one.
 
 Python cannot wait for flock with a limit (only a signal ends the wait, and only in the main thread), so a

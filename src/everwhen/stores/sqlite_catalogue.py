@@ -10,6 +10,7 @@ from everwhen.errors import DuplicateScheduleError, UnknownScheduleError
 from everwhen.model.decision import Decision
 from everwhen.model.events import Event
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State
+from everwhen.model.shared import Shared
 from everwhen.model.words import policy_words, words_of
 from everwhen.ports.catalogue import Change, NewSchedule
 from everwhen.stores import statements as sql
@@ -102,6 +103,17 @@ class SqliteCatalogue:
             return None
         (schedule,) = self._slots.schedules_of(connection, [State._make(row)])
         return Schedule(schedule.state, schedule.plan, outstanding_jobs(connection, schedule.state.uid))
+
+    def of_source(self, source: str) -> list[Schedule]:
+        with self._database.read() as connection:
+            rows = connection.execute(
+                f"SELECT {sql.STATE} FROM schedules WHERE source = ?", (source,)
+            ).fetchall()
+            return self._slots.schedules_of(connection, [State._make(row) for row in rows])
+
+    def shared_of(self, schedule: Schedule) -> Shared:
+        with self._database.read() as connection:
+            return load_shared(connection, [schedule])
 
     def put_policy(self, now: int, policy: QuietHoursPolicy) -> None:
         def put(connection: sqlite3.Connection) -> None:

@@ -40,6 +40,9 @@ class CronSeries:
         self._first_second = ((self._times & -self._times).bit_length() - 1) * 60
         self._last_second = (self._times.bit_length() - 1) * 60
         self._wall_epoch = datetime(1970, 1, 1, tzinfo=zone.tzinfo)
+        # Other libraries' zones may do arithmetic of their own.
+        self._wall_zone = zone.tzinfo if isinstance(zone.tzinfo, ZoneInfo) else object()
+        self._steps: dict[int, timedelta] = {}
         self._span = Span(0, 0, 0, 0, 0)
         self._year = Year(0, 0, 0)
 
@@ -59,20 +62,29 @@ class CronSeries:
 
     def next_datetime(self, after: datetime) -> datetime | None:
         """`next_after` from and to aware datetimes; the answer is in the zone of the series."""
-        if after.tzinfo is self._wall_epoch.tzinfo and not after.fold and isinstance(after.tzinfo, ZoneInfo):
+        if after.tzinfo is self._wall_zone and not after.fold and not after.microsecond:
             # Python subtracts and adds within one zone as the clock on the wall does, which saves asking for
             # offsets twice. Well inside a span that is the same thing; no fold reaches back a whole day.
             start, end, offset, _, count_until = self._span
             since = after - self._wall_epoch
-            reading = since.days * DAY + since.seconds
-            if start + DAY <= reading - offset < end:
+            reading = since.days * 86_400 + since.seconds
+            if start + 86_400 <= reading - offset < end:
                 later = self._reading_after(reading)
                 if later is not None and later < count_until:
-                    return self._wall_epoch + timedelta(0, later)
+                    return after + self._step(later - reading)
         slot_at = self.next_after(max(epoch_seconds(after), EARLIEST))
         if slot_at is None or slot_at > LATEST:
             return None
         return datetime.fromtimestamp(slot_at, self.zone.tzinfo)
+
+    def _step(self, seconds: int) -> timedelta:
+        """A timedelta, remembered: making one costs more than all the arithmetic around it."""
+        step = self._steps.get(seconds)
+        if step is None:
+            if len(self._steps) >= 256:
+                self._steps.clear()
+            step = self._steps[seconds] = timedelta(seconds=seconds)
+        return step
 
     def previous_before(self, instant: int) -> int | None:
         """The last slot before the instant; None when there is none within fifty years."""
@@ -118,7 +130,11 @@ class CronSeries:
         while span.end < LATEST:
             edge = span.end
             if span.end_reading - reading > DAY and later - span.end_reading > 3 * DAY:
-                # Neither a fold nor a gap at this edge can bring one: go straight to the spans around it.
+                # Neither a fold nor a gap at this edge can bring one: go straight to the span around it.
+                there = self.zone.span_at(later - span.offset, self.rule.fold)
+                if there.first_reading + DAY <= later < there.count_until:
+                    self._span = there
+                    return later - there.offset
                 edge = max(edge, self.zone.span_at(later - 2 * DAY).start)
             before = self.zone.span_at(edge - 1, self.rule.fold)
             span = self.zone.span_at(edge, self.rule.fold)

@@ -1,0 +1,1 @@
+"""Configuration files: from YAML to submissions, every mistake with its file and place."""

@@ -1,0 +1,48 @@
+"""Would it fire now? In herdctl's order (E2)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from everwhen.decide import breaker as breakers
+from everwhen.model.schedule import Schedule
+from everwhen.model.shared import Shared
+from everwhen.timetable.trigger import OnRequest
+
+
+class CheckResult(NamedTuple):
+    """Yes, or the first reason why not."""
+
+    should_trigger: bool
+    skip_reason: str | None = None
+
+
+def check_schedule(schedule: Schedule, now: int, shared: Shared) -> CheckResult:
+    """The first of herdctl's five conditions that fails, then closed times, breaker, budget and guard."""
+    reason = _first_reason(schedule, now, shared)
+    return CheckResult(reason is None, reason)
+
+
+def _first_reason(schedule: Schedule, now: int, shared: Shared) -> str | None:
+    state, definition = schedule.state, schedule.definition
+    capacity, guard = definition.capacity, definition.guard
+    if isinstance(definition.trigger, OnRequest):
+        return "unsupported_type"
+    if state.status != "active":
+        return "disabled"
+    if state.outstanding and definition.if_running == "skip":
+        return "already_running"
+    if capacity is not None and shared.limit(capacity.key).outstanding >= capacity.limit:
+        return "at_capacity"
+    if state.next_run_at is None or state.next_run_at > now:
+        return "not_due"
+    closed = schedule.plan.calendar(state.anchor_at).closed_reason(now)
+    if closed is not None:
+        return closed
+    if breakers.gate(shared, definition.breaker, now) == "shut":
+        return "circuit_open"
+    if shared.spent_budget(definition.budgets, now) is not None:
+        return "budget"
+    if guard is not None and shared.limit(guard.key).outstanding >= guard.limit:
+        return "outstanding_limit"
+    return None

@@ -1,0 +1,183 @@
+"""Start order, the two loops, and a stop that loses nothing (G1, G2, E7).
+
+The scheduler loop and the worker loop are threads that sleep until they must act. A store that fails never
+disarms them: they wait a little longer each time and try again.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from everwhen.engine.ticker import Ticker
+from everwhen.engine.wake import Wake
+from everwhen.engine.worker import Worker
+from everwhen.errors import SchedulerShutdownError, StoreError
+from everwhen.ports.house import House
+from everwhen.ports.observer import Observer
+from everwhen.ports.target import Target
+from everwhen.version import __version__
+
+Status = Literal["stopped", "running", "stopping"]
+
+LEASE = 30.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+
+log = logging.getLogger("everwhen")
+
+
+class Service:
+    """One node: a scheduler loop, a worker loop, and the heartbeat that keeps what they claimed."""
+
+    def __init__(
+        self,
+        house: House,
+        targets: Mapping[str, Target],
+        *,
+        check_interval: float = 1.0,
+        max_workers: int = 8,
+        lease: float = LEASE,
+        changes: Callable[[], int] | None = None,
+        observer: Observer | None = None,
+    ) -> None:
+        self.node = secrets.token_hex(8)
+        self.status: Status = "stopped"
+        self.started_at: int | None = None
+        self._house = house
+        self._check_interval = check_interval
+        self._lease = lease
+        self._changes = changes
+        self._scheduler_wake, self._worker_wake = Wake(), Wake()
+        house.wake_scheduler = self._scheduler_wake.set
+        house.wake_workers = self._worker_wake.set
+        self.ticker = Ticker(house.slots, house.clock)
+        self.worker = Worker(
+            house.slots,
+            house.clock,
+            targets,
+            node=self.node,
+            max_workers=max_workers,
+            wake=self._worker_wake,
+            on_settled=self._scheduler_wake,
+            observer=observer,
+        )
+        self._threads: list[threading.Thread] = []
+        self._stopped = threading.Event()
+
+    # -- start and stop --
+
+    def start(self) -> None:
+        """Rescue what dead nodes left, then tick; catch-up is the loop's second lane."""
+        self.status = "running"
+        self.started_at = self._house.clock.now()
+        self._stopped.clear()
+        self._beat()
+        self._rescue()
+        for name, loop in (("scheduler", self._schedule), ("worker", self._work), ("janitor", self._keep)):
+            thread = threading.Thread(target=loop, name=f"everwhen-{name}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def stop(self, *, wait_for_jobs: bool = True, timeout: float = 30.0) -> None:
+        """No new firing; running jobs are awaited, and past the timeout ended."""
+        if self.status == "stopped":
+            return
+        self.status = "stopping"
+        self._stopped.set()
+        self._scheduler_wake.set()
+        self._worker_wake.set()
+        left = self._drain(timeout if wait_for_jobs else 0.0)
+        self._end_threads()
+        self._house.slots.farewell(self._house.clock.now(), node=self.node)
+        self.status = "stopped"
+        if left and wait_for_jobs:
+            raise SchedulerShutdownError(
+                f"Scheduler shutdown timed out after {timeout * 1_000:.0f}ms with {left} job(s) still running",
+                timed_out=True,
+                running_job_count=left,
+            )
+
+    def _drain(self, timeout: float) -> int:
+        """Wait for running jobs; how many were still running when the time was over."""
+        deadline = self._house.clock.monotonic() + timeout
+        self.worker.settle()
+        while self.worker.running_count and self._house.clock.monotonic() < deadline:
+            self._worker_wake.wait(min(0.05, deadline - self._house.clock.monotonic()))
+            self.worker.settle()
+        left = self.worker.running_count
+        if left:
+            self.worker.cancel()
+        return left
+
+    def _end_threads(self) -> None:
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(timeout=5.0)
+        self._threads.clear()
+
+    # -- loops --
+
+    def _schedule(self) -> None:
+        self._loop("schedule check", self._schedule_once)
+
+    def _schedule_once(self) -> None:
+        more = self.ticker.step()
+        self._worker_wake.set()
+        if not more and not self._stopped.is_set():
+            self._sleep(self._scheduler_wake, self.ticker.seconds_to_next(self._check_interval))
+
+    def _work(self) -> None:
+        self._loop("job claim", self._work_once)
+
+    def _work_once(self) -> None:
+        if not self.worker.step() and not self._stopped.is_set():
+            self._sleep(self._worker_wake, self.worker.seconds_to_next(self._check_interval))
+
+    def _keep(self) -> None:
+        self._loop("heartbeat", self._keep_once)
+
+    def _keep_once(self) -> None:
+        self._stopped.wait(self._lease / 3)
+        if not self._stopped.is_set():
+            self._beat()
+            self._rescue()
+
+    def _loop(self, what: str, once: Callable[[], None]) -> None:
+        pause = FIRST_PAUSE
+        while not self._stopped.is_set():
+            try:
+                once()
+                pause = FIRST_PAUSE
+            except StoreError as error:
+                log.error("Error during %s: %s", what, error)
+                self._stopped.wait(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+            except Exception as error:  # the loop's top: it never disarms
+                log.exception("Error during %s: %s", what, error)
+                self._stopped.wait(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+
+    def _sleep(self, wake: Wake, seconds: float) -> None:
+        """Sleep in short pieces only where another process may have changed the file."""
+        if self._changes is None:
+            wake.wait(seconds)
+            return
+        before = self._changes()
+        left = seconds
+        while left > 0 and not wake.wait(min(left, 0.1)):
+            left -= 0.1
+            if self._changes() != before:
+                return
+
+    def _beat(self) -> None:
+        now = self._house.clock.now()
+        self._house.slots.heartbeat(now, node=self.node, version=__version__, is_scheduler=True)
+        self.worker.cancel(self._house.slots.cancel_requests(self.node))
+
+    def _rescue(self) -> None:
+        lease = int(self._lease * 1_000_000)
+        if self._house.slots.rescue(self._house.clock.now(), node=self.node, lease=lease):
+            self._worker_wake.set()

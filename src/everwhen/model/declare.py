@@ -1,0 +1,193 @@
+"""From the words that people use for a schedule (`every: 5m`, `if_running: queue`) to its Definition.
+
+Every surface declares schedules through here, so a mistake gets the same error everywhere.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, get_args
+
+from everwhen.errors import IntervalParseError, TimetableError, shown
+from everwhen.model.instants import HOUR, MINUTE, SECOND
+from everwhen.model.policy import (
+    BreakerRule,
+    Budget,
+    Capacity,
+    CatchUp,
+    Guard,
+    IfRunning,
+    IntervalFrom,
+    OnLost,
+    WhenClosed,
+)
+from everwhen.model.schedule import Definition, Target
+from everwhen.timetable.civil_time import Fold, Gap, zone
+from everwhen.timetable.interval import parse_seconds
+from everwhen.timetable.jitter import parse_jitter_ms
+from everwhen.timetable.occurrences import FirstRun, dst_rule
+from everwhen.timetable.trigger import OnRequest, Trigger, parse_instant, parse_trigger
+from everwhen.timetable.windows import parse_weekdays, parse_window
+
+_TRIGGER_KEYS = ("every", "cron", "at", "after")
+_PLAIN_KEYS = {"name": "name", "description": "description", "owner": "owner", "queue": "queue"}
+_WORDS: dict[str, tuple[str, ...]] = {
+    "first_run": get_args(FirstRun),
+    "interval_from": get_args(IntervalFrom),
+    "outside_window": get_args(WhenClosed),
+    "catch_up": (*get_args(CatchUp), "run_all_capped"),
+    "if_running": get_args(IfRunning),
+    "on_lost": get_args(OnLost),
+}
+_NUMBERS = {"catch_up_limit": 1, "queue_limit": 1, "total_repeats": 0, "max_retries": 0}
+_DURATIONS = ("retry_delay", "misfire_grace")
+
+
+def declare(
+    schedule_id: str,
+    words: Mapping[str, Any],
+    *,
+    target: Target,
+    now: int,
+    timezone: str = "UTC",
+    group: str | None = None,
+) -> Definition:
+    """The definition that the words say; the first thing wrong with them is a typed error with its key."""
+    where = zone(words.get("timezone") or timezone)
+    gap, fold = _dst(words.get("dst"))
+    trigger = _trigger(words, where, now, gap, fold)
+    keys: dict[str, Any] = {
+        field: str(words[key]) for key, field in _PLAIN_KEYS.items() if words.get(key) is not None
+    }
+    keys |= _closed_times(words) | _limits(schedule_id, words, group)
+    for key, allowed in _WORDS.items():
+        if words.get(key) is not None:
+            keys[key] = _one_of(key, words[key], allowed)
+    for key, least in _NUMBERS.items():
+        if words.get(key) is not None:
+            keys[key] = _number(key, words[key], least)
+    for key in _DURATIONS:
+        if words.get(key) not in (None, "auto"):
+            keys[key] = _duration(key, words[key])
+    for key in ("start_at", "end_at"):
+        if words.get(key) is not None:
+            keys[key] = parse_instant(words[key], where)
+    if keys.get("catch_up") == "run_all_capped":
+        keys["catch_up"] = "run_all"
+    if words.get("jitter") is not None:
+        keys["jitter_ms"] = parse_jitter_ms(words["jitter"], trigger)
+    return Definition(
+        trigger=trigger,
+        zone=where,
+        target=target,
+        group=group,
+        local_id=schedule_id.rpartition(".")[2],
+        command=words.get("command"),
+        payload=_payload(words.get("payload")),
+        gap=gap,
+        fold=fold,
+        timeout=_timeout(words.get("timeout"), target),
+        **keys,
+    )
+
+
+def _trigger(words: Mapping[str, Any], where: Any, now: int, gap: Gap | None, fold: Fold | None) -> Trigger:
+    if words.get("type") in ("webhook", "chat"):
+        return OnRequest(words["type"])
+    given = {key: words[key] for key in _TRIGGER_KEYS if words.get(key) is not None}
+    # A naive `at` goes through a gap or a fold as a fixed entry does, unless the schedule says otherwise.
+    rule = dst_rule(OnRequest("chat"), gap=gap, fold=fold)
+    return parse_trigger(**given, zone=where, created_at=now / SECOND, dst=rule)
+
+
+def _dst(value: Any) -> tuple[Gap | None, Fold | None]:
+    if value is None:
+        return None, None
+    if not isinstance(value, Mapping) or not set(value) <= {"gap", "fold"}:
+        raise TimetableError(
+            "dst takes gap (shift, skip) and fold (first, second, both)", key="dst", value=value
+        )
+    gap = _one_of("dst.gap", value["gap"], get_args(Gap)) if "gap" in value else None
+    fold = _one_of("dst.fold", value["fold"], get_args(Fold)) if "fold" in value else None
+    return gap, fold  # type: ignore[return-value]
+
+
+def _closed_times(words: Mapping[str, Any]) -> dict[str, Any]:
+    keys: dict[str, Any] = {}
+    if words.get("only_between") is not None:
+        keys["only_between"] = parse_window(words["only_between"])
+    if words.get("not_on") is not None:
+        keys["not_on"] = parse_weekdays(words["not_on"])
+    if words.get("quiet_hours") is not None:
+        keys["quiet_hours_id"] = str(words["quiet_hours"])
+    return keys
+
+
+def _limits(schedule_id: str, words: Mapping[str, Any], group: str | None) -> dict[str, Any]:
+    """Guard, capacity and breaker with the keys that they share (O3, O4, R6)."""
+    keys: dict[str, Any] = {}
+    command = words.get("command")
+    own = f"{group}:{command}" if group and command else (group or schedule_id)
+    if words.get("max_outstanding") is not None:
+        keys["guard"] = Guard(f"guard:{own}", _number("max_outstanding", words["max_outstanding"], 1))
+    if words.get("max_concurrent") is not None:
+        limit = _number("max_concurrent", words["max_concurrent"], 1)
+        keys["capacity"] = Capacity(f"capacity:{group or schedule_id}", limit)
+    breaker = words.get("circuit_breaker")
+    if breaker is not None:
+        keys["breaker"] = _breaker(own, breaker)
+    budget = words.get("budget")
+    if budget is not None:
+        per_hour, per_day = budget.get("fires_per_hour"), budget.get("fires_per_day")
+        keys["budgets"] = (Budget(f"budget:{group or schedule_id}", per_hour, per_day),)
+    return keys
+
+
+def _breaker(key: str, value: Any) -> BreakerRule:
+    if not isinstance(value, Mapping) or not set(value) <= {"threshold", "reset_after"}:
+        raise TimetableError(
+            "circuit_breaker takes threshold and reset_after, as in {threshold: 3, reset_after: 30m}",
+            key="circuit_breaker",
+            value=value,
+        )
+    threshold = _number("circuit_breaker.threshold", value.get("threshold", 3), 1)
+    return BreakerRule(
+        key, threshold, _duration("circuit_breaker.reset_after", value.get("reset_after", "30m"))
+    )
+
+
+def _timeout(value: Any, target: Target) -> int | None:
+    if value is None:
+        return HOUR if target.kind == "command" else 10 * MINUTE
+    return None if value in (0, "0", "0s") else _duration("timeout", value)
+
+
+def _payload(value: Any) -> str:
+    if value is None:
+        return "{}"
+    if not isinstance(value, Mapping):
+        raise TimetableError("payload must be an object", key="payload", value=value)
+    return json.dumps(dict(value))
+
+
+def _one_of(key: str, value: Any, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        words = ", ".join(allowed)
+        raise TimetableError(f'{key}: "{shown(value)}" must be one of {words}', key=key, value=value)
+    return str(value)
+
+
+def _number(key: str, value: Any, least: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= 2**31:
+        raise TimetableError(f"{key} must be a whole number from {least} on", key=key, value=value)
+    return value
+
+
+def _duration(key: str, value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value * SECOND
+    try:
+        return parse_seconds(value) * SECOND
+    except IntervalParseError as fault:
+        raise TimetableError(f"{key}: {fault}", key=key, value=value) from fault

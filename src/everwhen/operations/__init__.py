@@ -1,0 +1,1 @@
+"""WHAT A PERSON CAN DO: one function each; every surface calls these."""

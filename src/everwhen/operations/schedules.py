@@ -1,0 +1,169 @@
+"""Creating, changing and firing schedules by hand."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from everwhen.decide import by_hand, edit, status
+from everwhen.decide.check import CheckResult, check_schedule
+from everwhen.errors import UnknownScheduleError
+from everwhen.model.decision import Decision
+from everwhen.model.declare import declare
+from everwhen.model.policy import IfRunning
+from everwhen.model.schedule import Definition, Plan, Schedule, State, Target
+from everwhen.model.shared import Shared
+from everwhen.ports.catalogue import NewSchedule
+from everwhen.ports.house import House
+from everwhen.timetable.occurrences import FirstRun
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """A schedule as somebody submits it."""
+
+    schedule_id: str
+    words: Mapping[str, Any]
+    target: Target
+    group: str | None = None
+    source: str = "api"
+    first_run: FirstRun = "immediately"
+    may_be_past: bool = False
+    uid: str | None = field(default=None)
+
+    @property
+    def is_enabled(self) -> bool:
+        return self.words.get("enabled", True) is not False
+
+
+def create_schedules(
+    house: House, submissions: Iterable[Submission], *, actor: str | None = None
+) -> list[State]:
+    """Create many schedules in one transaction, all or none."""
+    now = house.clock.now()
+    states = house.catalogue.create(now, [_new(house, submission, now, actor) for submission in submissions])
+    house.wake_scheduler()
+    return states
+
+
+def create_schedule(house: House, submission: Submission, *, actor: str | None = None) -> State:
+    (state,) = create_schedules(house, [submission], actor=actor)
+    return state
+
+
+def _new(house: House, submission: Submission, now: int, actor: str | None) -> NewSchedule:
+    plan = Plan(submission.schedule_id, define(house, submission, now), None)
+    creation = edit.create(
+        plan,
+        submission.uid or secrets.token_hex(6),
+        now,
+        default_first_run=submission.first_run,
+        is_enabled=submission.is_enabled,
+        may_be_past=submission.may_be_past,
+        actor=actor,
+    )
+    return NewSchedule(creation, plan, submission.source)
+
+
+def define(house: House, submission: Submission, now: int) -> Definition:
+    return declare(
+        submission.schedule_id,
+        submission.words,
+        target=submission.target,
+        now=now,
+        timezone=house.timezone,
+        group=submission.group,
+    )
+
+
+def update_schedule(house: House, submission: Submission, *, actor: str | None = None) -> State:
+    """Replace the definition of a schedule by a new revision."""
+    definition = define(house, submission, house.clock.now())
+
+    def change(schedule: Schedule, now: int, shared: Shared) -> Decision:
+        plan = Plan(schedule.state.schedule_id, definition, schedule.plan.quiet)
+        return edit.edit(schedule, plan, now, shared, may_be_past=submission.may_be_past, actor=actor)
+
+    return _change(house, submission.schedule_id, change)
+
+
+def pause_schedule(
+    house: House, schedule_id: str, *, by: str = "person", note: str | None = None, until: int | None = None
+) -> State:
+    return _change(
+        house, schedule_id, lambda s, now, shared: status.pause(s, now, shared, by=by, note=note, until=until)
+    )
+
+
+def resume_schedule(house: House, schedule_id: str, *, by: str | None = None) -> State:
+    return _change(house, schedule_id, lambda s, now, shared: status.resume(s, now, shared, by=by))
+
+
+def revive_schedule(house: House, schedule_id: str, *, by: str | None = None) -> State:
+    return _change(house, schedule_id, lambda s, now, shared: status.revive(s, now, shared, by=by))
+
+
+def invalidate_schedule(house: House, schedule_id: str, reason: str) -> State:
+    return _change(house, schedule_id, lambda s, now, shared: status.invalidate(s, now, shared, reason))
+
+
+def restore_schedule(house: House, schedule_id: str) -> State:
+    return _change(house, schedule_id, status.restore)
+
+
+def delete_schedule(
+    house: House, schedule_id: str, *, cancel_running: bool = False, by: str | None = None
+) -> None:
+    house.catalogue.delete(
+        house.clock.now(),
+        schedule_id,
+        lambda s, now, shared: status.end(s, now, shared, cancel_running=cancel_running, by=by),
+    )
+    house.wake_workers()
+
+
+def trigger_schedule(
+    house: House,
+    schedule_id: str,
+    *,
+    payload: Mapping[str, Any] | None = None,
+    if_running: IfRunning = "queue",
+) -> State:
+    """Run it now, beside its slots: the schedule and its counters do not move."""
+    return _change(
+        house,
+        schedule_id,
+        lambda s, now, shared: by_hand.trigger(s, now, shared, payload=payload, if_running=if_running),
+    )
+
+
+def check(house: House, schedule_id: str) -> CheckResult:
+    """Would it fire now? (herdctl's question)"""
+    schedule = get_schedule(house, schedule_id)
+    return check_schedule(schedule, house.clock.now(), house.catalogue.shared_of(schedule))
+
+
+def get_schedule(house: House, schedule_id: str) -> Schedule:
+    schedule = house.catalogue.get(schedule_id)
+    if schedule is None:
+        raise UnknownScheduleError(schedule_id)
+    return schedule
+
+
+def pause_system(house: House, *, by: str | None = None) -> None:
+    """Nothing fires or is claimed until the system is resumed."""
+    house.catalogue.set_system_paused(house.clock.now(), True, by)
+
+
+def resume_system(house: House, *, by: str | None = None) -> None:
+    house.catalogue.set_system_paused(house.clock.now(), False, by)
+    house.wake_scheduler()
+
+
+def _change(house: House, schedule_id: str, change: Any) -> State:
+    state = house.catalogue.change(house.clock.now(), schedule_id, change)
+    house.wake_scheduler()
+    house.wake_workers()
+    return state

@@ -1,0 +1,26 @@
+"""The ports that operations and engine work through, handed in together by the composition root."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from everwhen.ports.catalogue import Catalogue
+from everwhen.ports.clock import Clock
+from everwhen.ports.slots import Slots
+
+
+def _nobody() -> None:
+    return None
+
+
+@dataclass(slots=True)
+class House:
+    """Store, clock, and how to wake the loops when something changed."""
+
+    slots: Slots
+    catalogue: Catalogue
+    clock: Clock
+    timezone: str = "UTC"
+    wake_scheduler: Callable[[], None] = _nobody
+    wake_workers: Callable[[], None] = _nobody

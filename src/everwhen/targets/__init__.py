@@ -1,0 +1,1 @@
+"""What slots run: one adapter for each kind of target."""
