@@ -6,13 +6,14 @@ STAMP  := $(VENV)/.installed
 WORKERS ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check fuzz bench format clean
+.PHONY: help run test check fuzz chaos bench format clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
-run: $(STAMP) ## make the environment and show the next weekdays at nine in Sydney
-	@$(BIN)/everwhen next "0 9 * * 1-5" --tz Australia/Sydney
+run: $(STAMP) ## fire the schedules of examples/quickstart until Ctrl-C
+	@mkdir -p .run
+	@$(BIN)/everwhen up --config examples/quickstart/everwhen.yaml --database sqlite:///.run/everwhen.db
 
 test: $(STAMP) check ## lint, types, doors between rooms, and every test
 	@$(BIN)/python tools/system_packages.py
@@ -28,6 +29,9 @@ fuzz: $(STAMP) ## the long form of the generated tests
 	$(BIN)/python tools/system_packages.py
 	EVERWHEN_FUZZ=long $(BIN)/pytest -n $(WORKERS) -m long --timeout 3600
 
+chaos: $(STAMP) ## the long form of the crash tests
+	$(BIN)/pytest -n $(WORKERS) -m long tests/crash --timeout 3600
+
 bench: $(STAMP) ## measure against peers; writes benchmarks/results/
 	$(BIN)/python -m benchmarks
 
@@ -35,7 +39,7 @@ format: $(STAMP) ## let ruff arrange the code
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
 clean: ## remove the environment and every cache
-	rm -rf $(VENV) .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .run .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # The environment is made anew when what it is made from has changed. uv installs it in seconds; where uv
 # cannot be had, pip does the same work slowly.

@@ -96,6 +96,27 @@ class DuplicateScheduleError(SchedulerError):
         self.schedule_id = schedule_id
 
 
+class UnknownJobError(SchedulerError):
+    """No job has this id."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f'job "{shown(job_id)}" not found')
+        self.job_id = job_id
+
+
+class BackfillError(SchedulerError):
+    """A backfill that cannot be."""
+
+
+class PolicyInUseError(SchedulerError):
+    """A quiet-hours policy that schedules still use."""
+
+    def __init__(self, policy_id: str, schedules: int) -> None:
+        super().__init__(f'quiet hours "{policy_id}" are used by {schedules} schedule(s); change those first')
+        self.policy_id = policy_id
+        self.schedules = schedules
+
+
 class ConfigError(SchedulerError):
     """A configuration that cannot be used."""
 

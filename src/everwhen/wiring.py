@@ -14,6 +14,7 @@ from everwhen.stores.plans import PlanCache
 from everwhen.stores.sqlite import SqliteSlots
 from everwhen.stores.sqlite_catalogue import SqliteCatalogue
 from everwhen.stores.sqlite_database import SqliteDatabase, open_sqlite
+from everwhen.stores.sqlite_ledger import SqliteLedger
 from everwhen.system_clock import SystemClock
 from everwhen.targets.command import CommandTarget
 
@@ -24,6 +25,7 @@ class Stack:
 
     house: House
     database: SqliteDatabase
+    plans: PlanCache
 
     def close(self) -> None:
         self.database.close()
@@ -36,16 +38,18 @@ def open_stack(
     timezone: str = "UTC",
     check_interval: float = 1.0,
     catch_up_stagger: int = 0,
+    database: SqliteDatabase | None = None,
 ) -> Stack:
-    """Open the database, bring its schema up to date, and stand the ports on it."""
+    """Open the database (or take one that is open), bring its schema up to date, stand the ports on it."""
     clock = clock or SystemClock()
-    database = open_sqlite(url)
+    database = database or open_sqlite(url)
     migrate(database, MIGRATIONS, applied_at=clock.now())
     plans = PlanCache()
     lately = int(10 * check_interval * 1_000_000)
     slots = SqliteSlots(database, plans, lately=lately, stagger=catch_up_stagger)
     catalogue = SqliteCatalogue(database, plans, slots)
-    return Stack(House(slots, catalogue, clock, timezone), database)
+    ledger = SqliteLedger(database, plans)
+    return Stack(House(slots, catalogue, ledger, clock, timezone), database, plans)
 
 
 def build_service(

@@ -35,24 +35,29 @@ def begin_probe(shared: Shared, rule: BreakerRule, job_id: str, now: int) -> Non
     _move(shared, breaker, "half_open", "cooldown_elapsed", job_id, now, probe_job_id=job_id)
 
 
-def count_outcome(shared: Shared, rule: BreakerRule, job: Job, outcome: Outcome, now: int) -> None:
-    """An own attempt has settled."""
-    breaker = shared.breaker(rule.key)
+def count_outcome(
+    shared: Shared, job: Job, outcome: Outcome, now: int, threshold: int | None
+) -> Transition | None:
+    """An own attempt has settled; the change that it makes. Without a threshold it opens nothing.
+
+    The breaker is that of the job, whatever became of its schedule: a probe must end, or the key stays shut.
+    """
+    if job.breaker_key is None:
+        return None
+    breaker = shared.breaker(job.breaker_key)
     if breaker.state != "closed":
-        if breaker.probe_job_id == job.job_id:
-            _end_probe(shared, breaker, job, outcome, now)
-        return
+        return _end_probe(shared, breaker, job, outcome, now) if breaker.probe_job_id == job.job_id else None
     if outcome.status == "cancelled":
-        return
+        return None
     if not outcome.is_failure:
         if breaker.failure_count:
             shared.change(breaker._replace(failure_count=0))
-        return
+        return None
     failed = breaker._replace(failure_count=breaker.failure_count + 1)
-    if failed.failure_count >= rule.threshold:
-        _move(shared, failed, "open", "failure_threshold", job.job_id, now, opened_at=now)
-    else:
-        shared.change(failed)
+    if threshold is not None and failed.failure_count >= threshold:
+        return _move(shared, failed, "open", "failure_threshold", job.job_id, now, opened_at=now)
+    shared.change(failed)
+    return None
 
 
 def reset(shared: Shared, key: str, now: int) -> bool:
@@ -64,14 +69,15 @@ def reset(shared: Shared, key: str, now: int) -> bool:
     return True
 
 
-def _end_probe(shared: Shared, breaker: Breaker, job: Job, outcome: Outcome, now: int) -> None:
+def _end_probe(shared: Shared, breaker: Breaker, job: Job, outcome: Outcome, now: int) -> Transition:
     if outcome.status == "succeeded":
-        _move(shared, breaker, "closed", "success", job.job_id, now, failure_count=0)
-    elif outcome.status == "cancelled":
-        _move(shared, breaker, "open", "probe_cancelled", job.job_id, now, opened_at=breaker.opened_at)
-    else:
-        failures = breaker.failure_count + 1
-        _move(shared, breaker, "open", "probe_failed", job.job_id, now, opened_at=now, failure_count=failures)
+        return _move(shared, breaker, "closed", "success", job.job_id, now, failure_count=0)
+    if outcome.status == "cancelled":
+        return _move(shared, breaker, "open", "probe_cancelled", job.job_id, now, opened_at=breaker.opened_at)
+    failures = breaker.failure_count + 1
+    return _move(
+        shared, breaker, "open", "probe_failed", job.job_id, now, opened_at=now, failure_count=failures
+    )
 
 
 def _move(
@@ -85,7 +91,7 @@ def _move(
     opened_at: int | None = None,
     probe_job_id: str | None = None,
     failure_count: int | None = None,
-) -> None:
+) -> Transition:
     changed = Breaker(
         key=breaker.key,
         state=state,
@@ -93,7 +99,6 @@ def _move(
         opened_at=breaker.opened_at if state == "half_open" else opened_at,
         probe_job_id=probe_job_id,
     )
-    shared.change(
-        changed,
-        Transition(breaker.key, breaker.state, state, reason, changed.failure_count, job_id, now),
-    )
+    transition = Transition(breaker.key, breaker.state, state, reason, changed.failure_count, job_id, now)
+    shared.change(changed, transition)
+    return transition

@@ -4,16 +4,20 @@ budget (O5, X3)."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from everwhen.decide.draft import Draft
 from everwhen.decide.overlap import is_ready, overlap
+from everwhen.decide.tick import continue_chain
+from everwhen.errors import BackfillError
 from everwhen.model.decision import Decision
+from everwhen.model.history import Life
 from everwhen.model.job import NewJob, Origin, job_id
 from everwhen.model.policy import IfRunning
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
+from everwhen.timetable.trigger import OnRequest
 
 
 def trigger(
@@ -52,6 +56,74 @@ def trigger(
     if capacity is not None:
         shared.move(capacity.key, outstanding=1)
     return draft.decision()
+
+
+def cancel_job(schedule: Schedule, job_id: str, now: int, shared: Shared) -> Decision:
+    """A person ends one job; the slot of a chain is over with it, and the chain goes on."""
+    draft = Draft(schedule, now, shared)
+    for job in schedule.outstanding:
+        if job.job_id == job_id:
+            draft.cancel(job, "person")
+            others = [other for other in schedule.outstanding if other.is_own and other.job_id != job_id]
+            state = draft.state
+            waits = (
+                draft.plan.definition.is_chain and state.next_slot_at is None and state.held_slot_at is None
+            )
+            if job.is_own and waits and not others and state.status == "active":
+                continue_chain(draft, max(job.slot_at, state.last_slot_at or 0), now)
+    return draft.decision()
+
+
+def backfill(
+    schedule: Schedule, slots: Sequence[int], now: int, shared: Shared, *, if_running: IfRunning = "queue"
+) -> Decision:
+    """Jobs for past slots, beside the ledger, one after another unless they may run side by side."""
+    draft = Draft(schedule, now, shared)
+    definition = draft.plan.definition
+    is_free = not any(job.origin == "backfill" for job in schedule.outstanding)
+    for slot_at in slots:
+        number = draft.state.fire_count + 1
+        draft.jobs.append(
+            NewJob(
+                job_id(draft.state.uid, number, 0),
+                number,
+                0,
+                "backfill",
+                slot_at,
+                slot_at,
+                is_ready=is_free or if_running == "allow",
+            )
+        )
+        is_free = False
+        draft.state = draft.state._replace(fire_count=number)
+        if definition.capacity is not None:
+            shared.move(definition.capacity.key, outstanding=1)
+    return draft.decision()
+
+
+def slots_of_life(life: Life, first: int, last: int) -> list[int]:
+    """The slots that a schedule's revisions had in a span [first, last); chains and requests have none."""
+    found: list[int] = []
+    for position, revision in enumerate(life.revisions):
+        definition = revision.plan.definition
+        if definition.is_chain or isinstance(definition.trigger, OnRequest):
+            raise BackfillError("a chain, a webhook or a chat has no past slots to fill")
+        following = life.revisions[position + 1].in_force_at if position + 1 < len(life.revisions) else last
+        start, end = max(first, revision.in_force_at if position else first), min(last, following)
+        calendar = revision.plan.calendar(_anchor_of(life, revision.revision))
+        slot_at = calendar.first_from(start)
+        while slot_at is not None and slot_at < end:
+            found.append(slot_at)
+            slot_at = calendar.next_after(slot_at)
+    return found
+
+
+def _anchor_of(life: Life, revision: int) -> int | None:
+    for recorded in life.events:
+        detail = recorded.event.detail
+        if detail.get("revision") == revision and isinstance(detail.get("anchor_at"), int):
+            return detail["anchor_at"]  # type: ignore[return-value]
+    return life.state.anchor_at if life.state is not None else None
 
 
 def _merged(base: str, payload: Mapping[str, Any]) -> str:

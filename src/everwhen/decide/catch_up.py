@@ -23,32 +23,58 @@ LiveSlot = Literal["judge", "pass", "fired"]
 class Sorted(NamedTuple):
     """A missed window by what becomes of its slots: to be caught up, skipped (in order), or held."""
 
-    open: list[int]
+    open: list[Sequence[int]]  # stretches: a year of seconds is no list
     skipped: list[tuple[SkipReason, Sequence[int]]]
     held: tuple[int, ClosedReason, int] | None  # slot, reason, opening
 
 
+class Entries:
+    """The ledger of one missed window: an event per slot while there is room, then one per type and reason (C8)."""
+
+    __slots__ = ("_rest", "_room", "draft")
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self._room = EVENTS_PER_WINDOW
+        self._rest: dict[tuple[EventType, str], tuple[int, int, int]] = {}
+
+    def add(self, kind: EventType, slots: Sequence[int], reason: str) -> None:
+        for slot_at in slots[: self._room]:
+            self.draft.range_over(kind, slot_at, slot_at, 1, reason)
+        rest = slots[self._room :]
+        self._room = max(self._room - len(slots), 0)
+        if rest:
+            first, last, count = self._rest.get((kind, reason), (rest[0], rest[-1], 0))
+            self._rest[kind, reason] = (min(first, rest[0]), max(last, rest[-1]), count + len(rest))
+
+    def close(self) -> None:
+        for (kind, reason), (first, last, count) in self._rest.items():
+            self.draft.range_over(kind, first, last, count, reason)
+        self._rest.clear()
+
+
 def catch_up(
-    draft: Draft, calendar: Calendar, missed: Sequence[int], live: int | None, following: int | None
+    entries: Entries, calendar: Calendar, missed: Sequence[int], live: int | None, following: int | None
 ) -> LiveSlot:
     """Decide a missed window, and say what is left to do about the live slot behind it."""
+    draft = entries.draft
     window = sort_window(draft, calendar, missed, live, following)
-    room = EVENTS_PER_WINDOW
     for reason, slots in window.skipped:
-        room = _record(draft, "schedule.skipped", slots, reason, room)
+        entries.add("schedule.skipped", slots, reason)
     if window.held is not None:
         slot_at, closed, opening = window.held
         draft.hold(slot_at, calendar.due_at(slot_at), closed, None, opening)
     if not window.open:
         return "judge"
+    open_slots = window.open[0] if len(window.open) == 1 else [slot for run in window.open for slot in run]
     policy = draft.plan.definition.catch_up_policy
     refused = None if policy == "skip" else _refusal(draft)
     if policy == "skip" or refused is not None:
-        _miss_all(draft, calendar, window.open, refused, room)
+        _miss_all(entries, calendar, open_slots, refused)
         return "judge"
     if policy == "run_once":
-        return _run_once(draft, calendar, window.open, live)
-    return _run_all(draft, calendar, window.open, room)
+        return _run_once(entries, calendar, open_slots, live)
+    return _run_all(entries, calendar, open_slots)
 
 
 def sort_window(
@@ -60,7 +86,7 @@ def sort_window(
     for reason, slots in calendar.runs(missed):
         position += len(slots)
         if reason is None:
-            found.open.extend(slots)
+            found.open.append(slots)
         elif reason not in draft.plan.defers:
             found.skipped.append((reason, slots))
         else:
@@ -88,7 +114,7 @@ def _defer(
     elif after is not None and calendar.due_at(after) <= opening:
         found.skipped.append(("superseded", [newest]))
     elif opening <= draft.now:
-        found.open.append(newest)
+        found.open.append([newest])
     else:
         return found._replace(held=(newest, reason, opening))
     return found
@@ -102,38 +128,41 @@ def _refusal(draft: Draft) -> MissReason | None:
     return "budget" if draft.shared.spent_budget(definition.budgets, draft.now) is not None else None
 
 
-def _run_once(draft: Draft, calendar: Calendar, slots: Sequence[int], live: int | None) -> LiveSlot:
+def _run_once(entries: Entries, calendar: Calendar, slots: Sequence[int], live: int | None) -> LiveSlot:
     """One job stands for the whole window: the live slot's, or one of the newest missed slot (C3)."""
+    draft = entries.draft
     if live is not None and calendar.closed_reason(calendar.due_at(live)) is None:
         job = draft.fire(live, calendar.due_at(live), stands_for=len(slots) + 1)
         _caught_up(draft, slots, job.job_id)
         return "fired"
     fired = _fire_missed(draft, calendar, slots[-1], stands_for=len(slots))
     if fired is None:
-        _record(draft, "schedule.missed", slots, "late", EVENTS_PER_WINDOW)
+        entries.add("schedule.missed", slots, "late")
     else:
         _caught_up(draft, slots, fired)
     return "judge"
 
 
-def _run_all(draft: Draft, calendar: Calendar, slots: Sequence[int], room: int) -> LiveSlot:
+def _run_all(entries: Entries, calendar: Calendar, slots: Sequence[int]) -> LiveSlot:
     """One job per missed slot, oldest first, for the newest `catch_up_limit`; a live slot queues behind."""
-    limit = draft.plan.definition.catch_up_limit
-    older, newest = slots[: max(len(slots) - limit, 0)], slots[max(len(slots) - limit, 0) :]
-    room = _record(draft, "schedule.missed", older, "catch_up_limit", room)
+    draft = entries.draft
+    newest_from = max(len(slots) - draft.plan.definition.catch_up_limit, 0)
+    newest = slots[newest_from:]
+    entries.add("schedule.missed", slots[:newest_from], "catch_up_limit")
     for position, slot_at in enumerate(newest):
         if draft.shared.spent_budget(draft.plan.definition.budgets, draft.now) is not None:
-            _record(draft, "schedule.missed", newest[position:], "budget", room)
-            return "judge"
+            entries.add("schedule.missed", newest[position:], "budget")
+            break
         if _fire_missed(draft, calendar, slot_at, stands_for=1) is None:
-            room = _record(draft, "schedule.missed", [slot_at], "late", room)
+            entries.add("schedule.missed", [slot_at], "late")
     return "pass"
 
 
 def _fire_missed(draft: Draft, calendar: Calendar, slot_at: int, *, stands_for: int) -> str | None:
-    """A catch-up job, staggered, and never begun in a closed time; None when the schedule never opens."""
-    staggered = draft.shared.next_stagger(draft.now)
-    opening = calendar.opening_from(staggered or draft.now)
+    """A catch-up job, staggered from the opening on, never begun in a closed time; None without an opening."""
+    opening = calendar.opening_from(draft.now)
+    if opening is not None:
+        opening = calendar.opening_from(draft.shared.next_stagger(opening) or opening)
     if opening is None:
         return None
     not_before = None if opening <= draft.now else opening
@@ -151,28 +180,16 @@ def _caught_up(draft: Draft, slots: Sequence[int], job_id: str) -> None:
     )
 
 
-def _miss_all(
-    draft: Draft, calendar: Calendar, slots: Sequence[int], reason: MissReason | None, room: int
-) -> None:
+def _miss_all(entries: Entries, calendar: Calendar, slots: Sequence[int], reason: MissReason | None) -> None:
     """Record every slot as missed: for the reason given, or `down` or `late` by who was alive then (C2)."""
     if reason is not None:
-        _record(draft, "schedule.missed", slots, reason, room)
+        entries.add("schedule.missed", slots, reason)
         return
-    coverage = draft.shared.coverage
+    coverage = entries.draft.shared.coverage
     start = 0
     while start < len(slots):
         due_at = calendar.due_at(slots[start])
         edge = coverage.steady_until(due_at) - calendar.jitter
         end = max(bisect_left(slots, edge), start + 1)
-        word = "late" if coverage.covers(due_at) else "down"
-        room = _record(draft, "schedule.missed", slots[start:end], word, room)
+        entries.add("schedule.missed", slots[start:end], "late" if coverage.covers(due_at) else "down")
         start = end
-
-
-def _record(draft: Draft, kind: EventType, slots: Sequence[int], reason: str, room: int) -> int:
-    """One event per slot while there is room in this window, then one for the rest (C8)."""
-    for slot_at in slots[:room]:
-        draft.range_over(kind, [slot_at], reason)
-    if len(slots) > room:
-        draft.range_over(kind, slots[room:], reason)
-    return max(room - len(slots), 0)

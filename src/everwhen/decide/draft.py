@@ -5,18 +5,19 @@ Each verb records what it decides in all the places that must agree: the row, th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from everwhen.decide import breaker as breakers
 from everwhen.decide.overlap import is_ready
 from everwhen.model.decision import Decision
 from everwhen.model.events import NOTHING, Event, EventType
-from everwhen.model.instants import HOUR, MINUTE
+from everwhen.model.instants import HOUR, MINUTE, SECOND
 from everwhen.model.job import Job, NewJob, Origin, job_id
 from everwhen.model.outcome import Outcome
-from everwhen.model.reasons import CancelReason, HoldReason, MissReason, SkipReason
+from everwhen.model.reasons import CancelReason, HoldReason, SkipReason
 from everwhen.model.schedule import Schedule, Status
 from everwhen.model.shared import Shared
+from everwhen.timetable.trigger import Every
 
 GATHERED_AT_MOST = 1_000
 
@@ -75,7 +76,7 @@ class Draft:
             outstanding=state.outstanding + 1,
             waiting=state.waiting + (not_before is not None),
             last_fired_at=self.now,
-            last_slot_at=slot_at,
+            last_slot_at=max(slot_at, state.last_slot_at or slot_at),
         )
         if not_before is None:  # one that waits takes no place until it is claimed
             self.take_places(1)
@@ -93,30 +94,26 @@ class Draft:
         if definition.capacity is not None:
             self.shared.move(definition.capacity.key, outstanding=count)
 
-    def skip(self, slot_at: int, reason: SkipReason, detail: Mapping[str, object] = NOTHING) -> None:
-        """The slot is over without a job. Close runs of equal skips are gathered on the row (L5)."""
-        state = self.state
-        self.state = state._replace(last_slot_at=slot_at)
-        if self._is_frequent(slot_at) and not detail:
-            if state.skip_reason == reason:
-                self._gather(slot_at)
-                return
-            self.end_gathering()
-            self.state = self.state._replace(skip_reason=reason)
-        else:
-            self.end_gathering()
-        self.record("schedule.skipped", slot_at=slot_at, reason=reason, detail=detail)
+    def skip(self, slot_at: int, reason: SkipReason, *, held: str | None = None) -> None:
+        """The slot is over without a job. Close runs of equal skips are gathered on the row (L5).
 
-    def miss(self, slot_at: int, reason: MissReason) -> None:
+        `held`: why it was held before. A run is of one reason and one `held`; the row keeps both in one word.
+        """
+        state, word = self.state, reason if held is None else f"{reason}:{held}"
+        self.state = state._replace(last_slot_at=max(slot_at, state.last_slot_at or slot_at))
+        if state.skip_reason == word:
+            self._gather(slot_at)
+            return
         self.end_gathering()
-        self.state = self.state._replace(last_slot_at=slot_at)
-        self.record("schedule.missed", slot_at=slot_at, reason=reason)
+        if self._is_frequent(slot_at):
+            self.state = self.state._replace(skip_reason=word)
+        self._record_range("schedule.skipped", slot_at, slot_at, 1, word)
 
-    def range_over(self, kind: EventType, slots: Sequence[int], reason: str) -> None:
+    def range_over(self, kind: EventType, first: int, last: int, count: int, reason: str) -> None:
         """Many slots in one event: how many, the first, the last (C8)."""
         self.end_gathering()
-        self.state = self.state._replace(last_slot_at=slots[-1])
-        self._record_range(kind, slots[0], slots[-1], len(slots), reason)
+        self.state = self.state._replace(last_slot_at=max(last, self.state.last_slot_at or last))
+        self._record_range(kind, first, last, count, reason)
 
     def hold(
         self, slot_at: int, due_at: int, reason: HoldReason, key: str | None, release_at: int | None
@@ -163,11 +160,20 @@ class Draft:
         if job.is_counted:
             self.shared.move(job.guard_key, outstanding=-1)
             self.shared.move(job.capacity_key, outstanding=-1)
-        rule = self.plan.definition.breaker
-        if rule is not None:
-            breakers.count_outcome(self.shared, rule, job, Outcome("cancelled"), self.now)
+        self.count_outcome(job, Outcome("cancelled"))
         self.cancelled.append((job, reason))
         self.record("job.cancelled", slot_at=job.slot_at, reason=reason, job_id=job.job_id)
+
+    def count_outcome(self, job: Job, outcome: Outcome) -> None:
+        """Tell the breaker that the job was made under; its opening or closing is an event too (R6)."""
+        if job.breaker_key is None:
+            return
+        rule = self.plan.definition.breaker
+        threshold = rule.threshold if rule is not None and rule.key == job.breaker_key else None
+        change = breakers.count_outcome(self.shared, job, outcome, self.now, threshold)
+        if change is not None:
+            kind: EventType = "breaker.opened" if change.to_state == "open" else "breaker.closed"
+            self.record(kind, reason=change.reason, job_id=job.job_id, detail={"key": change.key})
 
     def become(self, status: Status, kind: EventType, reason: str | None = None, **detail: object) -> None:
         """A change of status; only an active schedule has a next slot."""
@@ -239,12 +245,16 @@ class Draft:
         self.state = self.state._replace(skip_first_at=None, skip_last_at=None, skip_count=0)
 
     def _record_range(self, kind: EventType, first: int, last: int, count: int, reason: str) -> None:
-        detail = {"first": first, "last": last} if count > 1 else NOTHING
-        self.record(kind, slot_at=first, reason=reason, slot_count=count, detail=detail)
+        word, _, held = reason.partition(":")
+        detail: dict[str, object] = {"held": held} if held else {}
+        if count > 1:
+            detail |= {"first": first, "last": last}
+        self.record(kind, slot_at=first, reason=word, slot_count=count, detail=detail or NOTHING)
 
     def _is_frequent(self, slot_at: int) -> bool:
         """Whether slots are less than a minute apart."""
-        if self.plan.definition.is_chain:
-            return False
+        trigger = self.plan.definition.trigger
+        if self.plan.definition.is_chain and isinstance(trigger, Every):
+            return trigger.seconds * SECOND < MINUTE
         following = self.plan.calendar(self.state.anchor_at).next_after(slot_at)
         return following is not None and following - slot_at < MINUTE

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from everwhen.decide.draft import Draft
 from everwhen.decide.slots import NextSlot, first_slot, interval_from_now, next_slot
-from everwhen.decide.status import end_open_slots, go_on
-from everwhen.decide.tick import continue_chain
+from everwhen.decide.status import comes_later, end_open_slots, go_on
 from everwhen.errors import TimetableError
 from everwhen.model.decision import Creation, Decision
 from everwhen.model.events import Event
 from everwhen.model.instants import SECOND, moment_of
 from everwhen.model.schedule import Definition, Plan, Schedule, State
 from everwhen.model.shared import Shared
+from everwhen.timetable.interval import chain_slot
 from everwhen.timetable.occurrences import FirstRun
 from everwhen.timetable.trigger import Every, EveryMonth, Once, OnRequest
 
@@ -92,8 +92,8 @@ def edit(
     draft.state = draft.state._replace(revision=draft.state.revision + 1, owner=plan.definition.owner)
     if has_new_times:
         _take_new_times(draft, schedule, may_be_past)
-    elif draft.state.held_slot_at is not None:
-        draft.state = draft.state._replace(release_at=now)  # a limit or a window may have changed
+    elif draft.state.held_slot_at is not None and _rules_of(old) != _rules_of(plan.definition):
+        draft.state = draft.state._replace(release_at=_new_release(draft))
     draft.record("schedule.updated", actor=actor, detail=_revision_detail(draft, has_new_times))
     return draft.decision()
 
@@ -112,36 +112,57 @@ def timing_of(definition: Definition) -> tuple[object, ...]:
     )
 
 
+def _rules_of(definition: Definition) -> tuple[object, ...]:
+    """What, when it changes, may let a held slot go, or end it (E5)."""
+    return (
+        definition.guard,
+        definition.capacity,
+        definition.breaker,
+        definition.budgets,
+        definition.if_running,
+        definition.only_between,
+        definition.not_on,
+        definition.outside_window,
+        definition.quiet_hours_id,
+    )
+
+
+def _new_release(draft: Draft) -> int:
+    """A deferred slot waits for the new opening; everything else is decided again at once."""
+    if draft.state.held_reason not in draft.plan.defers:
+        return draft.now
+    return draft.plan.calendar(draft.state.anchor_at).opening_from(draft.now) or draft.now
+
+
 def _take_new_times(draft: Draft, schedule: Schedule, may_be_past: bool) -> None:
     state, definition = draft.state, draft.plan.definition
     is_rearmed = isinstance(definition.trigger, Once) and state.status in ("done", "dead")
     if state.status != "active" and not is_rearmed:
+        is_past = (
+            isinstance(definition.trigger, Once) and next_slot(draft.plan, None, draft.now).slot_at is None
+        )
+        if is_past and not may_be_past:
+            raise_past(definition, draft.now)
         if state.anchor_at is None:
             draft.state = state._replace(anchor_at=_new_grid(draft).anchor_at)
         return
     found = _next_of_new_times(draft, schedule)
-    if found.slot_at is None and not found_later(draft, schedule) and not may_be_past:
+    is_over = found.slot_at is None and not comes_later(_edited(draft, schedule))
+    if is_over and not may_be_past:
         raise_past(definition, draft.now)
     if is_rearmed:
+        draft.state = draft.state._replace(current_repeat=0, current_retry=0)
         go_on(draft, found, "schedule.revived")
         return
     draft.state = draft.state._replace(
         anchor_at=found.anchor_at, next_slot_at=found.slot_at, next_run_at=found.due_at
     )
-    if found.slot_at is None and not found_later(draft, schedule):
+    if is_over:
         draft.become("done", "schedule.done", "in_the_past")
 
 
-def found_later(draft: Draft, schedule: Schedule) -> bool:
-    """Whether no next slot is no end: it comes with a request, or when the run in flight has ended."""
-    definition = draft.plan.definition
-    if isinstance(definition.trigger, OnRequest):
-        return True
-    return definition.is_chain and _in_flight(schedule)
-
-
-def _in_flight(schedule: Schedule) -> bool:
-    return any(job.is_own for job in schedule.outstanding)
+def _edited(draft: Draft, schedule: Schedule) -> Schedule:
+    return Schedule(draft.state, draft.plan, schedule.outstanding)
 
 
 def _next_of_new_times(draft: Draft, schedule: Schedule) -> NextSlot:
@@ -149,9 +170,9 @@ def _next_of_new_times(draft: Draft, schedule: Schedule) -> NextSlot:
     state, definition = draft.state, draft.plan.definition
     after = max(draft.now, state.last_slot_at or 0)
     if definition.is_chain:
-        if _in_flight(schedule):
+        if comes_later(_edited(draft, schedule)):
             return NextSlot(state.anchor_at, None, None)
-        return _chain_anew(draft, after)
+        return _chain_anew(draft, schedule.plan, after)
     if isinstance(definition.trigger, Every | EveryMonth) and state.anchor_at is None:
         return _new_grid(draft)
     return next_slot(draft.plan, state.anchor_at, after)
@@ -166,16 +187,21 @@ def _new_grid(draft: Draft) -> NextSlot:
     return next_slot(draft.plan, draft.now - draft.now % SECOND, draft.now)
 
 
-def _chain_anew(draft: Draft, after: int) -> NextSlot:
-    """End + interval, never before now."""
-    state = draft.state
-    ended_at = state.last_completed_at if state.last_completed_at is not None else draft.now
-    continue_chain(draft, state.last_slot_at or 0, ended_at)
-    slot_at = draft.state.next_slot_at
-    if slot_at is not None and slot_at <= after:
-        slot_at = -(-after // SECOND) * SECOND
-    if slot_at is None:
+def _chain_anew(draft: Draft, old: Plan, after: int) -> NextSlot:
+    """End + interval, never before now, within the bounds. A slot skipped or missed ended at its due_at."""
+    state, definition = draft.state, draft.plan.definition
+    trigger = definition.trigger
+    assert isinstance(trigger, Every)
+    ends = [] if state.last_completed_at is None else [state.last_completed_at]
+    if state.last_slot_at is not None:
+        ends.append(old.calendar(state.anchor_at).due_at(state.last_slot_at))
+    ended_at = max(ends, default=draft.now)
+    previous = (state.last_slot_at or 0) // SECOND
+    second = chain_slot(ended_at=ended_at / SECOND, interval=trigger.seconds, previous_slot_at=previous)
+    second = max(second, -(-after // SECOND), definition.start_at or second)
+    if definition.end_at is not None and second >= definition.end_at:
         return NextSlot(state.anchor_at, None, None)
+    slot_at = second * SECOND
     return NextSlot(state.anchor_at, slot_at, draft.plan.calendar(state.anchor_at).due_at(slot_at))
 
 

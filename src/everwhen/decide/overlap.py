@@ -18,8 +18,9 @@ def overlap(state: State, if_running: IfRunning, queue_limit: int) -> Overlap:
     if if_running == "cancel":
         return "cancel"
     if if_running == "queue":
-        return "queue_full" if state.outstanding - state.running_jobs >= queue_limit else "go"
-    return "retrying" if state.outstanding == state.retries_waiting else "already_running"
+        queued = state.outstanding - state.waiting - state.running_jobs
+        return "queue_full" if queued >= queue_limit else "go"
+    return "retrying" if state.outstanding == state.waiting else "already_running"
 
 
 def is_ready(state: State, if_running: IfRunning, not_before: int | None) -> bool:

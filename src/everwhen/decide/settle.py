@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from everwhen.decide import breaker as breakers
 from everwhen.decide.draft import Draft
+from everwhen.decide.status import end_open_slots
 from everwhen.decide.tick import continue_chain
 from everwhen.model.decision import Decision
 from everwhen.model.job import Job, NewJob, job_id
@@ -33,7 +34,9 @@ def settle(job: Job, outcome: Outcome, schedule: Schedule | None, now: int, shar
         shared.move(job.capacity_key, outstanding=-1)
     shared.move(job.capacity_key, running=-1)
     if schedule is None or schedule.state.uid != job.uid:
-        return Settlement(job, outcome, None)  # deleted meanwhile: the job is written, and nothing else
+        if job.is_own:  # deleted meanwhile: the job is written, and nothing else, unless it was a probe
+            breakers.count_outcome(shared, job, outcome, now, None)
+        return Settlement(job, outcome, None)
     draft = Draft(schedule, now, shared)
     _let_go(draft, job)
     if job.is_own:
@@ -50,10 +53,7 @@ def _let_go(draft: Draft, job: Job) -> None:
 
 
 def _settle_own(draft: Draft, job: Job, outcome: Outcome) -> None:
-    rule = draft.plan.definition.breaker
-    if rule is not None:
-        breakers.count_outcome(draft.shared, rule, job, outcome, draft.now)
-        _record_breaker(draft, rule.key, job)
+    draft.count_outcome(job, outcome)
     if outcome.status == "succeeded":
         _succeed(draft, job)
     elif outcome.is_failure:
@@ -64,7 +64,7 @@ def _settle_own(draft: Draft, job: Job, outcome: Outcome) -> None:
 
 
 def _succeed(draft: Draft, job: Job) -> None:
-    state, definition = draft.state, draft.plan.definition
+    state = draft.state
     draft.state = state = state._replace(
         last_success_at=draft.now,
         last_success_job_id=job.job_id,
@@ -72,9 +72,9 @@ def _succeed(draft: Draft, job: Job) -> None:
         current_repeat=state.current_repeat + 1,
         current_retry=0,
     )
-    if definition.total_repeats and state.current_repeat >= definition.total_repeats:
-        if state.status in ("active", "paused"):
-            _end_hold_with(draft)
+    if _is_complete(draft):
+        if state.status not in ("done", "dead"):
+            _end_open_slots(draft)
             draft.become("done", "schedule.done", "done")
         draft.cancel_own("done")
 
@@ -90,11 +90,23 @@ def _fail(draft: Draft, job: Job, outcome: Outcome) -> None:
         return
     if state.current_retry > definition.max_retries:
         if state.status != "dead":
-            _end_hold_with(draft)
+            _end_open_slots(draft)
             draft.become("dead", "schedule.died", "dead", last_error=state.last_error)
         draft.cancel_own("dead")
-    elif not outcome.is_final and state.status in ("active", "done"):
+    elif not outcome.is_final and state.status in ("active", "done") and not _is_complete(draft):
         _retry(draft, job, outcome)
+
+
+def _is_complete(draft: Draft) -> bool:
+    """Whether total_repeats is reached."""
+    most = draft.plan.definition.total_repeats
+    return bool(most) and draft.state.current_repeat >= most
+
+
+def _end_open_slots(draft: Draft) -> None:
+    """A schedule that ends: the slots that it holds, or has reached and not decided, are over too."""
+    if draft.state.status == "active":
+        end_open_slots(draft, "superseded")
 
 
 def _retry(draft: Draft, job: Job, outcome: Outcome) -> None:
@@ -134,24 +146,3 @@ def _end_slot(draft: Draft, job: Job) -> None:
     is_the_chain_slot = state.next_slot_at is None and state.held_slot_at is None
     if draft.plan.definition.is_chain and state.status == "active" and is_the_chain_slot:
         continue_chain(draft, max(job.slot_at, state.last_slot_at or 0), draft.now)
-
-
-def _end_hold_with(draft: Draft) -> None:
-    """A schedule that ends while it holds a slot: the slot is over, and says so."""
-    state = draft.state
-    if state.held_slot_at is not None:
-        draft.end_hold()
-        draft.skip(state.held_slot_at, "superseded", {"held": state.held_reason})
-
-
-def _record_breaker(draft: Draft, key: str, job: Job) -> None:
-    """An opening or closing is an event as well as a transition."""
-    if not draft.shared.transitions:
-        return
-    latest = draft.shared.transitions[-1]
-    if latest.key != key or latest.job_id != job.job_id or latest.at != draft.now:
-        return
-    if latest.to_state == "open":
-        draft.record("breaker.opened", reason=latest.reason, job_id=job.job_id, detail={"key": key})
-    elif latest.to_state == "closed":
-        draft.record("breaker.closed", reason=latest.reason, job_id=job.job_id, detail={"key": key})

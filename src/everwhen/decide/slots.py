@@ -56,8 +56,15 @@ def interval_from_now(plan: Plan, now: int) -> NextSlot:
     return next_slot(plan, anchor, anchor - 1)
 
 
-def slot_after_span(plan: Plan, anchor_at: int | None, now: int) -> NextSlot:
-    """Resume, revive: an interval starts anew, everything else goes on with its next match."""
-    if isinstance(plan.definition.trigger, Every):
-        return interval_from_now(plan, now)
-    return next_slot(plan, anchor_at, now)
+def slot_after_span(plan: Plan, anchor_at: int | None, now: int, last_slot_at: int | None) -> NextSlot:
+    """Resume, revive: an interval starts anew, everything else goes on with its next match.
+
+    Never back to a slot that was decided: the clock may have gone back meanwhile (E9).
+    """
+    after = max(now, last_slot_at or now)
+    if not isinstance(plan.definition.trigger, Every):
+        return next_slot(plan, anchor_at, after)
+    found = interval_from_now(plan, now)
+    return (
+        found if found.slot_at is None or found.slot_at > after else next_slot(plan, found.anchor_at, after)
+    )

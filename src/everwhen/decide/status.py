@@ -6,14 +6,17 @@ gets none, the span is the entry. Leaving a span never fires what lay in it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from everwhen.decide.draft import Draft
-from everwhen.decide.slots import NextSlot, next_slot, slot_after_span
+from everwhen.decide.slots import NextSlot, interval_from_now, next_slot, slot_after_span
 from everwhen.errors import StatusError
 from everwhen.model.decision import Decision
 from everwhen.model.events import EventType
 from everwhen.model.reasons import SkipReason
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
+from everwhen.timetable.trigger import OnRequest
 
 PausedBy = str
 
@@ -52,7 +55,7 @@ def revive(schedule: Schedule, now: int, shared: Shared, *, by: str | None = Non
     fresh = Schedule(
         schedule.state._replace(current_repeat=0, current_retry=0), schedule.plan, schedule.outstanding
     )
-    if slot_after_span(fresh.plan, fresh.state.anchor_at, now).slot_at is None:
+    if not comes_later(fresh) and _after_span(fresh, now).slot_at is None:
         raise StatusError("revive", schedule.state.status, "it has no slot to come; give it a new time first")
     decision = _come_back(fresh, now, shared, "schedule.revived", by=by)
     return decision._replace(before=schedule.state)
@@ -71,7 +74,25 @@ def restore(schedule: Schedule, now: int, shared: Shared) -> Decision:
     """Found valid again: active, with the next slot of the grid that it had."""
     draft = Draft(schedule, now, shared)
     if schedule.state.status == "invalid":
-        go_on(draft, next_slot(draft.plan, draft.state.anchor_at, now), "schedule.restored")
+        _go_on_from(draft, schedule, _on_old_grid(schedule, now), "schedule.restored")
+    return draft.decision()
+
+
+def leave_system_span(schedule: Schedule, paused_at: int, now: int, shared: Shared) -> Decision:
+    """The system switch is off again (X8): what was reached before it is over, what lay in the span never fires.
+
+    The grid stays; a chain whose slot lay in the span is counted from now. A held slot goes on waiting.
+    """
+    draft = Draft(schedule, now, shared)
+    state = draft.state
+    if state.status != "active" or state.next_slot_at is None or state.next_slot_at > now:
+        return draft.decision()
+    _end_reached(draft, "paused", min(paused_at, now))
+    is_chain = draft.plan.definition.is_chain
+    found = interval_from_now(draft.plan, now) if is_chain else next_slot(draft.plan, state.anchor_at, now)
+    draft.state = draft.state._replace(next_slot_at=found.slot_at, next_run_at=found.due_at)
+    if found.slot_at is None and state.held_slot_at is None:
+        draft.become("done", "schedule.done", "in_the_past")
     return draft.decision()
 
 
@@ -90,14 +111,37 @@ def end(schedule: Schedule, now: int, shared: Shared, *, cancel_running: bool, b
 
 def _come_back(schedule: Schedule, now: int, shared: Shared, kind: EventType, *, by: str | None) -> Decision:
     draft = Draft(schedule, now, shared)
-    state = draft.state
-    draft.state = state._replace(paused_by=None, resume_at=None)
-    is_in_flight = any(job.is_own and job.status == "running" for job in schedule.outstanding)
-    if draft.plan.definition.is_chain and is_in_flight:
-        go_on(draft, NextSlot(state.anchor_at, None, None), kind, by=by, waits=True)
-    else:
-        go_on(draft, slot_after_span(draft.plan, state.anchor_at, now), kind, by=by)
+    draft.state = draft.state._replace(paused_by=None, resume_at=None)
+    _go_on_from(draft, schedule, _after_span(schedule, now), kind, by=by)
     return draft.decision()
+
+
+def comes_later(schedule: Schedule) -> bool:
+    """Whether no next slot is no end: it comes with a request, or when the run in flight has ended."""
+    if isinstance(schedule.definition.trigger, OnRequest):
+        return True
+    return schedule.definition.is_chain and any(job.is_own for job in schedule.outstanding)
+
+
+def _after_span(schedule: Schedule, now: int) -> NextSlot:
+    state = schedule.state
+    return slot_after_span(schedule.plan, state.anchor_at, now, state.last_slot_at)
+
+
+def _on_old_grid(schedule: Schedule, now: int) -> NextSlot:
+    state = schedule.state
+    if schedule.definition.is_chain:
+        return _after_span(schedule, now)
+    return next_slot(schedule.plan, state.anchor_at, max(now, state.last_slot_at or now))
+
+
+def _go_on_from(
+    draft: Draft, schedule: Schedule, found: NextSlot, kind: EventType, *, by: str | None = None
+) -> None:
+    if comes_later(schedule):
+        go_on(draft, NextSlot(draft.state.anchor_at, None, None), kind, by=by, waits=True)
+    else:
+        go_on(draft, found, kind, by=by)
 
 
 def go_on(
@@ -118,14 +162,18 @@ def end_open_slots(draft: Draft, reason: SkipReason) -> None:
     state = draft.state
     if state.held_slot_at is not None:
         draft.end_hold()
-        draft.skip(state.held_slot_at, reason, {"held": state.held_reason})
-    if state.next_slot_at is None or state.next_slot_at > draft.now:
+        draft.skip(state.held_slot_at, reason, held=state.held_reason)
+    _end_reached(draft, reason, draft.now)
+
+
+def _end_reached(draft: Draft, reason: SkipReason, until: int) -> None:
+    state = draft.state
+    if state.next_slot_at is None or state.next_slot_at > until:
         return
-    if draft.plan.definition.is_chain:
-        reached = [state.next_slot_at]
-    else:
-        reached = list(draft.plan.calendar(state.anchor_at).reached_slots(state.next_slot_at, draft.now))
+    reached: Sequence[int] = [state.next_slot_at]  # a chain has one
+    if not draft.plan.definition.is_chain:
+        reached = draft.plan.calendar(state.anchor_at).reached_slots(state.next_slot_at, until)
     if len(reached) == 1:
         draft.skip(reached[0], reason)
     else:
-        draft.range_over("schedule.skipped", reached, reason)
+        draft.range_over("schedule.skipped", reached[0], reached[-1], len(reached), reason)

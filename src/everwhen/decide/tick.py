@@ -10,10 +10,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from everwhen.decide import breaker as breakers
-from everwhen.decide.catch_up import catch_up
+from everwhen.decide.catch_up import Entries, catch_up
 from everwhen.decide.draft import Draft
 from everwhen.decide.overlap import overlap
-from everwhen.errors import SchedulerError
 from everwhen.model.decision import Decision
 from everwhen.model.instants import SECOND
 from everwhen.model.reasons import HoldReason, SkipReason
@@ -34,20 +33,33 @@ def tick(schedules: Iterable[Schedule], now: int, shared: Shared) -> list[Decisi
 
 def _due_first(schedule: Schedule, now: int) -> int:
     state = schedule.state
-    if state.release_at is not None and state.release_at <= now and state.held_due_at is not None:
-        return state.held_due_at
-    return state.next_run_at if state.next_run_at is not None else now
+    if state.next_run_at is not None and state.next_run_at <= now:
+        return state.next_run_at  # a held slot is superseded then, and its age counts no more
+    return now if state.held_due_at is None else state.held_due_at
 
 
 def _guarded(schedule: Schedule, now: int, shared: Shared) -> Decision:
     """One schedule whose evaluation raises becomes invalid; the others go on (E7)."""
+    mark = shared.mark()
     try:
         return decide(schedule, now, shared)
-    except (SchedulerError, ArithmeticError, LookupError, TypeError, ValueError) as error:
+    except Exception as error:  # whatever it is, it concerns this schedule alone
+        shared.back_to(mark)
         draft = Draft(schedule, now, shared)
-        draft.end_hold()
+        _abandon_open_slots(draft)
         draft.become("invalid", "schedule.invalidated", f"{type(error).__name__}: {error}")
         return draft.decision()
+
+
+def _abandon_open_slots(draft: Draft) -> None:
+    """The held slot and the due one get their entries without a look at the calendar, which may be at fault."""
+    state = draft.state
+    draft.end_hold()
+    draft.end_gathering()
+    for slot_at in (state.held_slot_at, state.next_slot_at):
+        if slot_at is not None and slot_at <= draft.now:
+            draft.record("schedule.skipped", slot_at=slot_at, reason="paused")
+            draft.state = draft.state._replace(last_slot_at=slot_at)
 
 
 def decide(schedule: Schedule, now: int, shared: Shared) -> Decision:
@@ -79,15 +91,15 @@ def _decide_due(draft: Draft) -> None:
     assert state.next_slot_at is not None
     calendar = draft.plan.calendar(state.anchor_at)
     slots = calendar.due_slots(state.next_slot_at, now)
-    if not slots:
-        return
     newest = slots[-1]
     following = calendar.next_after(newest)
     is_live = now - calendar.due_at(newest) <= draft.plan.grace_of(newest, following)
     missed = slots[:-1] if is_live else slots
     left = "judge"
     if missed:
-        left = catch_up(draft, calendar, missed, newest if is_live else None, following)
+        entries = Entries(draft)
+        left = catch_up(entries, calendar, missed, newest if is_live else None, following)
+        entries.close()
     if is_live and left != "fired":
         decide_live(draft, newest, calendar.due_at(newest), passes=left == "pass")
     _move_on(draft, following, None if following is None else calendar.due_at(following))
@@ -95,11 +107,12 @@ def _decide_due(draft: Draft) -> None:
 
 def _decide_chain(draft: Draft) -> None:
     """A chain has one slot at a time: the next exists when this one is over without a job."""
+    entries = Entries(draft)
     for _ in range(CHAIN_AT_MOST):
         state = draft.state
         slot_at = state.next_slot_at
         if slot_at is None or state.next_run_at is None or state.next_run_at > draft.now:
-            return
+            break
         due_at = state.next_run_at
         jobs = len(draft.jobs)
         trigger = draft.plan.definition.trigger
@@ -108,14 +121,15 @@ def _decide_chain(draft: Draft) -> None:
         if draft.now - due_at <= draft.plan.grace_of(slot_at, following):
             decide_live(draft, slot_at, due_at)
         else:
-            catch_up(draft, draft.plan.calendar(state.anchor_at), [slot_at], None, None)
+            catch_up(entries, draft.plan.calendar(state.anchor_at), [slot_at], None, None)
         if len(draft.jobs) > jobs or draft.state.held_slot_at is not None:
             _move_on(draft, None, None)
         else:
-            continue_chain(draft, slot_at, due_at)
+            continue_chain(draft, slot_at, due_at, entries)
+    entries.close()
 
 
-def continue_chain(draft: Draft, slot_at: int, ended_at: int) -> None:
+def continue_chain(draft: Draft, slot_at: int, ended_at: int, entries: Entries | None = None) -> None:
     """The last slot of a chain is over: the next is its end + interval; done when that is past end_at."""
     definition = draft.plan.definition
     trigger = definition.trigger
@@ -124,6 +138,8 @@ def continue_chain(draft: Draft, slot_at: int, ended_at: int) -> None:
         ended_at=ended_at / SECOND, interval=trigger.seconds, previous_slot_at=slot_at // SECOND
     )
     if definition.end_at is not None and second >= definition.end_at:
+        if entries is not None:
+            entries.close()  # the ledger has a slot's entry before the end of its schedule
         draft.become("done", "schedule.done", "done")
         return
     calendar = draft.plan.calendar(draft.state.anchor_at)
@@ -147,7 +163,7 @@ def _supersede_held(draft: Draft) -> None:
     state = draft.state
     assert state.held_slot_at is not None
     draft.end_hold()
-    draft.skip(state.held_slot_at, "superseded", {"held": state.held_reason})
+    draft.skip(state.held_slot_at, "superseded", held=state.held_reason)
 
 
 def _decide_held(draft: Draft) -> None:
@@ -179,6 +195,7 @@ class Hold(NamedTuple):
 
 class Fire(NamedTuple):
     is_probe: bool
+    cancels: bool = False
 
 
 Verdict = SkipReason | Hold | Fire
@@ -191,6 +208,8 @@ def decide_live(
     verdict = judge(draft, due_at, passes=passes, is_released=is_released)
     match verdict:
         case Fire():
+            if verdict.cancels:
+                draft.cancel_own("overlap", running=True)
             draft.fire(slot_at, due_at, is_probe=verdict.is_probe)
         case Hold():
             draft.hold(slot_at, due_at, *verdict)
@@ -207,13 +226,14 @@ def judge(draft: Draft, due_at: int, *, passes: bool = False, is_released: bool 
     gate = breakers.gate(shared, definition.breaker, now)
     if gate == "shut":
         return "circuit_open"
-    if not passes and (verdict := _overlap(draft)) is not None:
-        return verdict
+    found = "go" if passes else overlap(draft.state, definition.if_running, definition.queue_limit)
+    if found != "go" and found != "cancel":
+        return found
     if shared.spent_budget(definition.budgets, now) is not None:
         return "budget"
     if not passes and (verdict := _limits(draft)) is not None:
         return verdict
-    return Fire(gate == "probe")
+    return Fire(gate == "probe", cancels=found == "cancel")
 
 
 def _closed(draft: Draft, at: int, is_released: bool) -> Verdict | None:
@@ -226,15 +246,6 @@ def _closed(draft: Draft, at: int, is_released: bool) -> Verdict | None:
         if opening is not None:
             return Hold(reason, None, opening)
     return reason
-
-
-def _overlap(draft: Draft) -> Verdict | None:
-    definition = draft.plan.definition
-    result = overlap(draft.state, definition.if_running, definition.queue_limit)
-    if result == "cancel":
-        draft.cancel_own("overlap", running=True)
-        return None
-    return None if result == "go" else result
 
 
 def _limits(draft: Draft) -> Verdict | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from everwhen.model.instants import SECOND
 from everwhen.timetable.interval import IntervalSeries
+from everwhen.timetable.jitter import jitter_offset_ms
 from everwhen.timetable.occurrences import Occurrences
 from everwhen.timetable.windows import ClosedReason, ClosedTimes
 
@@ -20,6 +21,7 @@ class Calendar:
 
     slots: Occurrences
     closed_times: ClosedTimes
+    is_chain: bool = False
 
     @property
     def jitter(self) -> int:
@@ -34,9 +36,18 @@ class Calendar:
         """The first slot after the instant."""
         return self._micro(self.slots.next_after(instant // SECOND))
 
+    def last_until(self, instant: int) -> int | None:
+        """The last slot not after the instant."""
+        return self._micro(self.slots.previous_before(instant // SECOND + 1))
+
     def due_at(self, slot_at: int) -> int:
         """slot_at + jitter."""
-        return self.slots.due_ms(slot_at // SECOND) * 1_000 if self.slots.jitter_ms else slot_at
+        if not self.slots.jitter_ms:
+            return slot_at
+        second = slot_at // SECOND
+        if self.is_chain:  # the following slot is an interval and more away: nothing cuts the window
+            return slot_at + jitter_offset_ms(self.slots.jitter_key, second, self.slots.jitter_ms) * 1_000
+        return self.slots.due_ms(second) * 1_000
 
     def due_slots(self, first: int, now: int) -> Sequence[int]:
         """The slots from `first` on that are due by now, in order."""
@@ -50,7 +61,9 @@ class Calendar:
         if isinstance(series, IntervalSeries):  # a year of seconds is no list
             end = min(now + 1, self.slots.end_at * SECOND)
             return range(first, end, series.interval * SECOND)
-        return [s * SECOND for s in self.slots.between(first // SECOND, now // SECOND + 1, MANY)]
+        # The slot that the row has promised counts, also when newer zone data would put it elsewhere.
+        later = self.slots.between(first // SECOND + 1, now // SECOND + 1, MANY)
+        return [first, *(second * SECOND for second in later)]
 
     def runs(self, slots: Sequence[int]) -> Iterator[tuple[ClosedReason | None, Sequence[int]]]:
         """The slots in stretches that are open, or closed for one reason, each judged at its due_at."""

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from everwhen.model.calendar import Calendar
 from everwhen.model.instants import MINUTE, SECOND
-from everwhen.model.job import Job
+from everwhen.model.job import Job, Origin
 from everwhen.model.policy import (
     LEAST_GRACE,
     MOST_GRACE,
@@ -129,9 +129,11 @@ class Definition:
     def dst(self) -> DstRule:
         return dst_rule(self.trigger, gap=self.gap, fold=self.fold)
 
-    @property
-    def dedupe_key(self) -> str:
-        return f"{self.group or '-'}:{self.command or self.target.kind}:{self.local_id}"
+    def dedupe_key(self, origin: Origin = "schedule", slot_at: int = 0) -> str:
+        """The label of a job: whose it is, and for catch-up of which slot. What makes firing unique is the
+        store's key on (slot_at, uid), so this one never outlives the job in flight."""
+        key = f"{self.group or '-'}:{self.command or self.target.kind}:{self.local_id}"
+        return f"{key}:catchup:{slot_at // SECOND}" if origin == "catch_up" else key
 
 
 class Plan:
@@ -174,7 +176,7 @@ class Plan:
             jitter_ms=definition.jitter_ms,
             jitter_key=self.schedule_id,
         )
-        return Calendar(slots, self._closed_times)
+        return Calendar(slots, self._closed_times, definition.is_chain)
 
 
 def _closed_times(definition: Definition, quiet: QuietHoursPolicy | None) -> ClosedTimes:

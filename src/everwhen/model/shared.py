@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from everwhen.model.breaker import Breaker, Transition
 from everwhen.model.limits import Limit
@@ -48,6 +49,27 @@ class Shared:
     touched_limits: set[str] = field(default_factory=set)
     touched_breakers: set[str] = field(default_factory=set)
     transitions: list[Transition] = field(default_factory=list)
+
+    def mark(self) -> tuple[Any, ...]:
+        """Where the fold stands, to come back to when an evaluation fails."""
+        return (
+            dict(self.limits),
+            dict(self.breakers),
+            self.staggered,
+            set(self.touched_limits),
+            set(self.touched_breakers),
+            list(self.transitions),
+        )
+
+    def back_to(self, mark: tuple[Any, ...]) -> None:
+        (
+            self.limits,
+            self.breakers,
+            self.staggered,
+            self.touched_limits,
+            self.touched_breakers,
+            self.transitions,
+        ) = mark
 
     def limit(self, key: str) -> Limit:
         return self.limits.get(key) or Limit(key)

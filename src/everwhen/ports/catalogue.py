@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from everwhen.model.decision import Creation, Decision
-from everwhen.model.schedule import Plan, QuietHoursPolicy, Schedule, State
+from everwhen.model.retention import Cutoffs
+from everwhen.model.schedule import Plan, QuietHoursPolicy, Schedule, State, Status
 from everwhen.model.shared import Shared
 
 Change = Callable[[Schedule, int, Shared], Decision]
@@ -20,6 +21,16 @@ class NewSchedule:
     creation: Creation
     plan: Plan
     source: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleFilter:
+    """Which schedules: all that are given must hold."""
+
+    status: Status | None = None
+    group: str | None = None
+    owner: str | None = None
+    type: str | None = None
 
 
 class Catalogue(Protocol):
@@ -47,6 +58,26 @@ class Catalogue(Protocol):
 
     def shared_of(self, schedule: Schedule) -> Shared:
         """The limits and breakers of one schedule as they stand."""
+        ...
+
+    def states(self, wanted: ScheduleFilter, *, limit: int, after: str | None = None) -> list[State]:
+        """Schedules by id, from the one after `after` on."""
+        ...
+
+    def reset_breaker(self, now: int, key: str) -> bool:
+        """Close a breaker by hand; False when it was closed already."""
+        ...
+
+    def policies(self) -> list[QuietHoursPolicy]:
+        """Every quiet-hours policy."""
+        ...
+
+    def delete_policy(self, policy_id: str) -> None:
+        """Remove a policy that no schedule uses."""
+        ...
+
+    def prune(self, cutoffs: Cutoffs, *, limit: int) -> int:
+        """Delete a portion of what is older than its cutoff; how many rows went."""
         ...
 
     def put_policy(self, now: int, policy: QuietHoursPolicy) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from everwhen.ports.catalogue import Catalogue
 from everwhen.ports.clock import Clock
+from everwhen.ports.ledger import Ledger
 from everwhen.ports.slots import Slots
 
 
@@ -20,6 +21,7 @@ class House:
 
     slots: Slots
     catalogue: Catalogue
+    ledger: Ledger
     clock: Clock
     timezone: str = "UTC"
     wake_scheduler: Callable[[], None] = _nobody

@@ -34,6 +34,10 @@ class ClaimedJob:
     schedule_name: str
     repeat_number: int
 
+    @property
+    def dedupe_key(self) -> str:
+        return self.definition.dedupe_key(self.job.origin, self.job.slot_at)
+
 
 @dataclass(frozen=True, slots=True)
 class JobEnd:

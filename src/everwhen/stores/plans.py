@@ -21,6 +21,10 @@ class PlanCache:
         self._policies: dict[str, QuietHoursPolicy] = {}
         self._policies_version: str | None = None
 
+    @property
+    def size(self) -> int:
+        return len(self._plans)
+
     def load(
         self, connection: sqlite3.Connection, wanted: Iterable[tuple[str, int]]
     ) -> dict[tuple[str, int], Plan]:

@@ -61,7 +61,7 @@ class SqliteSlots:
             return TickReport()
         states = [State._make(row) for row in rows]
         schedules = self.schedules_of(connection, states)
-        shared = load_shared(connection, schedules)
+        shared = load_shared(connection, schedules, [job for s in schedules for job in s.outstanding])
         shared.stagger = self._stagger
         shared.coverage = _coverage(connection, now)
         decisions = tick(schedules, now, shared)
@@ -118,7 +118,7 @@ class SqliteSlots:
         rows = connection.execute(sql.READY_JOBS, {"now": now, "limit": 4 * limit + 100}).fetchall()
         jobs = [job for job in map(Job._make, rows) if queues is None or job.queue in queues]
         states = load_states(connection, {job.uid for job in jobs})
-        shared = Shared(limits=load_limits(connection, {j.capacity_key for j in jobs if j.capacity_key}))
+        shared = load_shared(connection, (), jobs)
         chosen = _choose(jobs, states, shared, limit)
         plans = self._plans.load(connection, [(job.uid, job.revision) for job in chosen])
         claimed = [_start(job, plans[job.uid, job.revision], states, shared, node, now) for job in chosen]
@@ -168,11 +168,13 @@ class SqliteSlots:
                 _let_go(connection, job, schedules, shared, now)
                 continue
             schedule = self._with_jobs(connection, schedules.get(job.uid), job)
+            if schedule is not None:  # its other jobs may be of older revisions, with keys of their own
+                before |= load_more(connection, shared, [], schedule.outstanding)
             settlement = settle(job, outcome, schedule, now, shared)
             self._write_settlement(connection, settlement, schedules, now)
             opened |= {t.key for t in shared.transitions if t.to_state == "open"}
         for key in opened:
-            self._cancel_catch_up(connection, key, schedules, shared, now)
+            before |= self._cancel_catch_up(connection, key, schedules, shared, now)
         write_shared(connection, shared)
         _release_held(connection, shared, before, now)
 
@@ -197,7 +199,7 @@ class SqliteSlots:
         if decision is not None:
             commit_decisions(connection, [decision], Shared(), now)
             schedules[job.uid] = Schedule(decision.after, decision.plan)
-        if job.is_serial:
+        if job.is_serial or (decision is not None and decision.after.outstanding):
             beside = job.origin == "backfill"
             connection.execute(sql.READY_SUCCESSOR, {"now": now, "uid": job.uid, "beside": beside})
 
@@ -208,7 +210,7 @@ class SqliteSlots:
         schedules: dict[str, Schedule],
         shared: Shared,
         now: int,
-    ) -> None:
+    ) -> dict[str, int]:
         """A breaker that opens takes the queued catch-up jobs of its key with it (R6)."""
         query = f"""SELECT {sql.JOB} FROM jobs
             WHERE breaker_key = ? AND origin = 'catch_up' AND status = 'queued'"""
@@ -216,6 +218,7 @@ class SqliteSlots:
         missing = {job.uid for job in jobs} - set(schedules)
         for schedule in self.schedules_of(connection, list(load_states(connection, missing).values())):
             schedules[schedule.state.uid] = schedule
+        loaded = load_more(connection, shared, list(schedules.values()), jobs)
         for uid in dict.fromkeys(job.uid for job in jobs):
             if uid not in schedules:
                 continue
@@ -226,6 +229,7 @@ class SqliteSlots:
             decision = draft.decision()
             commit_decisions(connection, [decision], Shared(), now)
             schedules[uid] = Schedule(decision.after, decision.plan)
+        return loaded
 
     # -- leases --
 
@@ -390,6 +394,17 @@ def load_shared(
     return Shared(limits=load_limits(connection, limits), breakers=load_breakers(connection, breakers))
 
 
+def load_more(
+    connection: sqlite3.Connection, shared: Shared, schedules: Sequence[Schedule], jobs: Sequence[Job]
+) -> dict[str, int]:
+    """Add what these need and the working copy lacks; returns the places taken in the limits that came new."""
+    more = load_shared(connection, schedules, jobs)
+    new = {key: limit for key, limit in more.limits.items() if key not in shared.limits}
+    shared.limits |= new
+    shared.breakers = more.breakers | shared.breakers
+    return {key: limit.outstanding for key, limit in new.items()}
+
+
 def load_limits(connection: sqlite3.Connection, keys: Iterable[str]) -> dict[str, Limit]:
     wanted = sorted(keys)
     if not wanted:
@@ -419,9 +434,14 @@ def _coverage(connection: sqlite3.Connection, now: int) -> Coverage:
     return Coverage(tuple(merged))
 
 
-def is_system_paused(connection: sqlite3.Connection) -> bool:
+def system_paused_at(connection: sqlite3.Connection) -> int | None:
+    """Since when the system switch is on; None when it is off."""
     row = connection.execute("SELECT value FROM settings WHERE key = 'system_paused'").fetchone()
-    return row is not None and row[0] == "1"
+    return int(row[0]) if row is not None and row[0] else None
+
+
+def is_system_paused(connection: sqlite3.Connection) -> bool:
+    return system_paused_at(connection) is not None
 
 
 def _write_states(connection: sqlite3.Connection, uids: Iterable[str], states: dict[str, State]) -> None:

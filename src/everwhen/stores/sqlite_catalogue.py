@@ -6,17 +6,20 @@ import json
 import sqlite3
 from collections.abc import Sequence
 
-from everwhen.errors import DuplicateScheduleError, UnknownScheduleError
+from everwhen.decide.breaker import reset
+from everwhen.decide.status import leave_system_span
+from everwhen.errors import DuplicateScheduleError, PolicyInUseError, UnknownScheduleError
 from everwhen.model.decision import Decision
 from everwhen.model.events import Event
+from everwhen.model.retention import Cutoffs
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State
 from everwhen.model.shared import Shared
-from everwhen.model.words import policy_words, words_of
-from everwhen.ports.catalogue import Change, NewSchedule
+from everwhen.model.words import policy_of, policy_words, words_of
+from everwhen.ports.catalogue import Change, NewSchedule, ScheduleFilter
 from everwhen.stores import statements as sql
 from everwhen.stores.plans import PlanCache
-from everwhen.stores.sqlite import SqliteSlots, load_shared, outstanding_jobs
-from everwhen.stores.sqlite_commit import commit_decisions, write_events
+from everwhen.stores.sqlite import SqliteSlots, load_breakers, load_shared, outstanding_jobs, system_paused_at
+from everwhen.stores.sqlite_commit import commit_decisions, write_events, write_shared
 from everwhen.stores.sqlite_database import Lane, SqliteDatabase
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest
 
@@ -40,8 +43,22 @@ _INSERT_REVISION = """INSERT INTO schedule_revisions (uid, revision, schedule_id
     VALUES (?, ?, ?, ?, ?, ?)"""
 _UPDATE_COLD = f"""UPDATE schedules SET {", ".join(f"{name} = ?" for name in _COLD if name != "created_at")}
     WHERE row_id = ?"""
+# Row ids grow with time, so the oldest rows are at the front of each table.
+_PRUNE_JOBS = """DELETE FROM jobs WHERE row_id IN (
+    SELECT row_id FROM jobs WHERE ended_at < :before AND released_at IS NOT NULL ORDER BY row_id LIMIT :limit)"""
+_PRUNE_AUDIT = """DELETE FROM audit_events WHERE id IN (
+    SELECT id FROM audit_events WHERE at < :before AND type NOT IN ('schedule.created', 'schedule.updated',
+        'schedule.paused', 'schedule.resumed', 'schedule.revived', 'schedule.invalidated', 'schedule.restored')
+    ORDER BY id LIMIT :limit)"""
+_PRUNE_TRANSITIONS = """DELETE FROM circuit_breaker_transitions WHERE id IN (
+    SELECT id FROM circuit_breaker_transitions WHERE at < :before ORDER BY id LIMIT :limit)"""
+_PRUNE_OUTPUT = """DELETE FROM job_output WHERE (job_id, attempt, stream, position) IN (
+    SELECT job_id, attempt, stream, position FROM job_output WHERE at < :before LIMIT :limit)"""
 _RELEASE_QUIET = """UPDATE schedules SET release_at = ?
     WHERE held_reason = 'quiet_hours' AND quiet_hours_policy_id = ?"""
+
+_REACHED = f"SELECT {sql.STATE} FROM schedules WHERE enabled AND next_slot_at <= ? ORDER BY row_id"
+_PORTION = 1_000
 
 
 class SqliteCatalogue:
@@ -115,6 +132,60 @@ class SqliteCatalogue:
         with self._database.read() as connection:
             return load_shared(connection, [schedule])
 
+    def states(self, wanted: ScheduleFilter, *, limit: int, after: str | None = None) -> list[State]:
+        values = {"status": wanted.status, "group": wanted.group, "owner": wanted.owner, "type": wanted.type}
+        given = [f'"{name}" = :{name}' for name, value in values.items() if value is not None]
+        where = " AND ".join([*given, "schedule_id > :after"])
+        # The unique key on schedule_id, walked in order.
+        query = f"SELECT {sql.STATE} FROM schedules WHERE {where} ORDER BY schedule_id LIMIT :limit"
+        with self._database.read() as connection:
+            rows = connection.execute(query, {**values, "after": after or "", "limit": limit}).fetchall()
+        return [State._make(row) for row in rows]
+
+    def reset_breaker(self, now: int, key: str) -> bool:
+        def close(connection: sqlite3.Connection) -> bool:
+            shared = Shared(breakers=load_breakers(connection, [key]))
+            was_open = reset(shared, key, now)
+            write_shared(connection, shared)
+            if was_open:
+                write_events(connection, [Event("breaker.reset", now, detail={"key": key})])
+            return was_open
+
+        return self._database.write(Lane.API, close)
+
+    def policies(self) -> list[QuietHoursPolicy]:
+        with self._database.read() as connection:
+            rows = connection.execute(
+                "SELECT policy_id, words FROM quiet_hours_policies ORDER BY policy_id"
+            ).fetchall()
+        return [policy_of(policy_id, json.loads(words)) for policy_id, words in rows]
+
+    def delete_policy(self, policy_id: str) -> None:
+        def remove(connection: sqlite3.Connection) -> None:
+            (users,) = connection.execute(
+                "SELECT count(*) FROM schedules WHERE quiet_hours_policy_id = ?", (policy_id,)
+            ).fetchone()
+            if users:
+                raise PolicyInUseError(policy_id, users)
+            connection.execute("DELETE FROM quiet_hours_policies WHERE policy_id = ?", (policy_id,))
+            _touch_policies(connection)
+
+        self._database.write(Lane.API, remove)
+
+    def prune(self, cutoffs: Cutoffs, *, limit: int) -> int:
+        def delete(connection: sqlite3.Connection) -> int:
+            return sum(
+                connection.execute(statement, {"before": before, "limit": limit}).rowcount
+                for statement, before in (
+                    (_PRUNE_OUTPUT, cutoffs.output),
+                    (_PRUNE_JOBS, cutoffs.jobs),
+                    (_PRUNE_AUDIT, cutoffs.audit),
+                    (_PRUNE_TRANSITIONS, cutoffs.breaker_transitions),
+                )
+            )
+
+        return self._database.write(Lane.RETENTION, delete)
+
     def put_policy(self, now: int, policy: QuietHoursPolicy) -> None:
         def put(connection: sqlite3.Connection) -> None:
             connection.execute(
@@ -135,11 +206,27 @@ class SqliteCatalogue:
 
     def set_system_paused(self, now: int, is_paused: bool, actor: str | None = None) -> None:
         def switch(connection: sqlite3.Connection) -> None:
-            _put_setting(connection, "system_paused", "1" if is_paused else "0")
+            paused_at = system_paused_at(connection)
+            if is_paused == (paused_at is not None):
+                return
+            if paused_at is not None:
+                self._leave_system_span(connection, paused_at, now)
+            _put_setting(connection, "system_paused", str(now) if is_paused else "")
             event = Event("system.paused" if is_paused else "system.resumed", now, actor=actor)
             write_events(connection, [event])
 
         self._database.write(Lane.API, switch)
+
+    def _leave_system_span(self, connection: sqlite3.Connection, paused_at: int, now: int) -> None:
+        """Every schedule with a slot in the span moves on to its next; one transaction, or a tick might fire it."""
+        # A pass over schedules: rare, and by slot_at, which no index knows (jitter sets next_run_at apart).
+        rows = connection.execute(_REACHED, (now,)).fetchall()
+        for start in range(0, len(rows), _PORTION):
+            states = [State._make(row) for row in rows[start : start + _PORTION]]
+            schedules = self._slots.schedules_of(connection, states)
+            shared = Shared()
+            decisions = [leave_system_span(schedule, paused_at, now, shared) for schedule in schedules]
+            commit_decisions(connection, decisions, shared, now)
 
 
 def _cold(definition: Definition, source: str, now: int) -> tuple[object, ...]:

@@ -43,6 +43,8 @@ def commit_decisions(
             moved.append((*after[3:], after.row_id))
         for cancelled, reason in decision.cancelled:
             connection.execute(sql.CANCEL_JOB, {"now": now, "reason": reason, "row_id": cancelled.row_id})
+        if decision.cancelled:  # one of them may have been the next in line
+            connection.execute(sql.READY_SUCCESSOR, {"now": now, "uid": after.uid, "beside": False})
     if jobs:
         connection.executemany(sql.INSERT_JOB, jobs)
     if fired:
@@ -57,7 +59,10 @@ def _only_fired(decision: Decision) -> bool:
     """An ordinary firing moves six columns; the narrow update is worth the look."""
     if len(decision.jobs) != 1 or decision.events or decision.cancelled:
         return False
-    return decision.jobs[0].not_before is None and decision.before.held_slot_at is None
+    before, after = decision.before, decision.after
+    if before.held_slot_at is not None or after.held_slot_at is not None or before.skip_reason is not None:
+        return False
+    return decision.jobs[0].not_before is None
 
 
 def job_row(job: NewJob, state: State, plan: Plan, now: int) -> tuple[object, ...]:

@@ -1,0 +1,120 @@
+"""The ledger checker (L1), after Jepsen's test of Chronos: every slot has exactly one entry, and counts agree.
+
+It recomputes the slots from revisions, spans and recorded ends, by `timetable` alone, and matches each with one
+job, skip, miss, or place in the count of a range event. It never calls the code that decides slots: a checker
+that shared it would share its mistakes.
+
+An entry that has no slot is `extra`, a slot without an entry is `lost`, one with two is `doubled`. A range whose
+number does not fit is a `range` fault. `state` faults are rows that do not follow from their record, `counter`
+faults numbers that do not follow from the jobs, `job` faults jobs that cannot be as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from everwhen.decide.ledger_chains import check_chain
+from everwhen.decide.ledger_counts import Tally, check_counters, check_job
+from everwhen.decide.ledger_entries import Entries, Fault, Kind, entries_of
+from everwhen.decide.ledger_slots import check_grid
+from everwhen.decide.ledger_stretches import SystemSpan, stretches_of, system_spans
+from everwhen.model.history import History, Life
+from everwhen.model.schedule import Status
+
+__all__ = ["Fault", "LedgerReport", "check_ledger"]
+
+FAULTS_KEPT = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerReport:
+    """What a check found; `fault_count` counts also those beyond the first thousand."""
+
+    schedules: int
+    slots: int
+    jobs: int
+    faults: tuple[Fault, ...]
+    fault_count: int
+
+    @property
+    def is_clean(self) -> bool:
+        return self.fault_count == 0
+
+    def of(self, kind: Kind) -> list[Fault]:
+        """The faults of one kind."""
+        return [fault for fault in self.faults if fault.kind == kind]
+
+    def __str__(self) -> str:
+        head = f"{self.schedules} schedules, {self.slots} slots, {self.jobs} jobs: "
+        if self.is_clean:
+            return head + "every slot has exactly one entry"
+        lines = [f"{f.kind} {f.schedule_id} ({f.uid}) {f.slot_at}: {f.sentence}" for f in self.faults]
+        return "\n".join([f"{head}{self.fault_count} faults", *lines])
+
+
+def check_ledger(history: History, now: int) -> LedgerReport:
+    """Prove that every slot of the history is in the ledger exactly once, and that every count agrees."""
+    spans = system_spans(history.system)
+    tally = Tally()
+    faults: list[Fault] = []
+    schedules = fault_count = 0
+    for life in history.lives:
+        schedules += 1
+        for fault in check_life(life, history, spans, tally, now):
+            fault_count += 1
+            if len(faults) < FAULTS_KEPT:
+                faults.append(fault)
+    if history.limits is not None:
+        for fault in tally.check_limits(history.limits):
+            fault_count += 1
+            faults.append(fault)
+    return LedgerReport(schedules, tally.slots, tally.jobs, tuple(faults), fault_count)
+
+
+def check_life(
+    life: Life, history: History, spans: list[SystemSpan], tally: Tally, now: int
+) -> Iterator[Fault]:
+    """Everything wrong with one schedule's record."""
+    tally.begin()
+    entries = Entries()
+    for job in life.jobs:
+        tally.add(job)
+        entries.add_job(job)
+        yield from check_job(life, job)
+    entries_of(life, entries)
+    yield from entries.faults(life)
+    stretches, status = stretches_of(life, history.system, now)
+    yield from _check_status(life, status)
+    decided_until = None
+    for stretch in stretches:
+        check = check_chain if stretch.plan.definition.is_chain else check_grid
+        decided_until = yield from check(life, stretch, entries, spans, decided_until, tally)
+    yield from entries.left(life, since=_known_from(life))
+    yield from check_counters(life, tally)
+
+
+def _check_status(life: Life, status: Status | None) -> Iterator[Fault]:
+    state = life.state
+    if state is None:
+        if status is not None:
+            yield Fault(
+                "state", life.uid, life.schedule_id, None, "the row is gone, and no deletion recorded"
+            )
+        return
+    if status is None:
+        sentence = "the row is there although its deletion, or no creation, is recorded"
+        yield Fault("state", life.uid, life.schedule_id, None, sentence)
+    elif state.status != status:
+        sentence = f"the row says {state.status}, the events say {status}"
+        yield Fault("state", life.uid, life.schedule_id, None, sentence)
+    if state.status != "active" and (state.next_slot_at, state.held_slot_at) != (None, None):
+        sentence = f"it is {state.status} and still has a slot to come or one held"
+        yield Fault("state", life.uid, life.schedule_id, state.next_slot_at or state.held_slot_at, sentence)
+
+
+def _known_from(life: Life) -> int:
+    """From when on the record is whole: retention takes away its beginning."""
+    if not life.events or life.events[0].event.type == "schedule.created":
+        return 0
+    return life.events[0].event.at + 1

@@ -1,0 +1,173 @@
+"""The entries of a ledger: which slots have a job or an event of their own, and which share a range event."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from everwhen.model.history import Life
+from everwhen.model.job import Job
+
+Kind = Literal["lost", "doubled", "extra", "range", "state", "counter", "job"]
+
+_OF_SLOTS = frozenset(("schedule.skipped", "schedule.missed", "schedule.caught_up"))
+EXAMPLES = 20
+ON_THE_ROW = (1 << 62) - 1  # after every event
+
+
+class Fault(NamedTuple):
+    """One thing that is wrong, in a sentence."""
+
+    kind: Kind
+    uid: str
+    schedule_id: str
+    slot_at: int | None
+    sentence: str
+
+
+class Range(NamedTuple):
+    """So many slots without an entry of their own lie somewhere from first to last. `id`: its event's."""
+
+    first: int
+    last: int
+    slot_count: int
+    id: int
+    words: str
+
+
+class SlotJob(NamedTuple):
+    """What is kept of a slot's job; `ended_at` is the end of its last attempt, None while there is one."""
+
+    created_at: int
+    due_at: int
+    ended_at: int | None
+
+
+@dataclass(slots=True)
+class Entries:
+    """All entries of one life. `marks` are the slots with an entry of their own, in order."""
+
+    jobs: dict[int, SlotJob] = field(default_factory=dict)
+    events: dict[int, tuple[int, int]] = field(default_factory=dict)  # slot → id and instant of its event
+    ranges: list[Range] = field(default_factory=list)
+    marks: list[int] = field(default_factory=list)
+    _left: set[int] = field(default_factory=set)  # marks that no stretch has taken
+    _ranges_left: set[int] = field(default_factory=set)  # ids
+    _doubled: list[tuple[int, str]] = field(default_factory=list)
+    _caught_up: dict[str, int] = field(default_factory=dict)  # catch-up jobs, by id
+
+    def add_job(self, job: Job) -> None:
+        ended_at = None if job.is_outstanding else job.ended_at
+        if job.origin in ("schedule", "catch_up"):
+            if job.slot_at in self.jobs:
+                self._doubled.append((job.slot_at, f"it has two jobs, one of them {job.job_id}"))
+            self.jobs[job.slot_at] = SlotJob(job.created_at, job.due_at, ended_at)
+            if job.origin == "catch_up":
+                self._caught_up[job.job_id] = job.slot_at
+        elif job.origin == "retry" and job.slot_at in self.jobs:
+            # Jobs come in the order of their rows, and attempts of a slot one after another.
+            self.jobs[job.slot_at] = self.jobs[job.slot_at]._replace(ended_at=ended_at)
+
+    def add_event(self, slot_at: int, event_id: int, at: int, words: str) -> None:
+        if slot_at in self.events:
+            self._doubled.append((slot_at, f"it has two events, one of them “{words}”"))
+        elif slot_at in self.jobs:
+            self._doubled.append((slot_at, f"it has a job and the event “{words}”"))
+        self.events[slot_at] = (event_id, at)
+
+    def close(self) -> None:
+        """All are in."""
+        self.marks = sorted(self.jobs.keys() | self.events.keys())
+        self._left = set(self.marks)
+        self._ranges_left = {r.id for r in self.ranges}
+
+    def is_caught_up(self, job_id: str | None) -> bool:
+        """Whether the job has origin catch_up: then it is one of the slots that its event counts."""
+        return job_id in self._caught_up
+
+    def has(self, slot_at: int, *, before: int, jobs: bool = True) -> bool:
+        """Whether the slot has an entry, of those that are events one committed before that id."""
+        if (jobs and slot_at in self.jobs) or self.events.get(slot_at, (before, 0))[0] < before:
+            return True
+        return any(r.first <= slot_at <= r.last and r.id < before for r in self.ranges)
+
+    def between(self, first: int, last: int) -> list[int]:
+        """The marks from first to last."""
+        return self.marks[bisect_left(self.marks, first) : bisect_right(self.marks, last)]
+
+    def take(self, slots: Sequence[int]) -> list[int]:
+        """The slots that have an entry of their own, in order; a mark is taken once."""
+        if not slots:
+            return []
+        marks = self.between(slots[0], slots[-1])
+        if len(marks) != len(slots) or marks != list(slots):
+            known = slots if isinstance(slots, range) else set(slots)
+            marks = [mark for mark in marks if mark in known]
+        self._left.difference_update(marks)
+        return marks
+
+    def take_ranges(self, after_id: int, before_id: int) -> list[Range]:
+        """The ranges that were committed within a stretch."""
+        found = [r for r in self.ranges if after_id < r.id < before_id]
+        self._ranges_left.difference_update(r.id for r in found)
+        return found
+
+    def faults(self, life: Life) -> Iterator[Fault]:
+        for slot_at, sentence in self._doubled:
+            yield Fault("doubled", life.uid, life.schedule_id, slot_at, sentence)
+
+    def left(self, life: Life, since: int) -> Iterator[Fault]:
+        """Entries that belong to no slot of any stretch. `since`: what the record can speak of."""
+        slots = sorted(slot_at for slot_at in self._left if slot_at >= since)
+        yield from extra_faults(life, slots, self, "no slot that was active then")
+        for r in self.ranges:
+            if r.id in self._ranges_left and r.last >= since:
+                yield Fault(
+                    "extra", life.uid, life.schedule_id, r.first, f"{r.words} lies in no active stretch"
+                )
+
+
+def entries_of(life: Life, entries: Entries) -> Entries:
+    """Read the events of a life, and what is gathered on its row, into its entries; jobs were added before."""
+    for recorded in life.events:
+        event = recorded.event
+        if event.type not in _OF_SLOTS or event.slot_at is None:
+            continue
+        words = f"{event.type} {event.reason or ''}".strip()
+        count = event.slot_count
+        if event.type == "schedule.caught_up":
+            count -= entries.is_caught_up(event.job_id)
+            first, last = _ends(event.detail, event.slot_at)
+            if count:
+                entries.ranges.append(Range(first, last, count, recorded.id, words))
+        elif count == 1:
+            entries.add_event(event.slot_at, recorded.id, event.at, words)
+        else:
+            first, last = _ends(event.detail, event.slot_at)
+            entries.ranges.append(Range(first, last, count, recorded.id, words))
+    state = life.state
+    if state is not None and state.skip_count:
+        assert state.skip_first_at is not None and state.skip_last_at is not None
+        words = f"{state.skip_count} skips gathered on the row"
+        entries.ranges.append(
+            Range(state.skip_first_at, state.skip_last_at, state.skip_count, ON_THE_ROW, words)
+        )
+    entries.close()
+    return entries
+
+
+def extra_faults(life: Life, slots: Sequence[int], entries: Entries, why: str) -> Iterator[Fault]:
+    for slot_at in slots[:EXAMPLES]:
+        what = "a job" if slot_at in entries.jobs else "an event"
+        yield Fault("extra", life.uid, life.schedule_id, slot_at, f"it has {what}, and {why}")
+    if len(slots) > EXAMPLES:
+        sentence = f"and {len(slots) - EXAMPLES} more until {slots[-1]}"
+        yield Fault("extra", life.uid, life.schedule_id, slots[EXAMPLES], sentence)
+
+
+def _ends(detail: object, slot_at: int) -> tuple[int, int]:
+    first = detail.get("first", slot_at) if hasattr(detail, "get") else slot_at
+    last = detail.get("last", slot_at) if hasattr(detail, "get") else slot_at
+    return int(first), int(last)

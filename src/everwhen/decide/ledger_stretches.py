@@ -1,0 +1,165 @@
+"""When a schedule was active, and with which slots: stretches from its events, spans of the system switch.
+
+A stretch begins with creation, resume, revival, restoration or an edit of the times, and ends with the next
+change of status or times. Slots reached before its end were decided in it; what lies between two stretches is a
+span, and has no entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from everwhen.model.events import Event, EventType
+from everwhen.model.history import Life, Recorded, Revision
+from everwhen.model.schedule import Plan, Status
+from everwhen.timetable.trigger import Every, EveryMonth
+
+STOPS: dict[EventType, Status | None] = {
+    "schedule.paused": "paused",
+    "schedule.invalidated": "invalid",
+    "schedule.done": "done",
+    "schedule.died": "dead",
+    "schedule.deleted": None,
+}
+STARTS: frozenset[EventType] = frozenset(("schedule.resumed", "schedule.revived", "schedule.restored"))
+OPEN = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Active with one set of slots: those after `after`, up to `until` (OPEN: still going on).
+
+    `reach`: the clock stood there within the stretch before it was put back, so that slots up to there may have
+    been decided although the stretch ended earlier. `closed_by` is the id of the event that ended it.
+    """
+
+    plan: Plan
+    anchor_at: int | None
+    begun_by: EventType
+    after: int
+    begun_at: int
+    begun_id: int
+    until: int = OPEN
+    reach: int = 0
+    closed_by: int = OPEN
+    is_void: bool = False
+    now: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        return self.until == OPEN
+
+
+class SystemSpan(NamedTuple):
+    """Nothing fires from `after` on, until `until`, both instants of the clock."""
+
+    after: int
+    until: int
+    begun_id: int
+    closed_by: int
+    reach: int
+
+
+def system_spans(system: Sequence[Recorded]) -> list[SystemSpan]:
+    """The spans of the one stored switch."""
+    spans: list[SystemSpan] = []
+    begun: Recorded | None = None
+    for recorded in system:
+        if recorded.event.type == "system.paused" and begun is None:
+            begun = recorded
+        elif recorded.event.type == "system.resumed" and begun is not None:
+            spans.append(_span(system, begun, recorded.event.at, recorded.id))
+            begun = None
+    if begun is not None:
+        spans.append(_span(system, begun, OPEN, OPEN))
+    return spans
+
+
+def stretches_of(life: Life, system: Sequence[Recorded], now: int) -> tuple[list[Stretch], Status | None]:
+    """The active stretches in order, and the status in which the events leave the schedule."""
+    revisions = {revision.revision: revision for revision in life.revisions}
+    found: list[Stretch] = []
+    current: Stretch | None = None
+    status: Status | None = None
+    revision = min(revisions, default=1)
+    for previous, (number, event) in zip([None, *life.events], life.events, strict=False):
+        if event.type == "schedule.updated":
+            revision = int(str(event.detail.get("revision", revision)))
+            if current is None or "anchor_at" not in event.detail:
+                continue
+        elif event.type in STOPS:
+            status = STOPS[event.type]
+        elif event.type == "schedule.created" or event.type in STARTS:
+            status = "active"
+        else:
+            continue
+        if current is not None:
+            found.append(_closed(current, previous, number, event, system))
+            current = None
+        if status == "active" and event.type not in STOPS:
+            current = _begun(revisions[revision], number, event)
+    if current is not None:
+        current = replace(current, reach=_reach(system, current.begun_id, OPEN), now=now)
+        found.append(current)
+    return found, status
+
+
+def first_instant(stretch: Stretch) -> int:
+    """The earliest instant that a slot of the stretch may have, were it the only one."""
+    definition, anchor_at = stretch.plan.definition, stretch.anchor_at
+    is_interval = isinstance(definition.trigger, Every | EveryMonth)
+    if stretch.begun_by != "schedule.created" or not is_interval or definition.start_at is not None:
+        return stretch.after + 1
+    if anchor_at is None:
+        return stretch.after + 1
+    if isinstance(definition.trigger, EveryMonth) and _is_a_month_from_now(stretch, anchor_at):
+        return anchor_at + 1
+    return anchor_at  # an interval begins at its anchor, which may lie in the very second of creation
+
+
+def _is_a_month_from_now(stretch: Stretch, anchor_at: int) -> bool:
+    """`after_interval`: the grid begins at creation, rounded up, and its first slot is the point after that."""
+    first_run = stretch.plan.definition.first_run
+    return first_run == "after_interval" or (first_run is None and anchor_at > stretch.after)
+
+
+def _span(system: Sequence[Recorded], begun: Recorded, until: int, closed_by: int) -> SystemSpan:
+    return SystemSpan(begun.event.at, until, begun.id, closed_by, _reach(system, 0, begun.id))
+
+
+def _begun(revision: Revision, number: int, event: Event) -> Stretch:
+    anchor = event.detail.get("anchor_at")
+    return Stretch(
+        plan=revision.plan,
+        anchor_at=None if anchor is None else int(str(anchor)),
+        begun_by=event.type,
+        after=event.at,
+        begun_at=event.at,
+        begun_id=number,
+    )
+
+
+def _closed(
+    stretch: Stretch, previous: Recorded | None, number: int, event: Event, system: Sequence[Recorded]
+) -> Stretch:
+    # Created already stopped (a file with enabled: false, an instant in the past): it was never active.
+    is_void = (
+        stretch.begun_by == "schedule.created"
+        and previous is not None
+        and previous.id == stretch.begun_id
+        and event.at == stretch.begun_at
+    )
+    reach = _reach(system, stretch.begun_id, number)
+    return replace(stretch, until=event.at, closed_by=number, reach=reach, is_void=is_void)
+
+
+def _reach(system: Sequence[Recorded], after_id: int, before_id: int) -> int:
+    """How far the clock had come when it was put back in that part of the record (E9); 0 when it was not."""
+    steps = (
+        int(str(recorded.event.detail.get("from", 0)))
+        for recorded in system
+        if recorded.event.type == "scheduler.clock_stepped" and after_id < recorded.id < before_id
+    )
+    return max(steps, default=0)

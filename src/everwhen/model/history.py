@@ -1,0 +1,57 @@
+"""The record of schedules as it was written: what the ledger checker and `why` read.
+
+A `Life` is all that is recorded about one uid. A `History` hands lives out one by one, so that a check needs
+the memory of one schedule and not of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from everwhen.model.events import Event
+from everwhen.model.job import Job
+from everwhen.model.limits import Limit
+from everwhen.model.schedule import Plan, State
+
+
+class Recorded(NamedTuple):
+    """An audit event with its number; numbers follow commit order."""
+
+    id: int
+    event: Event
+
+
+class Revision(NamedTuple):
+    """One revision of a definition, and the second from which it was in force."""
+
+    revision: int
+    in_force_at: int
+    plan: Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """Everything recorded about one uid. `state` is None when the schedule is deleted; `jobs` is read once."""
+
+    uid: str
+    schedule_id: str
+    revisions: Sequence[Revision]
+    events: Sequence[Recorded]
+    jobs: Iterable[Job] = field(compare=False)
+    state: State | None
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Lives, one after another, and what they share.
+
+    `system` holds the events of no schedule that bear on slots: system.paused, system.resumed and
+    scheduler.clock_stepped. `limits` is None when the lives are not all there are, so that nothing can be
+    recounted.
+    """
+
+    lives: Iterable[Life]
+    system: Sequence[Recorded] = ()
+    limits: Sequence[Limit] | None = None

@@ -1,0 +1,57 @@
+"""What will fire: exact slots with their jitter, and what will become of them as far as it is known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from everwhen.model.instants import SECOND
+from everwhen.model.schedule import Schedule
+from everwhen.operations.schedules import get_schedule
+from everwhen.ports.house import House
+from everwhen.timetable.trigger import Every
+
+
+@dataclass(frozen=True, slots=True)
+class UpcomingSlot:
+    """A slot to come. `is_estimate`: it depends on when a run before it ends."""
+
+    schedule_id: str
+    slot_at: int
+    due_at: int
+    skip_reason: str | None = None
+    is_estimate: bool = False
+
+
+def upcoming(house: House, schedule_id: str, count: int = 10) -> list[UpcomingSlot]:
+    """The next slots of one schedule."""
+    return _upcoming(get_schedule(house, schedule_id), house.clock.now(), count)
+
+
+def _upcoming(schedule: Schedule, now: int, count: int) -> list[UpcomingSlot]:
+    state = schedule.state
+    if state.next_slot_at is None:
+        return []
+    if schedule.definition.is_chain:
+        return _chain(schedule, count)
+    calendar = schedule.plan.calendar(state.anchor_at)
+    found: list[UpcomingSlot] = []
+    slot_at: int | None = state.next_slot_at
+    while slot_at is not None and len(found) < count:
+        due_at = calendar.due_at(slot_at)
+        found.append(UpcomingSlot(state.schedule_id, slot_at, due_at, calendar.closed_reason(due_at)))
+        slot_at = calendar.next_after(slot_at)
+    return found
+
+
+def _chain(schedule: Schedule, count: int) -> list[UpcomingSlot]:
+    """One exact slot; the rest as if every run took no time."""
+    state, trigger = schedule.state, schedule.definition.trigger
+    assert isinstance(trigger, Every) and state.next_slot_at is not None and state.next_run_at is not None
+    calendar = schedule.plan.calendar(state.anchor_at)
+    found = []
+    for number in range(count):
+        due_at = state.next_run_at + number * trigger.seconds * SECOND
+        slot_at = state.next_slot_at + number * trigger.seconds * SECOND
+        reason = calendar.closed_reason(due_at)
+        found.append(UpcomingSlot(state.schedule_id, slot_at, due_at, reason, is_estimate=number > 0))
+    return found

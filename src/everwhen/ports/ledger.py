@@ -1,0 +1,93 @@
+"""The ledger, to be read: jobs, events, breaker transitions, and whole histories for the checker.
+
+Nothing here writes. Lists are read newest first, in pages: `before` is the last number of the page before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from everwhen.model.breaker import Breaker, Transition
+from everwhen.model.events import EventType
+from everwhen.model.history import History, Recorded
+from everwhen.model.job import Job, JobStatus, Origin
+from everwhen.model.schedule import Status
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs: all that are given must hold. Slots from `since` on and before `until`."""
+
+    uid: str | None = None
+    statuses: Collection[JobStatus] = ()
+    origins: Collection[Origin] = ()
+    slot_at: int | None = None
+    since: int | None = None
+    until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """Which events: all that are given must hold. Recorded from `since` on and before `until`."""
+
+    uid: str | None = None
+    types: Collection[EventType] = ()
+    job_id: str | None = None
+    since: int | None = None
+    until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How much there is: schedules by status, and outstanding jobs by theirs."""
+
+    schedules: dict[Status, int]
+    jobs: dict[JobStatus, int]
+    held: int
+
+
+class Ledger(Protocol):
+    """What happened, in order. Each verb reads one snapshot."""
+
+    def history(self, uids: Sequence[str] | None = None) -> AbstractContextManager[History]:
+        """Whole lives, handed out one by one within the block; None: all, also of deleted schedules."""
+        ...
+
+    def uid_of(self, schedule_id: str) -> str | None:
+        """The uid behind an id, of the newest that had it, also when it is deleted; a uid answers itself."""
+        ...
+
+    def job(self, job_id: str) -> Job | None:
+        """One job."""
+        ...
+
+    def jobs(self, wanted: JobFilter, *, limit: int, before: int | None = None) -> list[Job]:
+        """Jobs, newest first; `before` is a row_id."""
+        ...
+
+    def events(self, wanted: EventFilter, *, limit: int, before: int | None = None) -> list[Recorded]:
+        """Events, newest first; `before` is an id."""
+        ...
+
+    def events_after(self, event_id: int, *, limit: int) -> list[Recorded]:
+        """Events in commit order, for streams (L4)."""
+        ...
+
+    def events_of_slot(self, uid: str, slot_at: int) -> list[Recorded]:
+        """What became of one slot, as far as it has events, those that count it in a range included."""
+        ...
+
+    def breaker(self, key: str) -> Breaker:
+        """One breaker as it stands; closed when it never moved."""
+        ...
+
+    def transitions(self, key: str, *, limit: int) -> list[Transition]:
+        """The changes of a breaker, newest first."""
+        ...
+
+    def counts(self) -> Counts:
+        """How much there is now."""
+        ...

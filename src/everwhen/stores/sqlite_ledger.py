@@ -1,0 +1,231 @@
+"""The ledger port on SQLite: reading what happened, on read connections, beside the writer.
+
+A history is read in one snapshot, uid by uid; the jobs of all come from one cursor in that order, so that a
+check of everything needs one pass over them, and the memory of one schedule. It lasts as long as its block, and
+the log cannot be emptied meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import groupby
+
+from everwhen.model.breaker import Breaker, Transition
+from everwhen.model.events import NOTHING, Event
+from everwhen.model.history import History, Life, Recorded, Revision
+from everwhen.model.job import Job
+from everwhen.model.limits import Limit
+from everwhen.model.schedule import State
+from everwhen.ports.ledger import Counts, EventFilter, JobFilter
+from everwhen.stores import statements as sql
+from everwhen.stores.plans import PlanCache
+from everwhen.stores.sqlite_database import SqliteDatabase
+
+_EVENT = ", ".join(Event._fields)
+
+# The uid's first characters of the unique key on job_id, `sched-{uid}-n…`: no index of its own for this.
+_JOBS_OF_UID = "job_id >= 'sched-' || :uid || '-n' AND job_id < 'sched-' || :uid || '-o' AND uid = :uid"
+
+# idx_audit_schedule: the order of uids. A row without jobs or events cannot be; one without a row was deleted.
+_UIDS = """
+SELECT DISTINCT uid FROM audit_events WHERE uid IS NOT NULL UNION SELECT uid FROM schedules ORDER BY uid"""
+# The primary key of schedule_revisions.
+_REVISIONS = """
+SELECT uid, revision, schedule_id, in_force_at FROM schedule_revisions WHERE uid = ? ORDER BY revision"""
+# idx_audit_schedule finds them; sorted in memory, those of one uid.
+_EVENTS_OF_UID = f"SELECT id, {_EVENT} FROM audit_events WHERE uid = :uid ORDER BY id"
+# One pass over the table, sorted by SQLite on disk where it is large.
+_ALL_JOBS = f"SELECT {sql.JOB} FROM jobs ORDER BY uid, row_id"
+_JOBS_OF = f"SELECT {sql.JOB} FROM jobs WHERE {_JOBS_OF_UID} ORDER BY row_id"
+# The unique key on uid.
+_STATE_OF = f"SELECT {sql.STATE} FROM schedules WHERE uid = ?"
+# idx_audit_schedule: events of no schedule are its first.
+_SYSTEM_EVENTS = f"""
+SELECT id, {_EVENT} FROM audit_events WHERE uid IS NULL
+    AND type IN ('system.paused', 'system.resumed', 'scheduler.clock_stepped') ORDER BY id"""
+_LIMITS = f"SELECT {', '.join(Limit._fields)} FROM limits"
+
+# A look through all revisions: asked by people, one at a time.
+_UID_OF = """
+SELECT uid FROM schedule_revisions WHERE schedule_id = ? OR uid = ? ORDER BY in_force_at DESC LIMIT 1"""
+# The unique key on job_id.
+_JOB = f"SELECT {sql.JOB} FROM jobs WHERE job_id = ?"
+# The primary key of audit_events.
+_EVENTS_AFTER = f"SELECT id, {_EVENT} FROM audit_events WHERE id > ? ORDER BY id LIMIT ?"
+# idx_audit_schedule, up to the slot: a range event stands at its first slot and says its last.
+_EVENTS_OF_SLOT = f"""
+SELECT id, {_EVENT} FROM audit_events WHERE uid = :uid AND slot_at <= :slot_at
+    AND (slot_at = :slot_at OR (slot_count > 1 AND json_extract(detail, '$.first') <= :slot_at
+        AND json_extract(detail, '$.last') >= :slot_at)) ORDER BY id"""
+# caught_up stands at its last slot, so it is looked for on the other side.
+_CAUGHT_UP_AROUND = f"""
+SELECT id, {_EVENT} FROM audit_events WHERE uid = :uid AND slot_at > :slot_at AND type = 'schedule.caught_up'
+    AND json_extract(detail, '$.first') <= :slot_at ORDER BY id"""
+# The primary key of circuit_breakers.
+_BREAKER = f"SELECT {', '.join(Breaker._fields)} FROM circuit_breakers WHERE key = ?"
+# idx_transitions_key
+_TRANSITIONS = f"""
+SELECT {", ".join(Transition._fields)} FROM circuit_breaker_transitions WHERE key = ? ORDER BY id DESC LIMIT ?"""
+# A pass over schedules; idx_jobs_outstanding; idx_schedules_held and idx_schedules_release have the held ones,
+# but a pass is a pass.
+_SCHEDULE_COUNTS = "SELECT status, count(*), count(held_slot_at) FROM schedules GROUP BY status"
+_JOB_COUNTS = "SELECT status, count(*) FROM jobs WHERE status IN ('queued', 'running') GROUP BY status"
+
+
+class SqliteLedger:
+    """Queries about the past, on one SQLite file."""
+
+    def __init__(self, database: SqliteDatabase, plans: PlanCache) -> None:
+        self._database = database
+        self._plans = plans
+
+    # -- histories --
+
+    @contextmanager
+    def history(self, uids: Sequence[str] | None = None) -> Iterator[History]:
+        with self._database.read() as connection:
+            system = _recorded(connection.execute(_SYSTEM_EVENTS))
+            limits = None if uids is not None else [Limit._make(row) for row in connection.execute(_LIMITS)]
+            lives = self._all_lives(connection) if uids is None else self._lives(connection, uids)
+            yield History(lives, system, limits)
+
+    def _all_lives(self, connection: sqlite3.Connection) -> Iterator[Life]:
+        uids = [row[0] for row in connection.execute(_UIDS)]
+        jobs = groupby(map(Job._make, connection.execute(_ALL_JOBS)), key=lambda job: job.uid)
+        upcoming = next(jobs, None)
+        for uid in uids:
+            while upcoming is not None and upcoming[0] < uid:  # jobs that nothing else tells of
+                yield self._life(connection, *upcoming)
+                upcoming = next(jobs, None)
+            if upcoming is not None and upcoming[0] == uid:
+                yield self._life(connection, uid, upcoming[1])
+                upcoming = next(jobs, None)
+            else:
+                yield self._life(connection, uid, ())
+
+    def _lives(self, connection: sqlite3.Connection, uids: Sequence[str]) -> Iterator[Life]:
+        for uid in uids:
+            yield self._life(connection, uid, map(Job._make, connection.execute(_JOBS_OF, {"uid": uid})))
+
+    def _life(self, connection: sqlite3.Connection, uid: str, jobs: Iterable[Job]) -> Life:
+        rows = connection.execute(_REVISIONS, (uid,)).fetchall()
+        plans = self._plans.load(connection, [(uid, revision) for _, revision, _, _ in rows])
+        row = connection.execute(_STATE_OF, (uid,)).fetchone()
+        return Life(
+            uid=uid,
+            schedule_id=rows[0][2] if rows else uid,
+            revisions=[Revision(revision, at, plans[uid, revision]) for _, revision, _, at in rows],
+            events=_recorded(connection.execute(_EVENTS_OF_UID, {"uid": uid})),
+            jobs=jobs,
+            state=None if row is None else State._make(row),
+        )
+
+    # -- jobs --
+
+    def uid_of(self, schedule_id: str) -> str | None:
+        with self._database.read() as connection:
+            row = connection.execute(_UID_OF, (schedule_id, schedule_id)).fetchone()
+            return None if row is None else str(row[0])
+
+    def job(self, job_id: str) -> Job | None:
+        with self._database.read() as connection:
+            row = connection.execute(_JOB, (job_id,)).fetchone()
+        return None if row is None else Job._make(row)
+
+    def jobs(self, wanted: JobFilter, *, limit: int, before: int | None = None) -> list[Job]:
+        # By uid: the prefix of job_id, sorted in memory. Otherwise the primary key, backwards.
+        conditions = _Conditions()
+        conditions.add(_JOBS_OF_UID, uid=wanted.uid)
+        conditions.add("slot_at = :slot_at", slot_at=wanted.slot_at)
+        conditions.add("slot_at >= :since", since=wanted.since)
+        conditions.add("slot_at < :until", until=wanted.until)
+        conditions.add("row_id < :before", before=before)
+        conditions.add_any("status", wanted.statuses)
+        conditions.add_any("origin", wanted.origins)
+        query = f"SELECT {sql.JOB} FROM jobs {conditions} ORDER BY row_id DESC LIMIT :limit"
+        with self._database.read() as connection:
+            return [
+                Job._make(row) for row in connection.execute(query, {**conditions.values, "limit": limit})
+            ]
+
+    # -- events --
+
+    def events(self, wanted: EventFilter, *, limit: int, before: int | None = None) -> list[Recorded]:
+        # By uid: idx_audit_schedule, sorted in memory. Otherwise the primary key, backwards.
+        conditions = _Conditions()
+        conditions.add("uid = :uid", uid=wanted.uid)
+        conditions.add("job_id = :job_id", job_id=wanted.job_id)
+        conditions.add("at >= :since", since=wanted.since)
+        conditions.add("at < :until", until=wanted.until)
+        conditions.add("id < :before", before=before)
+        conditions.add_any("type", wanted.types)
+        query = f"SELECT id, {_EVENT} FROM audit_events {conditions} ORDER BY id DESC LIMIT :limit"
+        with self._database.read() as connection:
+            return _recorded(connection.execute(query, {**conditions.values, "limit": limit}))
+
+    def events_after(self, event_id: int, *, limit: int) -> list[Recorded]:
+        with self._database.read() as connection:
+            return _recorded(connection.execute(_EVENTS_AFTER, (event_id, limit)))
+
+    def events_of_slot(self, uid: str, slot_at: int) -> list[Recorded]:
+        values = {"uid": uid, "slot_at": slot_at}
+        with self._database.read() as connection:
+            found = _recorded(connection.execute(_EVENTS_OF_SLOT, values))
+            found += _recorded(connection.execute(_CAUGHT_UP_AROUND, values))
+        return sorted(found, key=lambda recorded: recorded.id)
+
+    # -- breakers and counts --
+
+    def breaker(self, key: str) -> Breaker:
+        with self._database.read() as connection:
+            row = connection.execute(_BREAKER, (key,)).fetchone()
+        return Breaker(key) if row is None else Breaker._make(row)
+
+    def transitions(self, key: str, *, limit: int) -> list[Transition]:
+        with self._database.read() as connection:
+            return [Transition._make(row) for row in connection.execute(_TRANSITIONS, (key, limit))]
+
+    def counts(self) -> Counts:
+        with self._database.read() as connection:
+            schedules = connection.execute(_SCHEDULE_COUNTS).fetchall()
+            jobs = connection.execute(_JOB_COUNTS).fetchall()
+        return Counts(
+            schedules={status: count for status, count, _ in schedules},
+            jobs=dict(jobs),
+            held=sum(held for _, _, held in schedules),
+        )
+
+
+class _Conditions:
+    """The WHERE of a list: only what was asked for."""
+
+    def __init__(self) -> None:
+        self._texts: list[str] = []
+        self.values: dict[str, object] = {}
+
+    def add(self, text: str, **value: object) -> None:
+        if any(one is not None for one in value.values()):
+            self._texts.append(text)
+            self.values |= value
+
+    def add_any(self, column: str, words: Collection[str]) -> None:
+        if words:
+            names = {f"{column}_{number}": word for number, word in enumerate(words)}
+            self._texts.append(f"{column} IN ({', '.join(f':{name}' for name in names)})")
+            self.values |= names
+
+    def __str__(self) -> str:
+        return f"WHERE {' AND '.join(self._texts)}" if self._texts else ""
+
+
+def _recorded(rows: Iterable[tuple[object, ...]]) -> list[Recorded]:
+    return [_event(*row) for row in rows]
+
+
+def _event(number: object, *columns: object) -> Recorded:
+    *plain, detail, trace_id = columns
+    words = NOTHING if detail == "{}" else json.loads(str(detail))
+    return Recorded(int(str(number)), Event._make((*plain, words, trace_id)))

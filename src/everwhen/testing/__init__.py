@@ -1,0 +1,13 @@
+"""A clock that stands still and a scheduler that is stepped by hand, for tests of one's own schedules.
+
+>>> from everwhen.testing import manual_scheduler
+>>> scheduler = manual_scheduler("2026-01-05T08:00:00Z")
+>>> _ = scheduler.add("report", cron="0 9 * * 1-5")
+>>> scheduler.advance("1d2h")
+>>> [f"{job.slot:%a %H:%M} {job.status}" for job in scheduler.jobs("report")]
+['Mon 09:00 succeeded', 'Tue 09:00 succeeded']
+"""
+
+from everwhen.testing.manual import ManualClock, ManualJob, ManualScheduler, manual_scheduler
+
+__all__ = ["ManualClock", "ManualJob", "ManualScheduler", "manual_scheduler"]

@@ -1,0 +1,267 @@
+"""The scheduler without threads and without sleeping: the same store, the same decisions, stepped by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from everwhen.decide.check import CheckResult
+from everwhen.decide.check_ledger import LedgerReport, check_ledger
+from everwhen.engine.ticker import Ticker
+from everwhen.model.events import Event
+from everwhen.model.instants import instant_of, moment_of
+from everwhen.model.job import Job
+from everwhen.model.outcome import SUCCEEDED, Outcome
+from everwhen.model.policy import IfRunning
+from everwhen.model.schedule import State, Target
+from everwhen.operations import schedules as operations
+from everwhen.operations.schedules import Submission
+from everwhen.ports.ledger import EventFilter, JobFilter
+from everwhen.ports.slots import ClaimedJob, JobEnd
+from everwhen.timetable.civil_time import zone
+from everwhen.timetable.interval import parse_interval
+from everwhen.timetable.trigger import parse_instant
+from everwhen.wiring import Stack, open_stack
+
+Duration = str | timedelta | int
+MOST_STEPS = 1_000_000
+ALL = 1_000_000
+
+
+class ManualClock:
+    """A clock that moves only when told to."""
+
+    def __init__(self, start: datetime | str = "2026-01-05T00:00:00Z") -> None:
+        self._now = _instant(start)
+        self._elapsed = 0.0
+
+    def now(self) -> int:
+        return self._now
+
+    def monotonic(self) -> float:
+        return self._elapsed
+
+    @property
+    def moment(self) -> datetime:
+        """This instant as a datetime."""
+        return moment_of(self._now)
+
+    def advance(self, duration: Duration) -> None:
+        """Time passes."""
+        length = _microseconds(duration)
+        self._now += length
+        self._elapsed += length / 1_000_000
+
+    def step(self, duration: Duration) -> None:
+        """Somebody sets the wall clock forwards or back; no time passes."""
+        self._now += _microseconds(duration)
+
+    def set(self, moment: datetime | str) -> None:
+        """Time passes until then; a moment already past is a step back."""
+        instant = _instant(moment)
+        self._elapsed += max(instant - self._now, 0) / 1_000_000
+        self._now = instant
+
+
+@dataclass(frozen=True, slots=True)
+class ManualJob:
+    """A job as a test looks at it."""
+
+    job: Job
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.job, name)
+
+    @property
+    def slot(self) -> datetime:
+        return moment_of(self.job.slot_at)
+
+
+def manual_scheduler(
+    start: datetime | str = "2026-01-05T00:00:00Z",
+    *,
+    database: str = "sqlite://",
+    timezone: str = "UTC",
+    **keys: Any,
+) -> ManualScheduler:
+    """A scheduler on SQLite in memory (or the database given), with a clock of its own."""
+    return ManualScheduler(ManualClock(start), database=database, timezone=timezone, **keys)
+
+
+class ManualScheduler:
+    """One node, stepped by hand. Jobs run in no time and succeed, unless `outcome` says otherwise."""
+
+    def __init__(
+        self,
+        clock: ManualClock,
+        *,
+        database: str = "sqlite://",
+        timezone: str = "UTC",
+        outcome: Callable[[ClaimedJob], Outcome] | None = None,
+        **keys: Any,
+    ) -> None:
+        self.clock = clock
+        self.outcome = outcome or (lambda _claimed: SUCCEEDED)
+        self.node = "manual-1"
+        self._keys = {"timezone": timezone, **keys}
+        self.stack: Stack = open_stack(database, clock=clock, **self._keys)
+        self._ticker = Ticker(self.stack.house.slots, clock)
+        self.beat()
+
+    @property
+    def house(self) -> Any:
+        return self.stack.house
+
+    # -- what people do --
+
+    def add(self, schedule_id: str, *, group: str | None = None, **words: Any) -> State:
+        """Create a schedule; every key of a configuration file may be given."""
+        target = words.pop("target", Target("command", '{"argv": ["true"]}'))
+        return operations.create_schedule(self.house, self._submission(schedule_id, group, words, target))
+
+    def edit(self, schedule_id: str, *, group: str | None = None, **words: Any) -> State:
+        """Replace a schedule's definition."""
+        target = words.pop("target", Target("command", '{"argv": ["true"]}'))
+        return operations.update_schedule(self.house, self._submission(schedule_id, group, words, target))
+
+    def _submission(
+        self, schedule_id: str, group: str | None, words: dict[str, Any], target: Target
+    ) -> Submission:
+        door = {key: words.pop(key) for key in ("source", "may_be_past", "uid") if key in words}
+        return Submission(schedule_id, words, target, group=group, **door)
+
+    def pause(self, schedule_id: str, **keys: Any) -> State:
+        return operations.pause_schedule(self.house, schedule_id, **keys)
+
+    def resume(self, schedule_id: str) -> State:
+        return operations.resume_schedule(self.house, schedule_id)
+
+    def revive(self, schedule_id: str) -> State:
+        return operations.revive_schedule(self.house, schedule_id)
+
+    def delete(self, schedule_id: str, *, cancel_running: bool = False) -> None:
+        operations.delete_schedule(self.house, schedule_id, cancel_running=cancel_running)
+
+    def trigger(
+        self, schedule_id: str, payload: dict[str, Any] | None = None, if_running: IfRunning = "queue"
+    ) -> State:
+        return operations.trigger_schedule(self.house, schedule_id, payload=payload, if_running=if_running)
+
+    def check_schedule(self, schedule_id: str) -> CheckResult:
+        return operations.check(self.house, schedule_id)
+
+    # -- time --
+
+    def advance(self, duration: Duration, *, work: bool = True) -> None:
+        """Let time pass, stopping at every instant at which there is something to do."""
+        self.run_until(self.clock.now() + _microseconds(duration), work=work)
+
+    def run_until(self, moment: datetime | str | int, *, work: bool = True) -> None:
+        target = moment if isinstance(moment, int) else _instant(moment)
+        self.step(work=work)
+        for _ in range(MOST_STEPS):
+            wake_at = self._next_event(work)
+            if wake_at is None or wake_at > target:
+                break
+            self._move(wake_at)
+            self.step(work=work)
+        self._move(target)
+        self.step(work=work)
+
+    def sleep(self, duration: Duration) -> None:
+        """The service is down: time passes and nobody looks."""
+        self.clock.advance(duration)
+
+    def step(self, *, work: bool = True) -> None:
+        """Evaluate what is due, and run what is ready."""
+        for _ in range(MOST_STEPS):
+            self.tick()
+            if not (work and self.work()):
+                return
+
+    def tick(self) -> None:
+        """Decide everything that is due."""
+        while self._ticker.step():
+            pass
+
+    def work(self, limit: int = 1_000) -> int:
+        """Run what is ready, in no time."""
+        claimed = self.claim(limit)
+        for job in claimed:
+            self.settle(job, self.outcome(job))
+        return len(claimed)
+
+    def claim(self, limit: int = 1_000) -> list[ClaimedJob]:
+        found: list[ClaimedJob] = self.house.slots.claim_jobs(self.clock.now(), node=self.node, limit=limit)
+        return found
+
+    def settle(self, claimed: ClaimedJob, outcome: Outcome = SUCCEEDED) -> int:
+        end = JobEnd(claimed.job.job_id, claimed.job.fence, outcome)
+        settled: int = self.house.slots.settle(self.clock.now(), [end])
+        return settled
+
+    def beat(self) -> None:
+        """The heartbeat of this node."""
+        self.house.slots.heartbeat(self.clock.now(), node=self.node, version="test", is_scheduler=True)
+
+    def restart(self) -> None:
+        """A new process on the same database: nothing that was in memory is left."""
+        number = int(self.node.rpartition("-")[2]) + 1
+        self.node = f"manual-{number}"
+        database = self.stack.database
+        self.stack = open_stack("", clock=self.clock, database=database, **self._keys)
+        self._ticker = Ticker(self.stack.house.slots, self.clock)
+        self.beat()
+
+    def _move(self, instant: int) -> None:
+        self.beat()
+        if instant > self.clock.now():
+            self.clock.advance(timedelta(microseconds=instant - self.clock.now()))
+            self.beat()
+
+    def _next_event(self, work: bool) -> int | None:
+        slots = self.house.slots
+        moments = [slots.next_wake_at(), slots.next_ready_at() if work else None]
+        to_come = [at for at in moments if at is not None and at > self.clock.now()]
+        return min(to_come, default=None)
+
+    # -- what happened --
+
+    def state(self, schedule_id: str) -> State:
+        return operations.get_schedule(self.house, schedule_id).state
+
+    def jobs(self, schedule_id: str | None = None) -> list[ManualJob]:
+        """The jobs, oldest first."""
+        found: Iterable[Job] = self.house.ledger.jobs(JobFilter(), limit=ALL)
+        return [ManualJob(j) for j in reversed(list(found)) if schedule_id in (None, j.schedule_id)]
+
+    def events(self, schedule_id: str | None = None, *types: str) -> list[Event]:
+        """The audit, oldest first."""
+        found = [recorded.event for recorded in self.house.ledger.events(EventFilter(), limit=ALL)]
+        return [
+            event
+            for event in reversed(found)
+            if schedule_id in (None, event.schedule_id) and (not types or event.type in types)
+        ]
+
+    def check(self) -> LedgerReport:
+        """Whether every slot has its one entry."""
+        with self.house.ledger.history() as history:
+            return check_ledger(history, self.clock.now())
+
+
+def _instant(moment: datetime | str) -> int:
+    if isinstance(moment, str):
+        return parse_instant(moment, zone("UTC")) * 1_000_000
+    return instant_of(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+
+
+def _microseconds(duration: Duration) -> int:
+    if isinstance(duration, int):
+        return duration * 1_000_000
+    if isinstance(duration, str):
+        sign = -1 if duration.startswith("-") else 1
+        duration = sign * parse_interval(duration.removeprefix("-"))
+    return duration // timedelta(microseconds=1)

@@ -1,0 +1,105 @@
+"""SIGKILL at random moments: nothing is lost, nothing is doubled, and the next process goes on."""
+
+from __future__ import annotations
+
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from everwhen.decide.check_ledger import check_ledger
+from everwhen.model.schedule import Target
+from everwhen.operations.schedules import Submission, create_schedules
+from everwhen.wiring import Stack, open_stack
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_firing_process_killed_ten_times_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    kill_and_check(tmp_path, kills=10, seed=2_026)
+
+
+@pytest.mark.long
+def test_a_firing_process_killed_fifty_times_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    kill_and_check(tmp_path, kills=50, seed=7)
+
+
+def kill_and_check(folder: Path, *, kills: int, seed: int) -> None:
+    url = f"sqlite:///{folder}/crash.db"
+    draw = random.Random(seed)
+    prepare(url)
+    for _ in range(kills):
+        fire_and_kill(url, after=draw.uniform(0.05, 0.8))
+    fire_and_stop(url)
+    stack = open_stack(url)
+    with stack.house.ledger.history() as history:
+        report = check_ledger(history, stack.house.clock.now())
+    assert report.is_clean, report
+    assert everything_settles(stack)
+    stack.close()
+
+
+def prepare(url: str) -> None:
+    stack = open_stack(url)
+    words: list[dict[str, Any]] = [
+        *({"every": "1s", "if_running": "allow"} for _ in range(20)),
+        *({"every": "1s", "catch_up": "run_all"} for _ in range(5)),
+        *({"every": "2s", "if_running": "queue", "max_concurrent": 2} for _ in range(5)),
+        *({"every": "1s", "interval_from": "completion"} for _ in range(5)),
+        *({"every": "3s", "max_outstanding": 1, "jitter": "1s"} for _ in range(5)),
+    ]
+    submissions = [
+        Submission(f"s{number}", keys, Target("command"), group=None) for number, keys in enumerate(words)
+    ]
+    create_schedules(stack.house, submissions)
+    stack.close()
+
+
+def start(url: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.crash.firing", url],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "firing\n"
+    return process
+
+
+def fire_and_kill(url: str, *, after: float) -> None:
+    process = start(url)
+    try:
+        process.wait(timeout=after)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGKILL)
+    assert process.wait(timeout=30) == -signal.SIGKILL
+    close(process)
+
+
+def fire_and_stop(url: str) -> None:
+    """A last process that has the time to rescue what the dead ones left, and stops by itself."""
+    process = start(url)
+    try:
+        process.wait(timeout=3.0)
+    except subprocess.TimeoutExpired:
+        process.communicate("stop\n", timeout=30)
+    assert process.returncode == 0
+    close(process)
+
+
+def close(process: subprocess.Popen[str]) -> None:
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            stream.close()
+
+
+def everything_settles(stack: Stack) -> bool:
+    """No job is left running on a node that is gone."""
+    counts = stack.house.ledger.counts()
+    return counts.jobs.get("running", 0) == 0

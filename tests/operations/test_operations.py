@@ -1,0 +1,192 @@
+"""What a person can do, beyond creating and pausing."""
+
+from __future__ import annotations
+
+import pytest
+
+from everwhen.errors import BackfillError, DuplicateScheduleError, PolicyInUseError, UnknownJobError
+from everwhen.model.outcome import Outcome
+from everwhen.model.schedule import QuietHoursPolicy, Target
+from everwhen.operations.apply import apply_submissions
+from everwhen.operations.breakers import get_breaker, reset_breaker
+from everwhen.operations.jobs import backfill, cancel_job
+from everwhen.operations.quiet_hours import delete_quiet_hours, list_quiet_hours, put_quiet_hours
+from everwhen.operations.retention import prune
+from everwhen.operations.schedules import Submission, create_schedules, pause_system, resume_system
+from everwhen.operations.upcoming import upcoming
+from everwhen.ports.catalogue import ScheduleFilter
+from everwhen.testing import ManualScheduler, manual_scheduler
+from everwhen.timetable.civil_time import zone
+from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
+
+
+def scheduler(start: str = "2026-01-05T08:00:00Z") -> ManualScheduler:
+    return manual_scheduler(start)
+
+
+def nights() -> QuietHoursPolicy:
+    hours = QuietHours(zone("UTC"), (QuietWindow(parse_window("22:00-07:00")),))
+    return QuietHoursPolicy("nights", "Nights", hours)
+
+
+def test_creating_many_is_all_or_nothing() -> None:
+    s = scheduler()
+    submissions = [Submission(name, {"every": "1h"}, Target("command")) for name in ("a", "b", "a")]
+    with pytest.raises(DuplicateScheduleError, match='duplicate schedule id "a"'):
+        create_schedules(s.house, submissions)
+    assert s.house.catalogue.states(ScheduleFilter(), limit=10) == []
+
+
+def test_schedules_are_listed_by_id_and_filter() -> None:
+    s = scheduler()
+    for name in ("c", "a", "b"):
+        s.add(name, every="1h")
+    s.pause("b")
+    catalogue = s.house.catalogue
+    assert [state.schedule_id for state in catalogue.states(ScheduleFilter(), limit=2)] == ["a", "b"]
+    assert [state.schedule_id for state in catalogue.states(ScheduleFilter(), limit=9, after="b")] == ["c"]
+    assert [state.schedule_id for state in catalogue.states(ScheduleFilter(status="paused"), limit=9)] == [
+        "b"
+    ]
+
+
+def test_upcoming_shows_exact_slots_with_jitter_and_predicted_skips() -> None:
+    s = scheduler()
+    s.add("a", every="1h", jitter="10m", only_between="08:00-10:00")
+    found = upcoming(s.house, "a", 3)
+    s.advance("1h30m")
+    assert [job.due_at for job in s.jobs("a")] == [slot.due_at for slot in found[:2]]
+    assert [slot.skip_reason for slot in found] == [None, None, "outside_window"]
+
+
+def test_upcoming_of_a_chain_is_one_exact_slot_and_estimates() -> None:
+    s = scheduler()
+    s.add("a", every="1h", interval_from="completion")
+    assert [slot.is_estimate for slot in upcoming(s.house, "a", 3)] == [False, True, True]
+    s.tick()
+    assert upcoming(s.house, "a") == []  # the next slot does not exist while one is in flight
+
+
+def test_a_person_cancels_a_queued_job_and_the_next_in_line_runs() -> None:
+    s = scheduler()
+    s.add("a", every="1m", if_running="queue")
+    s.advance("1m", work=False)
+    first, second = s.jobs("a")
+    cancel_job(s.house, first.job_id)
+    assert (s.jobs("a")[0].status, s.jobs("a")[0].reason) == ("cancelled", "person")
+    (claimed,) = s.claim()
+    assert claimed.job.job_id == second.job_id
+    s.settle(claimed)
+    assert s.check().is_clean
+    with pytest.raises(UnknownJobError):
+        cancel_job(s.house, "sched-nobody-n1-rc0")
+
+
+def test_cancelling_the_job_of_a_chain_lets_the_chain_go_on() -> None:
+    s = scheduler()
+    s.add("a", every="10m", interval_from="completion")
+    s.tick()
+    cancel_job(s.house, s.jobs("a")[0].job_id)
+    assert s.state("a").next_run_at == s.clock.now() + 600_000_000
+    assert s.check().is_clean
+
+
+def test_backfill_fills_the_slots_that_have_no_job_and_moves_nothing() -> None:
+    s = scheduler()
+    s.add("a", every="1h", first_run="after_interval")
+    s.sleep("3h30m")
+    s.step()  # three are missed
+    before = s.state("a")
+    start, end = s.clock.moment.replace(hour=8, minute=0), s.clock.moment
+    assert len(backfill(s.house, "a", start, end, dry_run=True)) == 3
+    assert s.jobs("a") == []
+    slots = backfill(s.house, "a", start, end)
+    s.step()
+    assert [job.origin for job in s.jobs("a")] == ["backfill"] * 3
+    assert [job.slot_at for job in s.jobs("a")] == slots
+    after = s.state("a")
+    assert (after.next_run_at, after.run_count, after.outstanding) == (before.next_run_at, 0, 0)
+    assert backfill(s.house, "a", start, end) == []
+    assert s.check().is_clean
+
+
+def test_backfill_is_refused_for_chains_and_for_too_many_slots() -> None:
+    s = scheduler()
+    s.add("chain", every="1m", interval_from="completion")
+    s.add("many", every="1s")
+    start = s.clock.moment
+    s.sleep("1h")
+    with pytest.raises(BackfillError, match="no past slots"):
+        backfill(s.house, "chain", start, s.clock.moment)
+    with pytest.raises(BackfillError, match="3,600 slots, and 1,000 are the most"):
+        backfill(s.house, "many", start, s.clock.moment)
+
+
+def test_a_breaker_is_closed_by_hand() -> None:
+    s = scheduler()
+    s.add("a", every="1m", circuit_breaker={"threshold": 2, "reset_after": "1h"})
+    s.outcome = lambda claimed: Outcome("failed", error="no")
+    s.advance("3m")
+    assert get_breaker(s.house, "a")[0].state == "open"
+    assert reset_breaker(s.house, "a") is True
+    breaker, transitions = get_breaker(s.house, "a")
+    assert (breaker.state, transitions[0].reason) == ("closed", "manual_reset")
+    assert reset_breaker(s.house, "a") is False
+    s.advance("1m")
+    assert len(s.jobs("a")) == 3
+
+
+def test_quiet_hours_in_use_cannot_be_deleted() -> None:
+    s = scheduler()
+    put_quiet_hours(s.house, nights())
+    s.add("a", every="1h", quiet_hours="nights")
+    with pytest.raises(PolicyInUseError, match="used by 1 schedule"):
+        delete_quiet_hours(s.house, "nights")
+    s.delete("a")
+    delete_quiet_hours(s.house, "nights")
+    assert list_quiet_hours(s.house) == []
+
+
+def test_a_system_pause_is_a_span_for_everybody() -> None:
+    s = scheduler()
+    s.add("a", every="10m", first_run="after_interval")
+    pause_system(s.house)
+    s.advance("1h")
+    assert s.jobs("a") == []
+    resume_system(s.house)
+    s.advance("10m")
+    assert [f"{job.slot:%H:%M}" for job in s.jobs("a")] == ["09:10"]
+    assert s.check().is_clean
+
+
+def test_pruning_forgets_what_is_old_and_keeps_what_is_outstanding() -> None:
+    s = scheduler()
+    s.add("a", every="1d")
+    s.add("endless", every="1000d")
+    s.step(work=False)
+    for claimed in s.claim():
+        if claimed.job.schedule_id == "a":
+            s.settle(claimed)
+    s.advance("100d")
+    before = len(s.jobs())
+    deleted = prune(s.house)
+    assert deleted > 0 and len(s.jobs()) < before
+    assert {job.status for job in s.jobs()} >= {"running"}
+
+
+def test_applying_a_file_creates_changes_and_removes_and_leaves_the_rest_alone() -> None:
+    s = scheduler()
+
+    def submissions(**words: dict[str, str]) -> list[Submission]:
+        return [Submission(name, w, Target("command"), source="config") for name, w in words.items()]
+
+    s.add("mine", every="1h")
+    first = apply_submissions(s.house, submissions(a={"every": "1h"}, b={"after": "1h"}, c={"every": "1h"}))
+    assert first.created == ("a", "b", "c")
+    s.advance("30m")
+    kept = s.state("b")
+    second = apply_submissions(s.house, submissions(a={"every": "2h"}, b={"after": "1h"}))
+    assert (second.created, second.changed, second.removed) == ((), ("a",), ("c",))
+    assert s.state("b") == kept  # an `after` that was fixed stays fixed
+    assert s.state("mine").status == "active"
+    assert s.check().is_clean

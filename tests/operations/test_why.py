@@ -1,0 +1,143 @@
+"""Why: one sentence for everything that can become of a slot."""
+
+from __future__ import annotations
+
+import pytest
+
+from everwhen.decide import explain
+from everwhen.errors import UnknownScheduleError
+from everwhen.model import reasons
+from everwhen.model.instants import instant_of
+from everwhen.model.outcome import Outcome
+from everwhen.operations.why import why
+from everwhen.testing import ManualScheduler, manual_scheduler
+from everwhen.timetable.civil_time import zone
+from everwhen.timetable.trigger import parse_instant
+
+
+def scheduler(start: str = "08:00:00") -> ManualScheduler:
+    return manual_scheduler(f"2026-01-05T{start}Z")
+
+
+def at(text: str) -> int:
+    return parse_instant(f"2026-01-05T{text}Z", zone("UTC")) * 1_000_000
+
+
+def said(s: ManualScheduler, schedule_id: str, text: str | None = None) -> str:
+    return why(s.house, schedule_id, None if text is None else at(text)).sentence
+
+
+@pytest.mark.parametrize(
+    ("words", "listed"),
+    [
+        (explain.SKIPPED, reasons.SKIP_REASONS),
+        (explain.MISSED, reasons.MISS_REASONS),
+        (explain.HELD, reasons.HOLD_REASONS),
+        (explain.SPANS, reasons.SPAN_REASONS),
+        (explain.CHECKS, reasons.CHECK_REASONS),
+        (explain.CANCELLED, reasons.CANCEL_REASONS),
+    ],
+)
+def test_every_reason_has_its_sentence_and_no_other_has_one(
+    words: dict[str, str], listed: tuple[str, ...]
+) -> None:
+    assert set(words) == set(listed)
+
+
+def test_a_fired_slot_says_how_its_job_ended() -> None:
+    s = scheduler()
+    s.add("a", every="1h", timezone="Europe/Paris")
+    s.step()
+    answer = why(s.house, "a")
+    assert answer.sentence == (
+        f"09:00 on Monday, 5 January 2026 fired; its job succeeded ({s.jobs('a')[0].job_id})."
+        " Next: 10:00 on Monday, 5 January 2026."
+    )
+    assert (answer.fate, answer.job and answer.job.status) == ("fired", "succeeded")
+
+
+def test_retries_are_counted() -> None:
+    s = scheduler()
+    s.add("a", every="1h", max_retries=2, retry_delay="1m")
+    s.outcome = lambda claimed: Outcome("failed", error="no luck")
+    s.step()
+    assert "its job failed once (no luck) and waits for its retry" in said(s, "a", "08:00:00")
+    s.advance("10m")
+    assert "its job failed: no luck after 3 attempts" in said(s, "a", "08:00:00")
+
+
+def test_a_skipped_slot_says_why() -> None:
+    s = scheduler()
+    s.add("a", every="1h", only_between="08:00-08:30")
+    s.advance("1h")
+    assert said(s, "a", "09:00:00").startswith(
+        "09:00 on Monday, 5 January 2026 was skipped: it lay outside the window only_between. Next: "
+    )
+
+
+def test_a_missed_slot_says_who_was_down() -> None:
+    s = scheduler()
+    s.add("a", every="1h", first_run="after_interval")
+    s.sleep("90m")
+    s.restart()
+    s.step()
+    assert "was missed: no scheduler was running then" in said(s, "a", "09:00:00")
+
+
+def test_slots_of_a_caught_up_window_name_the_job_that_stood_for_them() -> None:
+    s = scheduler()
+    s.add("a", every="10m", first_run="after_interval", catch_up="run_once")
+    s.sleep("66m")
+    s.step()
+    assert said(s, "a", "08:20:00").startswith(
+        f"08:20 on Monday, 5 January 2026 was missed; job {s.jobs('a')[0].job_id} stood for it and 5 others"
+    )
+
+
+def test_a_held_slot_says_what_it_waits_for() -> None:
+    s = scheduler()
+    for name in ("one", "two"):
+        s.add(f"g.{name}", every="1h", group="g", max_concurrent=1)
+    s.tick()
+    held = next(name for name in ("g.one", "g.two") if s.state(name).held_slot_at)
+    assert "is held: its group runs as many jobs as max_concurrent allows" in said(s, held, "08:00:00")
+
+
+def test_a_slot_inside_a_pause_is_answered_by_the_span() -> None:
+    s = scheduler()
+    s.add("a", every="1h", first_run="after_interval")
+    s.pause("a")
+    s.advance("3h")
+    assert "lies in a span in which the schedule was paused" in said(s, "a", "09:00:00")
+
+
+def test_a_slot_to_come_will_fire() -> None:
+    s = scheduler()
+    s.add("a", every="1h", first_run="after_interval")
+    assert said(s, "a", "09:00:00") == "09:00 on Monday, 5 January 2026 will fire."
+
+
+def test_an_instant_that_is_no_slot_names_the_nearest() -> None:
+    s = scheduler()
+    s.add("a", every="1h", first_run="after_interval")
+    s.advance("3h")
+    answer = said(s, "a", "09:20:00")
+    assert answer == (
+        "No slot at 09:20 on Monday, 5 January 2026; the nearest are 09:00 on Monday, 5 January 2026"
+        " and 10:00 on Monday, 5 January 2026."
+    )
+
+
+def test_a_deleted_schedule_still_answers() -> None:
+    s = scheduler()
+    s.add("a", every="1h")
+    s.step()
+    s.delete("a")
+    assert "fired; its job succeeded" in said(s, "a", "08:00:00")
+    with pytest.raises(UnknownScheduleError):
+        why(s.house, "nobody")
+
+
+def test_seconds_are_spoken_only_where_they_matter() -> None:
+    moment = instant_of(scheduler("08:00:05").clock.moment)
+    assert explain.spoken(zone("UTC"), moment) == "08:00:05 on Monday, 5 January 2026"

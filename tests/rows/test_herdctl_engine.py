@@ -1,0 +1,275 @@
+"""Rows H: herdctl's loop and state, as far as deciding, storing and looping go."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Any
+
+import pytest
+
+from everwhen.engine.service import Service
+from everwhen.errors import SchedulerShutdownError, StoreError
+from everwhen.model.outcome import Outcome
+from everwhen.model.reasons import CHECK_REASONS, HOLD_REASONS, SKIP_REASONS
+from everwhen.model.schedule import Target
+from everwhen.operations import schedules as operations
+from everwhen.operations.schedules import Submission
+from everwhen.ports.slots import TickReport
+from everwhen.ports.target import Run
+from everwhen.system_clock import SystemClock
+from everwhen.testing import ManualScheduler, manual_scheduler
+from everwhen.wiring import Stack, open_stack
+
+AGENT = {"interval_from": "completion", "max_concurrent": 1}
+
+
+def scheduler(start: str = "2026-01-05T08:00:00Z") -> ManualScheduler:
+    return manual_scheduler(start)
+
+
+def agent_schedule(s: ManualScheduler, name: str, **words: Any) -> str:
+    schedule_id = f"reviewer.{name}"
+    s.add(schedule_id, group="reviewer", **{**AGENT, **words})
+    return schedule_id
+
+
+class Gate:
+    """A target that runs until it is let through, and says when it has begun."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.pass_through = threading.Event()
+        self.count = 0
+
+    def run(self, spec: str, run: Run) -> Outcome:
+        self.count += 1
+        self.begun.set()
+        while not (self.pass_through.wait(0.01) or run.cancelled.is_set()):
+            pass
+        return Outcome("cancelled" if run.cancelled.is_set() else "succeeded")
+
+
+def a_service(gate: Gate, **keys: Any) -> tuple[Stack, Service]:
+    stack = open_stack("sqlite://", clock=SystemClock())
+    return stack, Service(stack.house, {"gate": gate}, **{"check_interval": 5.0, **keys})
+
+
+def add(stack: Stack, schedule_id: str, **words: Any) -> None:
+    operations.create_schedule(stack.house, Submission(schedule_id, words, Target("gate")))
+
+
+def test_h1_one_loop_over_the_schedules_of_every_agent() -> None:
+    s = scheduler()
+    agent_schedule(s, "check-issues", every="5m")
+    s.add("writer.draft", group="writer", every="10m", **AGENT)
+    s.advance("10m")
+    assert {job.schedule_id for job in s.jobs()} == {"reviewer.check-issues", "writer.draft"}
+
+
+class Breaking:
+    """A store whose first ticks fail."""
+
+    def __init__(self, slots: Any, failures: int) -> None:
+        self._slots = slots
+        self.failures = failures
+        self.recovered = threading.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._slots, name)
+
+    def tick(self, now: int, **keys: Any) -> TickReport:
+        if self.failures:
+            self.failures -= 1
+            raise StoreError("the disk is full")
+        self.recovered.set()
+        report: TickReport = self._slots.tick(now, **keys)
+        return report
+
+
+def test_h2_an_error_in_a_check_is_logged_and_the_loop_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    gate = Gate()
+    gate.pass_through.set()
+    stack = open_stack("sqlite://")
+    breaking = Breaking(stack.house.slots, failures=2)
+    stack.house.slots = breaking
+    service = Service(stack.house, {"gate": gate}, check_interval=5.0)
+    add(stack, "a", every="1h")
+    with caplog.at_level(logging.ERROR, logger="everwhen"):
+        service.start()
+        assert breaking.recovered.wait(10)
+        assert gate.begun.wait(10)
+        service.stop()
+    assert "Error during schedule check: the disk is full" in caplog.messages
+
+
+def test_h3_stop_does_not_wait_out_the_interval() -> None:
+    gate = Gate()
+    stack, service = a_service(gate, check_interval=3_600.0)
+    service.start()
+    clock = SystemClock()
+    begin = clock.monotonic()
+    service.stop()
+    assert service.status == "stopped"
+    assert clock.monotonic() - begin < 60  # not an hour
+    stack.close()
+
+
+def test_h7_an_interval_runs_from_completion() -> None:
+    s = scheduler()
+    name = agent_schedule(s, "check-issues", every="5m")
+    s.step(work=False)
+    for _ in range(3):
+        (running,) = s.claim()
+        s.advance("10m", work=False)  # it takes ten minutes
+        s.settle(running)
+        s.advance("5m", work=False)
+    starts = [f"{job.slot:%H:%M}" for job in s.jobs(name)]
+    assert starts == ["08:00", "08:15", "08:30", "08:45"]
+    assert s.check().is_clean
+
+
+def test_h11_missed_cron_is_not_caught_up() -> None:
+    s = scheduler("2026-01-05T08:30:00Z")
+    name = agent_schedule(s, "report", cron="0 9 * * *", interval_from="slot")
+    s.sleep("5h")
+    s.restart()
+    s.step()
+    assert s.jobs(name) == []
+    assert [event.reason for event in s.events(name, "schedule.missed")] == ["down"]
+    next_nine = 19 * 3_600_000_000 + 1_800_000_000  # it is 13:30 now
+    assert s.state(name).next_run_at == s.clock.now() + next_nine
+
+
+def test_h12_the_first_condition_that_fails_is_the_answer() -> None:
+    s = scheduler()
+    hook = agent_schedule(s, "on-push", type="webhook")
+    one = agent_schedule(s, "one", every="5m")
+    two = agent_schedule(s, "two", every="5m", first_run="after_interval")
+    assert s.check_schedule(hook).skip_reason == "unsupported_type"
+    assert s.check_schedule(one) == (True, None)
+    assert s.check_schedule(two).skip_reason == "not_due"
+    s.tick()
+    assert s.check_schedule(one).skip_reason == "already_running"
+    assert s.check_schedule(two).skip_reason == "at_capacity"
+    s.pause(two)
+    assert s.check_schedule(two).skip_reason == "disabled"
+
+
+def test_h13_herdctls_five_reasons_are_in_the_closed_list() -> None:
+    known = {*CHECK_REASONS, *HOLD_REASONS, *SKIP_REASONS}
+    assert {"unsupported_type", "disabled", "already_running", "at_capacity", "not_due"} <= known
+
+
+def test_h18_the_first_run_is_immediate() -> None:
+    s = scheduler()
+    name = agent_schedule(s, "check-issues", every="5m")
+    s.step()
+    assert [job.slot_at for job in s.jobs(name)] == [s.clock.now()]
+
+
+def test_h19_a_chain_that_is_behind_runs_once_at_once() -> None:
+    s = scheduler()
+    name = agent_schedule(s, "check-issues", every="5m", first_run="after_interval")
+    s.sleep("2h")
+    s.restart()
+    s.step()
+    assert [job.origin for job in s.jobs(name)] == ["catch_up"]
+    assert s.state(name).next_run_at == s.clock.now() + 300_000_000
+    assert s.check().is_clean
+
+
+def test_h20_what_herdctl_keeps_in_its_state_file_is_on_the_row() -> None:
+    s = scheduler()
+    name = agent_schedule(s, "check-issues", every="5m")
+    s.outcome = lambda claimed: Outcome("failed", error="model overloaded")
+    s.step()
+    state = s.state(name)
+    assert (state.last_run_at, state.last_error) == (s.clock.now(), "model overloaded")
+    assert state.next_run_at == s.clock.now() + 300_000_000
+
+
+@pytest.mark.parametrize("outcome", [Outcome("succeeded"), Outcome("failed", error="no")])
+def test_h21_idle_running_idle_whatever_the_outcome_and_disabled_survives(outcome: Outcome) -> None:
+    s = scheduler()
+    name = agent_schedule(s, "check-issues", every="5m")
+    assert s.state(name).running_jobs == 0
+    s.tick()
+    (running,) = s.claim()
+    assert s.state(name).running_jobs == 1
+    s.settle(running, outcome)
+    assert (s.state(name).running_jobs, s.state(name).status) == (0, "active")
+    s.pause(name)
+    s.restart()
+    assert s.state(name).status == "paused"
+
+
+def test_h24_running_jobs_are_counted_per_agent_and_in_all() -> None:
+    s = scheduler()
+    agent_schedule(s, "one", every="5m", max_concurrent=2)
+    agent_schedule(s, "two", every="5m", max_concurrent=2)
+    s.add("writer.draft", group="writer", every="5m")
+    s.tick()
+    assert len(s.claim()) == 3
+    shared = s.house.catalogue.shared_of(operations.get_schedule(s.house, "reviewer.one"))
+    assert shared.limit("capacity:reviewer").running == 2
+
+
+def test_h25_a_stale_running_mark_cannot_exist_because_leases_expire() -> None:
+    s = scheduler()
+    name = agent_schedule(s, "check-issues", every="5m")
+    s.tick()
+    (lost,) = s.claim()
+    s.sleep("1m")
+    s.restart()
+    s.house.slots.rescue(s.clock.now(), node=s.node, lease=30_000_000)
+    assert s.state(name).running_jobs == 0
+    (again,) = s.claim()
+    assert (again.job.job_id, again.job.attempt) == (lost.job.job_id, 2)
+    assert s.settle(lost) == 0  # the old worker's word counts no more
+    s.settle(again)
+    assert [job.status for job in s.jobs(name)] == ["succeeded"]
+    assert s.check().is_clean
+
+
+def test_h26_a_stop_that_times_out_says_how_many_jobs_still_run() -> None:
+    gate = Gate()
+    stack, service = a_service(gate)
+    add(stack, "a", every="1h")
+    service.start()
+    assert gate.begun.wait(10)
+    with pytest.raises(SchedulerShutdownError) as caught:
+        service.stop(timeout=0.05)
+    assert str(caught.value) == "Scheduler shutdown timed out after 50ms with 1 job(s) still running"
+    assert (caught.value.timed_out, caught.value.running_job_count) == (True, 1)
+    assert service.status == "stopped"
+
+
+def test_h26_a_stop_waits_for_running_jobs() -> None:
+    gate = Gate()
+    stack, service = a_service(gate)
+    add(stack, "a", every="1h")
+    service.start()
+    assert gate.begun.wait(10)
+    gate.pass_through.set()
+    service.stop(timeout=30)
+    assert gate.count == 1
+    assert operations.get_schedule(stack.house, "a").state.run_count == 1
+
+
+def test_h30_memory_grows_with_running_jobs_not_with_schedules() -> None:
+    s = scheduler()
+    for number in range(300):
+        s.add(f"idle-{number}", cron="0 0 1 1 *")
+    s.restart()
+    s.step()
+    assert s.stack.plans.size == 0  # no schedule is in memory before it is due
+
+
+def test_h32_a_disable_from_outside_is_honoured_at_the_next_evaluation() -> None:
+    s = scheduler()
+    s.add("a", every="1m")
+    outside = open_stack("", clock=s.clock, database=s.stack.database)  # as another process would
+    operations.pause_schedule(outside.house, "a")
+    s.advance("5m")
+    assert s.jobs("a") == []
