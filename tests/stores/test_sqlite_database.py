@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -292,13 +293,15 @@ def test_the_change_counter_of_a_closed_file_says_so(database: SqliteDatabase) -
 
 
 def test_closing_beside_a_reader_of_another_connection_neither_waits_nor_fails(path: Path) -> None:
-    database = a_database(path, busy_timeout=600)
+    database = a_database(path, busy_timeout=15)
     note(database, "kept")
     other = a_database(path)
     with other.read() as connection:
         assert bodies(connection) == ["kept"]
         note(database, "later")
+        asked_at = time.monotonic()
         database.close()
+        assert time.monotonic() - asked_at < 14
         assert bodies(connection) == ["kept"]
     assert noted(other) == ["kept", "later"]
     other.close()

@@ -80,7 +80,7 @@ def test_a_reader_in_another_process_keeps_its_snapshot_and_holds_up_nobody(
 
 
 def test_closing_beside_a_reader_in_another_process_neither_waits_nor_fails(path: Path) -> None:
-    database = a_database(path, busy_timeout=600)
+    database = a_database(path)
     note(database, "first")
     with a_child("read_until_told", path) as child:
         assert child.line() == "1"

@@ -32,7 +32,8 @@ class Stretch:
     """Active with one set of slots: those after `after`, up to `until` (OPEN: still going on).
 
     `reach`: the clock stood there within the stretch before it was put back, so that slots up to there may have
-    been decided although the stretch ended earlier. `closed_by` is the id of the event that ended it.
+    been decided although the stretch ended earlier. `closed_by` is the id of the event that ended it. `is_steady`:
+    the clock was never put back after it began, so that instants on record are in the order in which they came.
     """
 
     plan: Plan
@@ -45,6 +46,7 @@ class Stretch:
     reach: int = 0
     closed_by: int = OPEN
     is_void: bool = False
+    is_steady: bool = True
     now: int = 0
 
     @property
@@ -99,7 +101,7 @@ def stretches_of(life: Life, system: Sequence[Recorded], now: int) -> tuple[list
             found.append(_closed(current, previous, number, event, system))
             current = None
         if status == "active" and event.type not in STOPS:
-            current = _begun(revisions[revision], number, event)
+            current = _begun(revisions[revision], number, event, system)
     if current is not None:
         current = replace(current, reach=_reach(system, current.begun_id, OPEN), now=now)
         found.append(current)
@@ -129,7 +131,7 @@ def _span(system: Sequence[Recorded], begun: Recorded, until: int, closed_by: in
     return SystemSpan(begun.event.at, until, begun.id, closed_by, _reach(system, 0, begun.id))
 
 
-def _begun(revision: Revision, number: int, event: Event) -> Stretch:
+def _begun(revision: Revision, number: int, event: Event, system: Sequence[Recorded]) -> Stretch:
     anchor = event.detail.get("anchor_at")
     return Stretch(
         plan=revision.plan,
@@ -138,6 +140,7 @@ def _begun(revision: Revision, number: int, event: Event) -> Stretch:
         after=event.at,
         begun_at=event.at,
         begun_id=number,
+        is_steady=_reach(system, number, OPEN) == 0,
     )
 
 

@@ -10,12 +10,16 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Literal
 
+from everwhen.decide.status import resume
+from everwhen.engine.clock_watch import ClockWatch
 from everwhen.engine.ticker import Ticker
 from everwhen.engine.wake import Wake
 from everwhen.engine.worker import Worker
 from everwhen.errors import SchedulerShutdownError, StoreError
+from everwhen.model.events import Event, EventType
 from everwhen.ports.house import House
 from everwhen.ports.observer import Observer
 from everwhen.ports.target import Target
@@ -64,6 +68,8 @@ class Service:
             on_settled=self._scheduler_wake,
             observer=observer,
         )
+        self._clock_watch = ClockWatch(house.clock)
+        self._rescues_from = 0.0
         self._threads: list[threading.Thread] = []
         self._stopped = threading.Event()
 
@@ -74,6 +80,7 @@ class Service:
         self.status = "running"
         self.started_at = self._house.clock.now()
         self._stopped.clear()
+        self._record("scheduler.started", {"last_heartbeat_at": self._house.slots.last_heartbeat_at()})
         self._beat()
         self._rescue()
         for name, loop in (("scheduler", self._schedule), ("worker", self._work), ("janitor", self._keep)):
@@ -91,6 +98,7 @@ class Service:
         self._worker_wake.set()
         left = self._drain(timeout if wait_for_jobs else 0.0)
         self._end_threads()
+        self._record("scheduler.stopped", {"jobs_still_running": left})
         self._house.slots.farewell(self._house.clock.now(), node=self.node)
         self.status = "stopped"
         if left and wait_for_jobs:
@@ -124,6 +132,7 @@ class Service:
         self._loop("schedule check", self._schedule_once)
 
     def _schedule_once(self) -> None:
+        self._watch_clock()
         more = self.ticker.step()
         self._worker_wake.set()
         if not more and not self._stopped.is_set():
@@ -144,6 +153,7 @@ class Service:
         if not self._stopped.is_set():
             self._beat()
             self._rescue()
+            self._resume()
 
     def _loop(self, what: str, once: Callable[[], None]) -> None:
         pause = FIRST_PAUSE
@@ -177,7 +187,29 @@ class Service:
         self._house.slots.heartbeat(now, node=self.node, version=__version__, is_scheduler=True)
         self.worker.cancel(self._house.slots.cancel_requests(self.node))
 
+    def _watch_clock(self) -> None:
+        """After a step of the clock leases of others mean nothing for one whole lease (E9, R8)."""
+        step = self._clock_watch.look()
+        if step is not None:
+            self._rescues_from = self._house.clock.monotonic() + self._lease
+            detail = {"seconds": step.seconds, "from": step.from_at, "to": step.to_at}
+            self._record("scheduler.clock_stepped", detail)
+            self._beat()
+
+    def _record(self, kind: EventType, detail: Mapping[str, object]) -> None:
+        about = {"node": self.node, "version": __version__, **detail}
+        self._house.slots.record([Event(kind, self._house.clock.now(), detail=about)])
+
+    def _resume(self) -> None:
+        """Pauses with an end (`until`) end by themselves."""
+        for schedule_id in self._house.catalogue.due_to_resume(self._house.clock.now()):
+            now = self._house.clock.now()
+            self._house.catalogue.change(now, schedule_id, partial(resume, by="until"))
+            self._scheduler_wake.set()
+
     def _rescue(self) -> None:
+        if self._house.clock.monotonic() < self._rescues_from:
+            return
         lease = int(self._lease * 1_000_000)
         if self._house.slots.rescue(self._house.clock.now(), node=self.node, lease=lease):
             self._worker_wake.set()

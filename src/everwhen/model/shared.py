@@ -29,6 +29,19 @@ class Coverage:
         position = bisect_right(self.stretches, (instant, FOR_EVER)) - 1
         return position >= 0 and instant <= self.stretches[position][1]
 
+    def without(self, spans: Iterable[tuple[int, int]]) -> Coverage:
+        """The same without spans that the clock was stepped over: nobody was alive in them."""
+        stretches = list(self.stretches)
+        for first, last in spans:
+            kept: list[tuple[int, int]] = []
+            for start, end in stretches:
+                if last < start or first > end:
+                    kept.append((start, end))
+                else:
+                    kept.extend(piece for piece in ((start, first), (last, end)) if piece[0] <= piece[1])
+            stretches = kept
+        return Coverage(tuple(stretches))
+
     def steady_until(self, instant: int) -> int:
         """Until when the answer of `covers` cannot change."""
         position = bisect_right(self.stretches, (instant, FOR_EVER)) - 1

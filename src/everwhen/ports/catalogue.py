@@ -56,6 +56,10 @@ class Catalogue(Protocol):
         """The schedules that came from there (`config`, `api`, `python`)."""
         ...
 
+    def due_to_resume(self, now: int) -> list[str]:
+        """The ids of paused schedules whose pause has an end that has come."""
+        ...
+
     def shared_of(self, schedule: Schedule) -> Shared:
         """The limits and breakers of one schedule as they stand."""
         ...

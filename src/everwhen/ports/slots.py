@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from everwhen.model.events import Event
 from everwhen.model.job import Job
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import Definition
@@ -83,6 +84,14 @@ class Slots(Protocol):
 
     def heartbeat(self, now: int, *, node: str, version: str, is_scheduler: bool) -> None:
         """One write per node: it is alive, and its jobs are its own."""
+        ...
+
+    def record(self, events: Sequence[Event]) -> None:
+        """Append to the audit what happened to no schedule in particular."""
+        ...
+
+    def last_heartbeat_at(self) -> int | None:
+        """When any scheduler was last seen alive."""
         ...
 
     def farewell(self, now: int, *, node: str) -> None:

@@ -19,6 +19,7 @@ from everwhen.model.instants import DAY, SECOND
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.outcome import Outcome
+from everwhen.model.policy import LEAST_GRACE
 from everwhen.model.schedule import Plan, Schedule, State
 from everwhen.model.shared import Coverage, Shared, keys_of
 from everwhen.ports.slots import ClaimedJob, JobEnd, TickReport
@@ -63,7 +64,8 @@ class SqliteSlots:
         schedules = self.schedules_of(connection, states)
         shared = load_shared(connection, schedules, [job for s in schedules for job in s.outstanding])
         shared.stagger = self._stagger
-        shared.coverage = _coverage(connection, now)
+        if min(state.next_run_at or now for state in states) < now - LEAST_GRACE:  # something may be missed
+            shared.coverage = _coverage(connection, now)
         decisions = tick(schedules, now, shared)
         commit_decisions(connection, decisions, shared, now)
         fired = sum(len(decision.jobs) for decision in decisions)
@@ -267,6 +269,14 @@ class SqliteSlots:
         values = {"node": node, "version": version, "scheduler": is_scheduler, "now": now}
         self._database.write(Lane.SETTLE, lambda c: c.execute(sql.HEARTBEAT, values))
 
+    def record(self, events: Sequence[Event]) -> None:
+        self._database.write(Lane.SETTLE, lambda c: write_events(c, events))
+
+    def last_heartbeat_at(self) -> int | None:
+        with self._database.read() as connection:
+            found: int | None = connection.execute(sql.LAST_HEARTBEAT).fetchone()[0]
+            return found
+
     def farewell(self, now: int, *, node: str) -> None:
         self._database.write(Lane.SETTLE, lambda c: c.execute(sql.FAREWELL, {"now": now, "node": node}))
 
@@ -431,7 +441,8 @@ def _coverage(connection: sqlite3.Connection, now: int) -> Coverage:
             merged[-1] = (merged[-1][0], max(merged[-1][1], end))
         else:
             merged.append((start, end))
-    return Coverage(tuple(merged))
+    steps = connection.execute(sql.CLOCK_STEPS, {"since": now - 400 * DAY}).fetchall()
+    return Coverage(tuple(merged)).without([(start, end) for start, end in steps])
 
 
 def system_paused_at(connection: sqlite3.Connection) -> int | None:

@@ -128,6 +128,12 @@ class SqliteCatalogue:
             ).fetchall()
             return self._slots.schedules_of(connection, [State._make(row) for row in rows])
 
+    def due_to_resume(self, now: int) -> list[str]:
+        # idx_schedules_resume
+        query = "SELECT schedule_id FROM schedules WHERE resume_at IS NOT NULL AND resume_at <= ? AND status = 'paused'"
+        with self._database.read() as connection:
+            return [row[0] for row in connection.execute(query, (now,)).fetchall()]
+
     def shared_of(self, schedule: Schedule) -> Shared:
         with self._database.read() as connection:
             return load_shared(connection, [schedule])

@@ -106,5 +106,11 @@ INSERT INTO nodes (node, version, is_scheduler, started_at, heartbeat_at)
 VALUES (:node, :version, :scheduler, :now, :now)
 ON CONFLICT (node) DO UPDATE SET heartbeat_at = :now"""
 FAREWELL = "UPDATE nodes SET stopped_at = :now, heartbeat_at = :now WHERE node = :node"
+LAST_HEARTBEAT = "SELECT max(heartbeat_at) FROM nodes WHERE is_scheduler"
+# idx_audit_schedule: events of no schedule are its first. Only steps forwards are jumped over.
+CLOCK_STEPS = """
+SELECT json_extract(detail, '$.from'), json_extract(detail, '$.to') FROM audit_events
+WHERE uid IS NULL AND type = 'scheduler.clock_stepped' AND at >= :since
+    AND json_extract(detail, '$.to') > json_extract(detail, '$.from') ORDER BY id"""
 COVERAGE = """
 SELECT started_at, heartbeat_at FROM nodes WHERE is_scheduler AND heartbeat_at >= :since ORDER BY started_at"""

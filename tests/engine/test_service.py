@@ -1,0 +1,201 @@
+"""The service: start order, loops that never disarm, wake-ups, clock steps."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from everwhen.engine.clock_watch import ClockWatch
+from everwhen.engine.service import Service
+from everwhen.engine.wake import Wake
+from everwhen.errors import StoreError
+from everwhen.model.outcome import SUCCEEDED, Outcome
+from everwhen.model.schedule import Target
+from everwhen.operations.schedules import Submission, create_schedule, pause_schedule
+from everwhen.ports.ledger import EventFilter
+from everwhen.ports.target import Run
+from everwhen.testing import ManualClock, manual_scheduler
+from everwhen.wiring import Stack, open_stack
+
+ROOT = Path(__file__).parents[2]
+
+
+class Recording:
+    """A target that counts its runs and can be waited for."""
+
+    def __init__(self) -> None:
+        self.ran = threading.Event()
+        self.runs: list[Run] = []
+
+    def run(self, spec: str, run: Run) -> Outcome:
+        self.runs.append(run)
+        self.ran.set()
+        return SUCCEEDED
+
+
+def serve(stack: Stack, target: Any, **keys: Any) -> Service:
+    return Service(stack.house, {"recording": target}, **{"check_interval": 30.0, **keys})
+
+
+def add(stack: Stack, schedule_id: str, **words: Any) -> None:
+    create_schedule(stack.house, Submission(schedule_id, words, Target("recording")))
+
+
+def event_types(stack: Stack) -> list[str]:
+    return [
+        recorded.event.type for recorded in reversed(stack.house.ledger.events(EventFilter(), limit=1_000))
+    ]
+
+
+def test_a_new_schedule_wakes_a_sleeping_loop_at_once() -> None:
+    stack, target = open_stack("sqlite://"), Recording()
+    service = serve(stack, target, check_interval=3_600.0)
+    service.start()
+    add(stack, "a", every="1h")
+    assert target.ran.wait(10)
+    service.stop()
+    assert target.runs[0].schedule_id == "a"
+
+
+def test_starting_and_stopping_are_on_record() -> None:
+    stack = open_stack("sqlite://")
+    service = serve(stack, Recording())
+    service.start()
+    service.stop()
+    service.stop()  # twice is once
+    assert event_types(stack) == ["scheduler.started", "scheduler.stopped"]
+
+
+def test_another_process_on_the_same_file_wakes_the_loop(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/shared.db"
+    stack, target = open_stack(url), Recording()
+    service = Service(
+        stack.house,
+        {"recording": target},
+        check_interval=3_600.0,
+        changes=stack.database.change_counter,
+    )
+    service.start()
+    code = (
+        "import sys\n"
+        "from everwhen.wiring import open_stack\n"
+        "from everwhen.model.schedule import Target\n"
+        "from everwhen.operations.schedules import Submission, create_schedule\n"
+        "stack = open_stack(sys.argv[1])\n"
+        "create_schedule(stack.house, Submission('from-elsewhere', {'every': '1h'}, Target('recording')))\n"
+        "stack.close()\n"
+    )
+    subprocess.run([sys.executable, "-c", code, url], check=True, cwd=ROOT, timeout=60)
+    assert target.ran.wait(20)
+    service.stop()
+    stack.close()
+
+
+class Exploding:
+    """A worker's target that raises what it likes."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+        self.ran = threading.Event()
+
+    def run(self, spec: str, run: Run) -> Outcome:
+        self.ran.set()
+        raise self.error
+
+
+def test_a_target_that_raises_is_a_failed_job_and_the_worker_goes_on() -> None:
+    stack, target = open_stack("sqlite://"), Exploding(RuntimeError("boom"))
+    service = serve(stack, target)
+    add(stack, "a", every="1h")
+    service.start()
+    assert target.ran.wait(10)
+    service.stop()  # waits for the job to be settled
+    schedule = stack.house.catalogue.get("a")
+    assert schedule is not None and "boom" in (schedule.state.last_error or "")
+
+
+def test_a_pause_with_an_end_ends_by_itself() -> None:
+    s = manual_scheduler("2026-01-05T08:00:00Z")
+    s.add("a", every="1h")
+    pause_schedule(s.house, "a", until=s.clock.now() + 60_000_000)
+    service = Service(s.house, {})
+    service._resume()
+    assert s.state("a").status == "paused"
+    s.clock.advance("1m")
+    service._resume()
+    assert (s.state("a").status, s.state("a").resume_at) == ("active", None)
+    assert s.check().is_clean
+
+
+def test_a_step_of_the_clock_is_told_apart_from_time_that_passed() -> None:
+    clock = ManualClock()
+    watch = ClockWatch(clock)
+    clock.advance("1h")
+    assert watch.look() is None
+    clock.step("1h")
+    forwards = watch.look()
+    assert forwards is not None and forwards.seconds == 3_600
+    clock.step("-2h")
+    backwards = watch.look()
+    assert backwards is not None and backwards.seconds == -7_200
+    clock.step("1s")
+    assert watch.look() is None
+
+
+def test_after_a_step_of_its_clock_a_node_rescues_nobody_for_a_whole_lease() -> None:
+    s = manual_scheduler("2026-01-05T08:00:00Z")
+    s.add("a", every="24h")
+    s.tick()
+    (running,) = s.claim()
+    other = Service(s.house, {}, lease=30.0)
+    s.clock.step("1h")
+    other._watch_clock()
+    other._rescue()
+    assert s.jobs("a")[0].status == "running"
+    s.clock.advance("31s")
+    other._rescue()
+    assert s.jobs("a")[0].status == "queued"
+    assert s.settle(running) == 0
+    assert "scheduler.clock_stepped" in [event.type for event in s.events()]
+
+
+def test_slots_that_the_clock_was_stepped_over_were_down_not_late() -> None:
+    s = manual_scheduler("2026-01-05T08:00:00Z")
+    s.add("a", every="10m", first_run="after_interval")
+    service = Service(s.house, {})
+    s.clock.step("65m")
+    service._watch_clock()
+    s.beat()
+    s.step()
+    assert {event.reason for event in s.events("a", "schedule.missed")} == {"down"}
+    assert s.check().is_clean
+
+
+def test_going_back_in_time_fires_nothing_twice() -> None:
+    s = manual_scheduler("2026-01-05T08:00:00Z")
+    s.add("a", every="10m")
+    s.advance("1h")
+    fired = len(s.jobs("a"))
+    s.clock.step("-1h")
+    s.advance("55m")
+    assert len(s.jobs("a")) == fired
+    s.advance("1h")
+    assert len(s.jobs("a")) == fired + 5
+    assert s.check().is_clean
+
+
+def test_a_wake_up_before_the_wait_is_not_lost() -> None:
+    wake = Wake()
+    wake.set()
+    assert wake.wait(0) is True
+    assert wake.wait(0) is False
+
+
+def test_a_store_that_cannot_be_opened_says_so(tmp_path: Path) -> None:
+    with pytest.raises(StoreError):
+        open_stack(f"sqlite:///{tmp_path}/missing/folder/x.db")
