@@ -189,6 +189,31 @@ def test_going_back_in_time_fires_nothing_twice() -> None:
     assert s.check().is_clean
 
 
+def test_a_loop_that_stalls_is_not_ready() -> None:
+    s = manual_scheduler("2026-01-05T08:00:00Z")
+    service = Service(s.house, {}, check_interval=1.0)
+    assert service.unreadiness() == "the scheduler is stopped"
+    service.status = "running"
+    service.ticker.step()
+    assert service.unreadiness() is None
+    s.clock.advance("11s")
+    assert service.unreadiness() == "the loop has completed no evaluation for 10s"
+    service.ticker.step()
+    assert service.unreadiness() is None
+
+
+def test_an_overdue_schedule_that_nobody_decides_is_not_ready() -> None:
+    s = manual_scheduler("2026-01-05T08:00:00Z")
+    s.add("a", every="1h")
+    service = Service(s.house, {}, check_interval=1.0)
+    service.status = "running"
+    s.clock.advance("2m")
+    service.ticker.counts.checked = s.clock.monotonic()  # it looks alive, and decides nothing
+    assert service.unreadiness() == "a schedule is overdue by 120s and nothing is being decided"
+    service.ticker.step()
+    assert service.unreadiness() is None
+
+
 def test_a_wake_up_before_the_wait_is_not_lost() -> None:
     wake = Wake()
     wake.set()

@@ -174,7 +174,10 @@ def _next_of_new_times(draft: Draft, schedule: Schedule) -> NextSlot:
             return NextSlot(state.anchor_at, None, None)
         return _chain_anew(draft, schedule.plan, after)
     if isinstance(definition.trigger, Every | EveryMonth) and state.anchor_at is None:
-        return _new_grid(draft)
+        found = _new_grid(draft)
+        if found.slot_at is None or found.slot_at > after:
+            return found
+        return next_slot(draft.plan, found.anchor_at, after)  # the clock went back (E9)
     return next_slot(draft.plan, state.anchor_at, after)
 
 

@@ -34,11 +34,39 @@ def check_chain(
     if decided_until is not None:
         first = max(first, decided_until + 1)
     spans = [s for s in spans if s.begun_id < stretch.closed_by and s.closed_by > stretch.begun_id]
+    if not stretch.is_steady:
+        return (yield from _take_only(life, stretch, entries, decided_until, first, tally))
     walk = _Walk(life, stretch, entries, spans)
     yield from walk.faults(first)
     tally.slots += walk.steps
     yield from _check_end(life, stretch, walk, entries, first)
     return decided_until if walk.last is None else walk.last
+
+
+def _take_only(
+    life: Life, stretch: Stretch, entries: Entries, decided_until: int | None, first: int, tally: Tally
+) -> Generator[Fault, None, int | None]:
+    """The clock went back: no telling from the record which end came before which slot. Each counts once."""
+    marks = entries.between(first, max(stretch.until, stretch.reach))
+    ranges = entries.take_ranges(stretch.begun_id, stretch.closed_by)
+    own = [mark for mark in marks if entries.is_within(mark, stretch)]
+    entries.take_marks(own)
+    tally.slots += len(own) + sum(r.slot_count for r in ranges)
+    yield from _check_row(life, stretch, first)
+    return max([*own[-1:], *(r.last for r in ranges)], default=decided_until)
+
+
+def _check_row(life: Life, stretch: Stretch, first: int) -> Iterator[Fault]:
+    """A chain that is active has a slot to come, one that it holds, or a run."""
+    state = life.state
+    if not stretch.is_open or state is None:
+        return
+    following = state.next_slot_at if state.held_slot_at is None else state.held_slot_at
+    if following is None and state.outstanding == 0:
+        yield Fault("state", life.uid, life.schedule_id, None, "the chain has stopped: no slot, and no run")
+    if following is not None and following < first:
+        sentence = f"the row's next slot lies before {first}: it was decided before"
+        yield Fault("state", life.uid, life.schedule_id, following, sentence)
 
 
 class _Walk:
@@ -57,7 +85,7 @@ class _Walk:
     def faults(self, first: int) -> Iterator[Fault]:
         life, entries, stretch = self._life, self._entries, self._stretch
         marks = entries.between(first, max(stretch.until, stretch.reach))
-        entries.take(marks)
+        entries.take_marks(marks)
         ranges = sorted(entries.take_ranges(stretch.begun_id, stretch.closed_by))
         left = [r.slot_count for r in ranges]
         slot_at = _beginning(marks, ranges)
@@ -91,7 +119,10 @@ class _Walk:
 
     def is_spanned(self, before: int, slot_at: int) -> bool:
         """Whether the system switch was on in between: then the chain was counted anew."""
-        return any(span.after < slot_at and span.until > before for span in self._spans)
+        return any(
+            min(span.after, span.until) < slot_at and max(span.after, span.until) > before
+            for span in self._spans
+        )
 
     @staticmethod
     def _counts(slot_at: int, marks: Sequence[int], ranges: Sequence[Range], left: list[int]) -> bool:
@@ -133,14 +164,8 @@ def _check_end(life: Life, stretch: Stretch, walk: _Walk, entries: Entries, firs
             sentence = "it was the chain's next when the schedule stopped, and has no entry"
             yield Fault("lost", life.uid, life.schedule_id, implied, sentence)
         return
+    yield from _check_row(life, stretch, first)
     following = state.next_slot_at if state.held_slot_at is None else state.held_slot_at
-    if following is None and state.outstanding == 0:
-        yield Fault(
-            "state", life.uid, life.schedule_id, implied, "the chain has stopped: no slot, and no run"
-        )
-    if following is not None and following < first:
-        sentence = f"the row's next slot lies before {first}: it was decided before"
-        yield Fault("state", life.uid, life.schedule_id, following, sentence)
     if walk.last is None and stretch.begun_by != "schedule.created":
         return
     if following != implied and not walk.is_spanned(walk.last or first, following or implied or 0):

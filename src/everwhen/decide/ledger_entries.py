@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from everwhen.model.history import Life
 from everwhen.model.job import Job
@@ -40,9 +40,25 @@ class Range(NamedTuple):
 class SlotJob(NamedTuple):
     """What is kept of a slot's job; `ended_at` is the end of its last attempt, None while there is one."""
 
-    created_at: int
+    revision: int
     due_at: int
     ended_at: int | None
+
+
+class Bounds(Protocol):
+    """Where a stretch lies in the record."""
+
+    @property
+    def revision(self) -> int: ...
+
+    @property
+    def last_revision(self) -> int: ...
+
+    @property
+    def begun_id(self) -> int: ...
+
+    @property
+    def closed_by(self) -> int: ...
 
 
 @dataclass(slots=True)
@@ -63,7 +79,7 @@ class Entries:
         if job.origin in ("schedule", "catch_up"):
             if job.slot_at in self.jobs:
                 self._doubled.append((job.slot_at, f"it has two jobs, one of them {job.job_id}"))
-            self.jobs[job.slot_at] = SlotJob(job.created_at, job.due_at, ended_at)
+            self.jobs[job.slot_at] = SlotJob(job.revision, job.due_at, ended_at)
             if job.origin == "catch_up":
                 self._caught_up[job.job_id] = job.slot_at
         elif job.origin == "retry" and job.slot_at in self.jobs:
@@ -93,6 +109,13 @@ class Entries:
             return True
         return any(r.first <= slot_at <= r.last and r.id < before for r in self.ranges)
 
+    def is_within(self, slot_at: int, stretch: Bounds) -> bool:
+        """Whether the slot's entry was committed within the stretch, as far as the record tells."""
+        job = self.jobs.get(slot_at)
+        if job is not None:
+            return stretch.revision <= job.revision <= stretch.last_revision
+        return stretch.begun_id < self.events.get(slot_at, (0, 0))[0] < stretch.closed_by
+
     def between(self, first: int, last: int) -> list[int]:
         """The marks from first to last."""
         return self.marks[bisect_left(self.marks, first) : bisect_right(self.marks, last)]
@@ -107,6 +130,9 @@ class Entries:
             marks = [mark for mark in marks if mark in known]
         self._left.difference_update(marks)
         return marks
+
+    def take_marks(self, marks: Sequence[int]) -> None:
+        self._left.difference_update(marks)
 
     def take_ranges(self, after_id: int, before_id: int) -> list[Range]:
         """The ranges that were committed within a stretch."""

@@ -42,7 +42,9 @@ class Stretch:
     after: int
     begun_at: int
     begun_id: int
+    revision: int
     until: int = OPEN
+    last_revision: int = OPEN
     reach: int = 0
     closed_by: int = OPEN
     is_void: bool = False
@@ -87,6 +89,7 @@ def stretches_of(life: Life, system: Sequence[Recorded], now: int) -> tuple[list
     status: Status | None = None
     revision = min(revisions, default=1)
     for previous, (number, event) in zip([None, *life.events], life.events, strict=False):
+        before = revision
         if event.type == "schedule.updated":
             revision = int(str(event.detail.get("revision", revision)))
             if current is None or "anchor_at" not in event.detail:
@@ -98,6 +101,7 @@ def stretches_of(life: Life, system: Sequence[Recorded], now: int) -> tuple[list
         else:
             continue
         if current is not None:
+            current = replace(current, last_revision=before)
             found.append(_closed(current, previous, number, event, system))
             current = None
         if status == "active" and event.type not in STOPS:
@@ -140,6 +144,7 @@ def _begun(revision: Revision, number: int, event: Event, system: Sequence[Recor
         after=event.at,
         begun_at=event.at,
         begun_id=number,
+        revision=revision.revision,
         is_steady=_reach(system, number, OPEN) == 0,
     )
 

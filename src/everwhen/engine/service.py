@@ -28,6 +28,7 @@ from everwhen.version import __version__
 Status = Literal["stopped", "running", "stopping"]
 
 LEASE = 30.0
+OVERDUE = 60_000_000
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 
 log = logging.getLogger("everwhen")
@@ -70,6 +71,7 @@ class Service:
         )
         self._clock_watch = ClockWatch(house.clock)
         self._rescues_from = 0.0
+        self._started = 0.0
         self._threads: list[threading.Thread] = []
         self._stopped = threading.Event()
 
@@ -79,6 +81,7 @@ class Service:
         """Rescue what dead nodes left, then tick; catch-up is the loop's second lane."""
         self.status = "running"
         self.started_at = self._house.clock.now()
+        self._started = self._house.clock.monotonic()
         self._stopped.clear()
         self._record("scheduler.started", {"last_heartbeat_at": self._house.slots.last_heartbeat_at()})
         self._beat()
@@ -125,6 +128,24 @@ class Service:
             if thread is not threading.current_thread():
                 thread.join(timeout=5.0)
         self._threads.clear()
+
+    def unreadiness(self) -> str | None:
+        """Why this node is not ready (G3); None when it is.
+
+        A loop that has ended no evaluation for ten check intervals is stuck; a schedule that is overdue by more
+        than a minute while nothing is being decided is left behind.
+        """
+        if self.status != "running":
+            return f"the scheduler is {self.status}"
+        clock, counts = self._house.clock, self.ticker.counts
+        patience = 10 * self._check_interval
+        if clock.monotonic() - max(counts.checked, self._started) > patience:
+            return f"the loop has completed no evaluation for {patience:g}s"
+        due_at = self._house.slots.next_wake_at()
+        overdue = 0 if due_at is None else clock.now() - due_at
+        if overdue > OVERDUE and clock.monotonic() - max(counts.advanced, self._started) > patience:
+            return f"a schedule is overdue by {overdue // 1_000_000}s and nothing is being decided"
+        return None
 
     # -- loops --
 

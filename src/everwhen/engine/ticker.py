@@ -21,6 +21,8 @@ class Counts:
     checks: int = 0
     fired: int = 0
     last_check_at: int | None = None
+    checked: float = 0.0  # monotonic: the last evaluation that ended
+    advanced: float = 0.0  # monotonic: the last one that decided something
 
 
 class Ticker:
@@ -34,20 +36,21 @@ class Ticker:
 
     def step(self) -> bool:
         """Decide everything that is due of late and one portion of the rest; True when more is waiting."""
-        fired = 0
-        while True:
-            report = self._slots.tick(self._clock.now(), limit=self._batch, behind=False)
-            fired += report.fired
-            if not report.more:
-                break
-        behind = self._slots.tick(self._clock.now(), limit=self._batch, behind=True)
-        self._count(fired + behind.fired)
-        return behind.more
+        reports = [self._slots.tick(self._clock.now(), limit=self._batch, behind=False)]
+        while reports[-1].more:
+            reports.append(self._slots.tick(self._clock.now(), limit=self._batch, behind=False))
+        reports.append(self._slots.tick(self._clock.now(), limit=self._batch, behind=True))
+        self._count(reports)
+        return reports[-1].more
 
-    def _count(self, fired: int) -> None:
-        self.counts.checks += 1
-        self.counts.fired += fired
-        self.counts.last_check_at = self._clock.now()
+    def _count(self, reports: list[TickReport]) -> None:
+        counts = self.counts
+        counts.checks += 1
+        counts.fired += sum(report.fired for report in reports)
+        counts.last_check_at = self._clock.now()
+        counts.checked = self._clock.monotonic()
+        if any(report.schedules for report in reports):
+            counts.advanced = counts.checked
 
     def seconds_to_next(self, check_interval: float) -> float:
         """How long to sleep: until the earliest slot, at most a check_interval."""
@@ -55,6 +58,3 @@ class Ticker:
         if wake_at is None:
             return check_interval
         return min(max((wake_at - self._clock.now()) / 1_000_000, 0.0), check_interval)
-
-
-__all__ = ["BATCH", "Counts", "TickReport", "Ticker"]

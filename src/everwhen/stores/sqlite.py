@@ -6,13 +6,14 @@ lock. Between two processes there is therefore no race to lose: what one has cla
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from everwhen.decide import rescue as rescues
 from everwhen.decide.draft import Draft
 from everwhen.decide.settle import Settlement, settle
-from everwhen.decide.tick import tick
+from everwhen.decide.tick import continue_chain, tick
 from everwhen.model.breaker import Breaker
 from everwhen.model.events import Event
 from everwhen.model.instants import DAY, SECOND
@@ -29,6 +30,7 @@ from everwhen.stores.sqlite_commit import commit_decisions, write_events, write_
 from everwhen.stores.sqlite_database import Lane, SqliteDatabase
 
 LATELY = 10 * SECOND
+_PORTION = 1_000
 
 
 class SqliteSlots:
@@ -78,12 +80,11 @@ class SqliteSlots:
         if behind:
             return connection.execute(sql.DUE_BEHIND, values).fetchall()
         released = connection.execute(sql.RELEASED, values).fetchall()
+        values["limit"] -= len(released)
         return released + connection.execute(sql.DUE_LATELY, values).fetchall()
 
     def next_wake_at(self) -> int | None:
-        with self._database.read() as connection:
-            found: int | None = connection.execute(sql.NEXT_WAKE).fetchone()[0]
-            return found
+        return self._earliest(sql.NEXT_WAKE)
 
     # -- loading --
 
@@ -117,8 +118,9 @@ class SqliteSlots:
     ) -> list[ClaimedJob]:
         if is_system_paused(connection):
             return []
-        rows = connection.execute(sql.READY_JOBS, {"now": now, "limit": 4 * limit + 100}).fetchall()
-        jobs = [job for job in map(Job._make, rows) if queues is None or job.queue in queues]
+        wanted = None if queues is None else json.dumps(list(queues))
+        values = {"now": now, "limit": 4 * limit + 100, "queues": wanted}
+        jobs = [Job._make(row) for row in connection.execute(sql.READY_JOBS, values)]
         states = load_states(connection, {job.uid for job in jobs})
         shared = load_shared(connection, (), jobs)
         chosen = _choose(jobs, states, shared, limit)
@@ -129,12 +131,17 @@ class SqliteSlots:
             [(now, c.job.deadline_at, node, c.job.row_id) for c in claimed],
         )
         _write_states(connection, {c.job.uid for c in claimed}, states)
-        write_shared(connection, shared)
+        write_shared(connection, shared, now)
         return claimed
 
     def next_ready_at(self) -> int | None:
+        return self._earliest(sql.NEXT_READY)
+
+    def _earliest(self, statement: str) -> int | None:
         with self._database.read() as connection:
-            found: int | None = connection.execute(sql.NEXT_READY).fetchone()[0]
+            if is_system_paused(connection):  # a loop that was told of a due slot would not sleep at all
+                return None
+            found: int | None = connection.execute(statement).fetchone()[0]
             return found
 
     # -- settle --
@@ -146,14 +153,12 @@ class SqliteSlots:
 
     def _settle(self, connection: sqlite3.Connection, now: int, ends: Sequence[JobEnd]) -> int:
         jobs = load_jobs(connection, [end.job_id for end in ends])
-        current = [
-            (jobs[end.job_id], end.outcome)
-            for end in ends
-            if end.job_id in jobs
-            and jobs[end.job_id].fence == end.fence
-            and jobs[end.job_id].released_at is None
-        ]
-        self.end_jobs(connection, current, now)
+        current: dict[str, tuple[Job, Outcome]] = {}
+        for end in ends:
+            job = jobs.get(end.job_id)
+            if job is not None and _is_held_by(job, end.fence):
+                current.setdefault(end.job_id, (job, end.outcome))  # the first word about a job is the last
+        self.end_jobs(connection, list(current.values()), now)
         return len(current)
 
     def end_jobs(
@@ -163,7 +168,6 @@ class SqliteSlots:
         states = load_states(connection, {job.uid for job, _ in ended})
         schedules = {s.state.uid: s for s in self.schedules_of(connection, list(states.values()))}
         shared = load_shared(connection, schedules.values(), [job for job, _ in ended])
-        before = {key: limit.outstanding for key, limit in shared.limits.items()}
         opened: set[str] = set()
         for job, outcome in ended:
             if job.status == "cancelled":  # it was over already; now its worker has let go of it
@@ -171,14 +175,13 @@ class SqliteSlots:
                 continue
             schedule = self._with_jobs(connection, schedules.get(job.uid), job)
             if schedule is not None:  # its other jobs may be of older revisions, with keys of their own
-                before |= load_more(connection, shared, [], schedule.outstanding)
+                load_more(connection, shared, [], schedule.outstanding)
             settlement = settle(job, outcome, schedule, now, shared)
             self._write_settlement(connection, settlement, schedules, now)
             opened |= {t.key for t in shared.transitions if t.to_state == "open"}
         for key in opened:
-            before |= self._cancel_catch_up(connection, key, schedules, shared, now)
-        write_shared(connection, shared)
-        _release_held(connection, shared, before, now)
+            self._cancel_catch_up(connection, key, schedules, shared, now)
+        write_shared(connection, shared, now)
 
     def _with_jobs(
         self, connection: sqlite3.Connection, schedule: Schedule | None, job: Job
@@ -201,8 +204,8 @@ class SqliteSlots:
         if decision is not None:
             commit_decisions(connection, [decision], Shared(), now)
             schedules[job.uid] = Schedule(decision.after, decision.plan)
-        if job.is_serial or (decision is not None and decision.after.outstanding):
-            beside = job.origin == "backfill"
+        beside = job.origin == "backfill"
+        if job.is_serial or beside or (decision is not None and decision.after.outstanding):
             connection.execute(sql.READY_SUCCESSOR, {"now": now, "uid": job.uid, "beside": beside})
 
     def _cancel_catch_up(
@@ -212,15 +215,16 @@ class SqliteSlots:
         schedules: dict[str, Schedule],
         shared: Shared,
         now: int,
-    ) -> dict[str, int]:
+    ) -> None:
         """A breaker that opens takes the queued catch-up jobs of its key with it (R6)."""
-        query = f"""SELECT {sql.JOB} FROM jobs
-            WHERE breaker_key = ? AND origin = 'catch_up' AND status = 'queued'"""
+        # idx_jobs_outstanding, whole: what is outstanding is little beside what was.
+        query = f"""SELECT {sql.JOB} FROM jobs WHERE status IN ('queued', 'running') AND status = 'queued'
+            AND breaker_key = ? AND origin = 'catch_up'"""
         jobs = [Job._make(row) for row in connection.execute(query, (key,))]
         missing = {job.uid for job in jobs} - set(schedules)
         for schedule in self.schedules_of(connection, list(load_states(connection, missing).values())):
             schedules[schedule.state.uid] = schedule
-        loaded = load_more(connection, shared, list(schedules.values()), jobs)
+        load_more(connection, shared, list(schedules.values()), jobs)
         for uid in dict.fromkeys(job.uid for job in jobs):
             if uid not in schedules:
                 continue
@@ -228,10 +232,10 @@ class SqliteSlots:
             for job in jobs:
                 if job.uid == uid:
                     draft.cancel(job, "circuit_open")
+                    _continue_chain(draft, job)
             decision = draft.decision()
             commit_decisions(connection, [decision], Shared(), now)
             schedules[uid] = Schedule(decision.after, decision.plan)
-        return loaded
 
     # -- leases --
 
@@ -242,6 +246,7 @@ class SqliteSlots:
         values = {"node": node, "before": now - lease}
         jobs = [Job._make(row) for row in connection.execute(sql.JOBS_OF_DEAD_NODES, values)]
         plans = self._plans.load(connection, [(job.uid, job.revision) for job in jobs])
+        write_events(connection, [_about(job, "job.lost", now) for job in jobs if job.status == "running"])
         lost: list[tuple[Job, Outcome]] = []
         for job in jobs:
             outcome = rescues.rescue(job, plans[job.uid, job.revision].definition.on_lost)
@@ -249,7 +254,6 @@ class SqliteSlots:
                 lost.append((job, outcome or Outcome("lost")))
             else:
                 self._requeue(connection, job, now)
-        write_events(connection, [_about(job, "job.lost", now) for job in jobs if job.status == "running"])
         self.end_jobs(connection, lost, now)
         return len(jobs)
 
@@ -281,9 +285,17 @@ class SqliteSlots:
         self._database.write(Lane.SETTLE, lambda c: c.execute(sql.FAREWELL, {"now": now, "node": node}))
 
 
-def _is_held_by(job: Job | None, fence: int) -> bool:
+def _is_held_by(job: Job, fence: int) -> bool:
     """Whether that claim still holds; a rescued job has a new fence, and the old worker's word counts no more."""
-    return job is not None and job.fence == fence and job.released_at is None
+    return job.fence == fence and job.node is not None and job.released_at is None
+
+
+def _continue_chain(draft: Draft, job: Job) -> None:
+    """The slot of a chain is over with its job, and the next is counted from here (T3)."""
+    state = draft.state
+    waits = state.status == "active" and state.next_slot_at is None and state.held_slot_at is None
+    if draft.plan.definition.is_chain and waits:
+        continue_chain(draft, max(job.slot_at, state.last_slot_at or 0), draft.now)
 
 
 # -- claims --
@@ -294,7 +306,7 @@ def _choose(jobs: Sequence[Job], states: dict[str, State], shared: Shared, limit
     chosen: list[Job] = []
     taken: dict[str, int] = {}
     busy: set[str] = set()
-    for job in sorted(jobs, key=lambda job: (job.uid, job.slot_at)) if _has_twins(jobs) else jobs:
+    for job in _in_line(jobs):
         if len(chosen) == limit:
             break
         state = states.get(job.uid)
@@ -311,8 +323,14 @@ def _choose(jobs: Sequence[Job], states: dict[str, State], shared: Shared, limit
     return chosen
 
 
-def _has_twins(jobs: Sequence[Job]) -> bool:
-    return len({job.uid for job in jobs}) < len(jobs)
+def _in_line(jobs: Sequence[Job]) -> Sequence[Job]:
+    """In the order in which they became ready; those of one schedule, among themselves, by slot_at."""
+    if len({job.uid for job in jobs}) == len(jobs):
+        return jobs
+    of_uid: dict[str, list[Job]] = {}
+    for job in sorted(jobs, key=lambda job: (job.slot_at, job.row_id), reverse=True):
+        of_uid.setdefault(job.uid, []).append(job)
+    return [of_uid[job.uid].pop() for job in jobs]
 
 
 def _start(job: Job, plan: Plan, states: dict[str, State], shared: Shared, node: str, now: int) -> ClaimedJob:
@@ -356,28 +374,26 @@ def _let_go(
     connection.execute(sql.READY_SUCCESSOR, {"now": now, "uid": job.uid, "beside": beside})
 
 
-def _release_held(connection: sqlite3.Connection, shared: Shared, before: dict[str, int], now: int) -> None:
-    """Places came free: the oldest held slots of those keys are decided again."""
-    for key in shared.touched_limits:
-        places = before.get(key, 0) - shared.limits[key].outstanding
-        if places > 0:
-            connection.execute(sql.RELEASE_HELD, {"now": now, "key": key, "places": places})
-
-
 # -- loading --
 
 
 def load_states(connection: sqlite3.Connection, uids: Iterable[str]) -> dict[str, State]:
-    wanted = list(uids)
-    if not wanted:
-        return {}
-    query = f"SELECT {sql.STATE} FROM schedules WHERE uid IN ({', '.join('?' * len(wanted))})"
-    return {state.uid: state for state in map(State._make, connection.execute(query, wanted))}
+    query = f"SELECT {sql.STATE} FROM schedules WHERE uid IN"
+    return {state.uid: state for state in map(State._make, _rows_of(connection, query, list(uids)))}
 
 
 def load_jobs(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, Job]:
-    query = f"SELECT {sql.JOB} FROM jobs WHERE job_id IN ({', '.join('?' * len(ids))})"
-    return {job.job_id: job for job in map(Job._make, connection.execute(query, ids))}
+    query = f"SELECT {sql.JOB} FROM jobs WHERE job_id IN"
+    return {job.job_id: job for job in map(Job._make, _rows_of(connection, query, ids))}
+
+
+def _rows_of(
+    connection: sqlite3.Connection, query: str, keys: Sequence[str]
+) -> Iterator[tuple[object, ...]]:
+    """The rows of many keys, in portions: SQLite takes a bounded number of parameters."""
+    for start in range(0, len(keys), _PORTION):
+        portion = keys[start : start + _PORTION]
+        yield from connection.execute(f"{query} ({', '.join('?' * len(portion))})", portion)
 
 
 def outstanding_jobs(connection: sqlite3.Connection, uid: str) -> list[Job]:
@@ -406,31 +422,24 @@ def load_shared(
 
 def load_more(
     connection: sqlite3.Connection, shared: Shared, schedules: Sequence[Schedule], jobs: Sequence[Job]
-) -> dict[str, int]:
-    """Add what these need and the working copy lacks; returns the places taken in the limits that came new."""
+) -> None:
+    """Add what these need and the working copy lacks."""
     more = load_shared(connection, schedules, jobs)
-    new = {key: limit for key, limit in more.limits.items() if key not in shared.limits}
-    shared.limits |= new
+    shared.limits = more.limits | shared.limits
     shared.breakers = more.breakers | shared.breakers
-    return {key: limit.outstanding for key, limit in new.items()}
 
 
 def load_limits(connection: sqlite3.Connection, keys: Iterable[str]) -> dict[str, Limit]:
     wanted = sorted(keys)
-    if not wanted:
-        return {}
-    query = f"SELECT {', '.join(Limit._fields)} FROM limits WHERE key IN ({', '.join('?' * len(wanted))})"
-    found = {limit.key: limit for limit in map(Limit._make, connection.execute(query, wanted))}
+    query = f"SELECT {', '.join(Limit._fields)} FROM limits WHERE key IN"
+    found = {limit.key: limit for limit in map(Limit._make, _rows_of(connection, query, wanted))}
     return {key: found.get(key) or Limit(key) for key in wanted}
 
 
 def load_breakers(connection: sqlite3.Connection, keys: Iterable[str]) -> dict[str, Breaker]:
-    wanted = sorted(keys)
-    if not wanted:
-        return {}
-    query = f"""SELECT {", ".join(Breaker._fields)} FROM circuit_breakers
-        WHERE key IN ({", ".join("?" * len(wanted))})"""
-    return {breaker.key: breaker for breaker in map(Breaker._make, connection.execute(query, wanted))}
+    query = f"SELECT {', '.join(Breaker._fields)} FROM circuit_breakers WHERE key IN"
+    rows = _rows_of(connection, query, sorted(keys))
+    return {breaker.key: breaker for breaker in map(Breaker._make, rows)}
 
 
 def _coverage(connection: sqlite3.Connection, now: int) -> Coverage:

@@ -152,7 +152,7 @@ class SqliteCatalogue:
         def close(connection: sqlite3.Connection) -> bool:
             shared = Shared(breakers=load_breakers(connection, [key]))
             was_open = reset(shared, key, now)
-            write_shared(connection, shared)
+            write_shared(connection, shared, now)
             if was_open:
                 write_events(connection, [Event("breaker.reset", now, detail={"key": key})])
             return was_open

@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 
+from everwhen.errors import StoreError
 from everwhen.model.decision import Decision
 from everwhen.model.events import NOTHING, Event
 from everwhen.model.job import OWN_ORIGINS, NewJob
@@ -43,16 +44,41 @@ def commit_decisions(
             moved.append((*after[3:], after.row_id))
         for cancelled, reason in decision.cancelled:
             connection.execute(sql.CANCEL_JOB, {"now": now, "reason": reason, "row_id": cancelled.row_id})
-        if decision.cancelled:  # one of them may have been the next in line
-            connection.execute(sql.READY_SUCCESSOR, {"now": now, "uid": after.uid, "beside": False})
+        for beside in {cancelled.origin == "backfill" for cancelled, _ in decision.cancelled}:
+            # One of them may have been the next in line.
+            connection.execute(sql.READY_SUCCESSOR, {"now": now, "uid": after.uid, "beside": beside})
     if jobs:
-        connection.executemany(sql.INSERT_JOB, jobs)
+        _insert_jobs(connection, jobs)
     if fired:
         connection.executemany(sql.UPDATE_FIRED, fired)
     if moved:
         connection.executemany(sql.UPDATE_STATE, moved)
     write_events(connection, events)
-    write_shared(connection, shared)
+    write_shared(connection, shared, now)
+    for decision in decisions:
+        if _declined(decision, now):
+            before = decision.before
+            values = {"now": now, "key": before.held_key, "due_at": before.held_due_at, "row_id": before.row_id}
+            connection.execute(sql.RELEASE_NEXT_HELD, values)
+
+
+def _insert_jobs(connection: sqlite3.Connection, jobs: Sequence[tuple[object, ...]]) -> None:
+    try:
+        connection.executemany(sql.INSERT_JOB, jobs)
+    except sqlite3.IntegrityError as error:
+        # Two schedulers cannot come here: a row was moved back by hand, or a decision was not made by `decide`.
+        raise StoreError(
+            "a slot, or an id, of this batch has its job already, so nothing of the batch was written; "
+            "look for a schedule whose next_slot_at lies before its last_slot_at"
+        ) from error
+
+
+def _declined(decision: Decision, now: int) -> bool:
+    """Whether a held slot was offered a place, decided again, and did not take it: the next in line may."""
+    before, after = decision.before, decision.after
+    if before.held_key is None or before.release_at is None or before.release_at > now:
+        return False
+    return after.release_at is None and not decision.jobs
 
 
 def _only_fired(decision: Decision) -> bool:
@@ -105,12 +131,25 @@ def write_events(connection: sqlite3.Connection, events: Iterable[Event]) -> Non
         connection.executemany(sql.INSERT_EVENT, rows)
 
 
-def write_shared(connection: sqlite3.Connection, shared: Shared) -> None:
+def write_shared(connection: sqlite3.Connection, shared: Shared, now: int) -> None:
+    """Write what changed; where places came free, the oldest held slots of the key are decided again (E5)."""
     if shared.touched_limits:
+        freed = _freed_places(connection, shared)
         connection.executemany(sql.PUT_LIMIT, [shared.limits[key] for key in sorted(shared.touched_limits)])
+        for key, places in freed:
+            connection.execute(sql.RELEASE_HELD, {"now": now, "key": key, "places": places})
     if shared.touched_breakers:
         connection.executemany(
             sql.PUT_BREAKER, [shared.breakers[key] for key in sorted(shared.touched_breakers)]
         )
     if shared.transitions:
         connection.executemany(sql.INSERT_TRANSITION, shared.transitions)
+
+
+def _freed_places(connection: sqlite3.Connection, shared: Shared) -> list[tuple[str, int]]:
+    freed = []
+    for key in sorted(shared.touched_limits):
+        row = connection.execute(sql.PLACES_TAKEN, (key,)).fetchone()
+        if row is not None and row[0] > shared.limits[key].outstanding:
+            freed.append((key, row[0] - shared.limits[key].outstanding))
+    return freed

@@ -19,7 +19,7 @@ SELECT {STATE} FROM schedules WHERE enabled AND next_run_at <= :floor ORDER BY n
 RELEASED = f"""
 SELECT {STATE} FROM schedules
 WHERE release_at IS NOT NULL AND release_at <= :now AND enabled AND (next_run_at IS NULL OR next_run_at > :now)
-ORDER BY release_at LIMIT :limit"""
+ORDER BY release_at, held_due_at LIMIT :limit"""
 
 # idx_schedules_next_run, idx_schedules_release: one step into each.
 NEXT_WAKE = """
@@ -66,9 +66,16 @@ UPDATE jobs SET status = 'cancelled', ended_at = :now, ready_at = NULL, reason =
     released_at = CASE status WHEN 'running' THEN NULL ELSE :now END
 WHERE row_id = :row_id AND status IN ('queued', 'running')"""
 
-# idx_jobs_ready
+# idx_jobs_ready; the primary key of limits and the unique key on uid, one step into each. What cannot start now is
+# left out here, so that a thousand jobs that wait for capacity do not hide the one behind them.
 READY_JOBS = f"""
-SELECT {JOB} FROM jobs WHERE ready_at IS NOT NULL AND ready_at <= :now ORDER BY ready_at, row_id LIMIT :limit"""
+SELECT {JOB} FROM jobs WHERE ready_at IS NOT NULL AND ready_at <= :now
+    AND (:queues IS NULL OR queue IN (SELECT value FROM json_each(:queues)))
+    AND (capacity_limit IS NULL
+        OR capacity_limit > coalesce((SELECT running FROM limits WHERE key = capacity_key), 0))
+    AND (NOT is_serial OR origin = 'backfill'
+        OR coalesce((SELECT running_jobs FROM schedules WHERE schedules.uid = jobs.uid), 0) = 0)
+ORDER BY ready_at, row_id LIMIT :limit"""
 NEXT_READY = "SELECT min(ready_at) FROM jobs WHERE ready_at IS NOT NULL"
 
 START_JOB = """
@@ -92,7 +99,14 @@ UPDATE jobs SET is_ready = 1, ready_at = :now WHERE row_id = (
 RELEASE_HELD = """
 UPDATE schedules SET release_at = :now WHERE row_id IN (
     SELECT row_id FROM schedules WHERE held_key = :key AND release_at IS NULL
-    ORDER BY held_due_at LIMIT :places)"""
+    ORDER BY held_due_at, row_id LIMIT :places)"""
+# idx_schedules_held: the one after that.
+RELEASE_NEXT_HELD = """
+UPDATE schedules SET release_at = :now WHERE row_id = (
+    SELECT row_id FROM schedules WHERE held_key = :key AND release_at IS NULL
+        AND (held_due_at, row_id) > (:due_at, :row_id) ORDER BY held_due_at, row_id LIMIT 1)"""
+# The primary key of limits.
+PLACES_TAKEN = "SELECT outstanding FROM limits WHERE key = ?"
 
 # idx_jobs_unreleased
 JOBS_OF_DEAD_NODES = f"""

@@ -98,8 +98,9 @@ class _Tail:
 
     def _read(self) -> None:
         assert self._stream is not None
-        while piece := self._stream.read1(65_536):  # type: ignore[attr-defined]
-            self._kept = (self._kept + piece)[-KEPT_OUTPUT:]
+        with self._stream as stream:
+            while piece := stream.read1(65_536):  # type: ignore[attr-defined]
+                self._kept = (self._kept + piece)[-KEPT_OUTPUT:]
 
     def join(self) -> None:
         # A grandchild that left the group may keep the pipe open for ever; the run is over all the same.

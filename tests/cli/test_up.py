@@ -1,0 +1,68 @@
+"""`everwhen up` as a real process."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import IO
+
+import pytest
+from click.testing import CliRunner
+
+from everwhen.cli.main import everwhen
+from everwhen.decide.check_ledger import check_ledger
+from everwhen.wiring import open_stack
+
+CONFIG = """
+schedules:
+  - id: tick
+    every: 1s
+    run: {command: [echo, tock]}
+  - id: once
+    after: 1s
+    run: {command: [echo, done]}
+"""
+
+
+def start(folder: Path) -> subprocess.Popen[str]:
+    (folder / "everwhen.yaml").write_text(CONFIG)
+    command = Path(sys.executable).parent / "everwhen"
+    return subprocess.Popen([command, "up"], cwd=folder, stderr=subprocess.PIPE, text=True)
+
+
+def lines_until(stream: IO[str] | None, word: str, count: int) -> list[str]:
+    """Lines up to the count-th that holds the word; the process is alive, so they come."""
+    assert stream is not None
+    found: list[str] = []
+    while sum(word in line for line in found) < count:
+        line = stream.readline()
+        assert line, found
+        found.append(line)
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_fires_stops_cleanly_and_goes_on_where_it_was(tmp_path: Path, number: signal.Signals) -> None:
+    for round_number in range(2):
+        process = start(tmp_path)
+        seen = lines_until(process.stderr, "tick", 4)
+        assert ("2 new" in seen[0]) is (round_number == 0)
+        process.send_signal(number)
+        _, rest = process.communicate(timeout=60)
+        assert process.returncode == 0
+        assert rest.splitlines()[-1] == "stopped"
+    stack = open_stack(f"sqlite:///{tmp_path}/everwhen.db")
+    with stack.house.ledger.history() as history:
+        assert check_ledger(history, stack.house.clock.now()).is_clean
+    schedule = stack.house.catalogue.get("once")
+    assert schedule is not None
+    assert (schedule.state.status, schedule.state.fire_count) == ("done", 1)
+    stack.close()
+
+
+def test_a_missing_file_is_one_sentence_and_exit_code_1(tmp_path: Path) -> None:
+    result = CliRunner().invoke(everwhen, ["up", "--config", str(tmp_path / "nowhere.yaml")])
+    assert result.exit_code == 1
+    assert "cannot be read: No such file or directory" in str(result.exception)
