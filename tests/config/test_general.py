@@ -20,7 +20,7 @@ def read(folder: Path, text: str) -> list[str]:
 
 def test_the_quickstart_is_valid() -> None:
     configuration = read_configuration(ROOT / "examples" / "quickstart" / "everwhen.yaml")
-    assert [schedule.schedule_id for schedule in configuration.schedules][0] == "heartbeat"
+    assert configuration.schedules[0].schedule_id == "heartbeat"
 
 
 def test_an_empty_file_declares_nothing(tmp_path: Path) -> None:
