@@ -243,6 +243,14 @@ def test_h26_a_stop_that_times_out_says_how_many_jobs_still_run() -> None:
     assert str(caught.value) == "Scheduler shutdown timed out after 50ms with 1 job(s) still running"
     assert (caught.value.timed_out, caught.value.running_job_count) == (True, 1)
     assert service.status == "stopped"
+    follower = Service(stack.house, {"gate": gate})
+    gate.begun.clear()
+    gate.pass_through.set()
+    follower.start()  # the lease was given up, so the job is run again at once
+    assert gate.begun.wait(10)
+    follower.stop()
+    assert operations.get_schedule(stack.house, "a").state.run_count == 1
+    assert gate.count == 2
 
 
 def test_h26_a_stop_waits_for_running_jobs() -> None:

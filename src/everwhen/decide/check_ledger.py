@@ -78,10 +78,11 @@ def check_life(
     """Everything wrong with one schedule's record."""
     tally.begin()
     entries = Entries()
+    is_steady = not any(recorded.event.type == "scheduler.clock_stepped" for recorded in history.system)
     for job in life.jobs:
         tally.add(job)
         entries.add_job(job)
-        yield from check_job(life, job)
+        yield from check_job(life, job, is_steady=is_steady)
     entries_of(life, entries)
     yield from entries.faults(life)
     stretches, status = stretches_of(life, history.system, now)

@@ -97,10 +97,11 @@ def check_counters(life: Life, tally: Tally) -> Iterator[Fault]:
         yield Fault("counter", life.uid, life.schedule_id, None, sentence)
 
 
-def check_job(life: Life, job: Job) -> Iterator[Fault]:
-    """A job in a state that no path leads to."""
+def check_job(life: Life, job: Job, *, is_steady: bool) -> Iterator[Fault]:
+    """A job in a state that no path leads to. `is_steady`: the clock was never put back."""
+    is_of_clock = job.origin in ("schedule", "catch_up")
     for is_wrong, sentence in (
-        (job.created_at < job.due_at and job.origin in ("schedule", "catch_up"), "fired before it was due"),
+        (is_steady and is_of_clock and job.created_at < job.due_at, "fired before it was due"),
         (job.status in FINAL and job.ended_at is None, f"is {job.status} and never ended"),
         (job.status not in FINAL and job.ended_at is not None, f"is {job.status} and has ended"),
         (job.status == "running" and (job.node is None or job.started_at is None), "runs nowhere"),

@@ -29,6 +29,8 @@ Status = Literal["stopped", "running", "stopping"]
 
 LEASE = 30.0
 OVERDUE = 60_000_000
+LOOP_END = 10.0
+ABANDON = 7.0  # a target has five seconds between SIGTERM and SIGKILL
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 
 log = logging.getLogger("everwhen")
@@ -72,8 +74,9 @@ class Service:
         self._clock_watch = ClockWatch(house.clock)
         self._rescues_from = 0.0
         self._started = 0.0
-        self._threads: list[threading.Thread] = []
-        self._stopped = threading.Event()
+        self._loops: list[threading.Thread] = []
+        self._stopped = threading.Event()  # no new firing, no new claim
+        self._gone = threading.Event()  # and nothing left to keep alive
 
     # -- start and stop --
 
@@ -83,13 +86,12 @@ class Service:
         self.started_at = self._house.clock.now()
         self._started = self._house.clock.monotonic()
         self._stopped.clear()
+        self._gone.clear()
         self._record("scheduler.started", {"last_heartbeat_at": self._house.slots.last_heartbeat_at()})
         self._beat()
         self._rescue()
-        for name, loop in (("scheduler", self._schedule), ("worker", self._work), ("janitor", self._keep)):
-            thread = threading.Thread(target=loop, name=f"everwhen-{name}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+        self._loops = [self._thread("scheduler", self._schedule), self._thread("worker", self._work)]
+        self._janitor = self._thread("janitor", self._keep)
 
     def stop(self, *, wait_for_jobs: bool = True, timeout: float = 30.0) -> None:
         """No new firing; running jobs are awaited, and past the timeout ended."""
@@ -99,8 +101,13 @@ class Service:
         self._stopped.set()
         self._scheduler_wake.set()
         self._worker_wake.set()
+        # The loops end first, so that nothing is claimed behind the drain's back; the heartbeat goes on until
+        # the last job has ended, so that nobody else takes them over.
+        for loop in self._loops:
+            loop.join(LOOP_END)
         left = self._drain(timeout if wait_for_jobs else 0.0)
-        self._end_threads()
+        self._gone.set()
+        self._janitor.join(LOOP_END)
         self._record("scheduler.stopped", {"jobs_still_running": left})
         self._house.slots.farewell(self._house.clock.now(), node=self.node)
         self.status = "stopped"
@@ -120,14 +127,13 @@ class Service:
             self.worker.settle()
         left = self.worker.running_count
         if left:
-            self.worker.cancel()
+            self.worker.abandon(ABANDON)
         return left
 
-    def _end_threads(self) -> None:
-        for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join(timeout=5.0)
-        self._threads.clear()
+    def _thread(self, name: str, loop: Callable[[], None]) -> threading.Thread:
+        thread = threading.Thread(target=loop, name=f"everwhen-{name}", daemon=True)
+        thread.start()
+        return thread
 
     def unreadiness(self) -> str | None:
         """Why this node is not ready (G3); None when it is.
@@ -150,7 +156,7 @@ class Service:
     # -- loops --
 
     def _schedule(self) -> None:
-        self._loop("schedule check", self._schedule_once)
+        self._loop("schedule check", self._schedule_once, self._stopped)
 
     def _schedule_once(self) -> None:
         self._watch_clock()
@@ -160,35 +166,35 @@ class Service:
             self._sleep(self._scheduler_wake, self.ticker.seconds_to_next(self._check_interval))
 
     def _work(self) -> None:
-        self._loop("job claim", self._work_once)
+        self._loop("job claim", self._work_once, self._stopped)
 
     def _work_once(self) -> None:
         if not self.worker.step() and not self._stopped.is_set():
             self._sleep(self._worker_wake, self.worker.seconds_to_next(self._check_interval))
 
     def _keep(self) -> None:
-        self._loop("heartbeat", self._keep_once)
+        self._loop("heartbeat", self._keep_once, self._gone)
 
     def _keep_once(self) -> None:
-        self._stopped.wait(self._lease / 3)
-        if not self._stopped.is_set():
+        self._gone.wait(self._lease / 3)
+        if not self._gone.is_set():
             self._beat()
             self._rescue()
             self._resume()
 
-    def _loop(self, what: str, once: Callable[[], None]) -> None:
+    def _loop(self, what: str, once: Callable[[], None], ended: threading.Event) -> None:
         pause = FIRST_PAUSE
-        while not self._stopped.is_set():
+        while not ended.is_set():
             try:
                 once()
                 pause = FIRST_PAUSE
             except StoreError as error:
                 log.error("Error during %s: %s", what, error)
-                self._stopped.wait(pause)
+                ended.wait(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
             except Exception as error:  # the loop's top: it never disarms
                 log.exception("Error during %s: %s", what, error)
-                self._stopped.wait(pause)
+                ended.wait(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
 
     def _sleep(self, wake: Wake, seconds: float) -> None:

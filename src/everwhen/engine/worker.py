@@ -101,6 +101,14 @@ class Worker:
             if job_ids is None or job_id in job_ids:
                 running.run.cancelled.set()
 
+    def abandon(self, seconds: float) -> None:
+        """End what runs without settling it: the lease is given up, and another node runs it again."""
+        self.cancel()
+        deadline = self._clock.monotonic() + seconds
+        for running in list(self._running.values()):
+            if running.thread is not None:
+                running.thread.join(max(deadline - self._clock.monotonic(), 0.0))
+
     def _start(self, claimed: ClaimedJob) -> None:
         running = Running(claimed, _run_of(claimed))
         with self._lock:

@@ -387,9 +387,7 @@ def load_jobs(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, J
     return {job.job_id: job for job in map(Job._make, _rows_of(connection, query, ids))}
 
 
-def _rows_of(
-    connection: sqlite3.Connection, query: str, keys: Sequence[str]
-) -> Iterator[tuple[object, ...]]:
+def _rows_of(connection: sqlite3.Connection, query: str, keys: Sequence[str]) -> Iterator[tuple[object, ...]]:
     """The rows of many keys, in portions: SQLite takes a bounded number of parameters."""
     for start in range(0, len(keys), _PORTION):
         portion = keys[start : start + _PORTION]

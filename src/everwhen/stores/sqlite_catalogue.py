@@ -54,8 +54,11 @@ _PRUNE_TRANSITIONS = """DELETE FROM circuit_breaker_transitions WHERE id IN (
     SELECT id FROM circuit_breaker_transitions WHERE at < :before ORDER BY id LIMIT :limit)"""
 _PRUNE_OUTPUT = """DELETE FROM job_output WHERE (job_id, attempt, stream, position) IN (
     SELECT job_id, attempt, stream, position FROM job_output WHERE at < :before LIMIT :limit)"""
-_RELEASE_QUIET = """UPDATE schedules SET release_at = ?
-    WHERE held_reason = 'quiet_hours' AND quiet_hours_policy_id = ?"""
+# idx_schedules_release: a deferred slot has its opening there, and no key.
+_DEFERRED = f"""SELECT {sql.STATE} FROM schedules
+    WHERE release_at IS NOT NULL AND held_key IS NULL AND quiet_hours_policy_id = ?"""
+
+_SET_RELEASE = "UPDATE schedules SET release_at = ? WHERE row_id = ?"
 
 _REACHED = f"SELECT {sql.STATE} FROM schedules WHERE enabled AND next_slot_at <= ? ORDER BY row_id"
 _PORTION = 1_000
@@ -76,13 +79,15 @@ class SqliteCatalogue:
         self, connection: sqlite3.Connection, now: int, schedules: Sequence[NewSchedule]
     ) -> list[State]:
         rows = [(*new.creation.state[1:], *_cold(new.plan.definition, new.source, now)) for new in schedules]
+        revisions = [_revision(new.creation.state, new.plan, now) for new in schedules]
+        connection.execute("SAVEPOINT creation")
         try:
             connection.executemany(_INSERT, rows)
+            connection.executemany(_INSERT_REVISION, revisions)
         except sqlite3.IntegrityError as error:
+            connection.execute("ROLLBACK TO creation")  # or those before it would be taken for the ones there
             raise DuplicateScheduleError(_existing(connection, schedules)) from error
-        connection.executemany(
-            _INSERT_REVISION, [_revision(n.creation.state, n.plan, now) for n in schedules]
-        )
+        connection.execute("RELEASE creation")
         write_events(connection, [event for new in schedules for event in new.creation.events])
         return [new.creation.state for new in schedules]
 
@@ -114,8 +119,9 @@ class SqliteCatalogue:
             return self._load(connection, schedule_id)
 
     def _load(self, connection: sqlite3.Connection, schedule_id: str) -> Schedule | None:
-        query = f"SELECT {sql.STATE} FROM schedules WHERE schedule_id = ? OR uid = ?"
-        row = connection.execute(query, (schedule_id, schedule_id)).fetchone()
+        query = f"""SELECT {sql.STATE} FROM schedules WHERE schedule_id = :id OR uid = :id
+            ORDER BY schedule_id = :id DESC"""
+        row = connection.execute(query, {"id": schedule_id}).fetchone()
         if row is None:
             return None
         (schedule,) = self._slots.schedules_of(connection, [State._make(row)])
@@ -205,10 +211,22 @@ class SqliteCatalogue:
                     "now": now,
                 },
             )
+            self._move_openings(connection, policy, now)
             _touch_policies(connection)
-            connection.execute(_RELEASE_QUIET, (now, policy.policy_id))
 
         self._database.write(Lane.API, put)
+
+    def _move_openings(self, connection: sqlite3.Connection, policy: QuietHoursPolicy, now: int) -> None:
+        """Slots that wait for an opening wait for the new one; what is no longer deferred is decided now (E5)."""
+        states = [State._make(row) for row in connection.execute(_DEFERRED, (policy.policy_id,))]
+        for schedule in self._slots.schedules_of(connection, states):
+            state = schedule.state
+            # Made here and not cached: the cache must not know a policy before its commit.
+            plan = Plan(state.schedule_id, schedule.definition, policy)
+            opening = (
+                plan.calendar(state.anchor_at).opening_from(now) if state.held_reason in plan.defers else None
+            )
+            connection.execute(_SET_RELEASE, (now if opening is None else opening, state.row_id))
 
     def set_system_paused(self, now: int, is_paused: bool, actor: str | None = None) -> None:
         def switch(connection: sqlite3.Connection) -> None:
@@ -277,7 +295,13 @@ def _existing(connection: sqlite3.Connection, schedules: Sequence[NewSchedule]) 
         if row is not None or schedule_id in seen:
             return schedule_id
         seen.add(schedule_id)
-    return schedules[0].creation.state.uid
+    uids = [new.creation.state.uid for new in schedules]
+    return next((uid for n, uid in enumerate(uids) if uid in uids[:n] or _was_used(connection, uid)), uids[0])
+
+
+def _was_used(connection: sqlite3.Connection, uid: str) -> bool:
+    row = connection.execute("SELECT 1 FROM schedule_revisions WHERE uid = ?", (uid,)).fetchone()
+    return row is not None
 
 
 def _source(connection: sqlite3.Connection, row_id: int) -> str:

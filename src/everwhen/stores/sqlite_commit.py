@@ -58,7 +58,12 @@ def commit_decisions(
     for decision in decisions:
         if _declined(decision, now):
             before = decision.before
-            values = {"now": now, "key": before.held_key, "due_at": before.held_due_at, "row_id": before.row_id}
+            values = {
+                "now": now,
+                "key": before.held_key,
+                "due_at": before.held_due_at,
+                "row_id": before.row_id,
+            }
             connection.execute(sql.RELEASE_NEXT_HELD, values)
 
 

@@ -68,15 +68,16 @@ WHERE row_id = :row_id AND status IN ('queued', 'running')"""
 
 # idx_jobs_ready; the primary key of limits and the unique key on uid, one step into each. What cannot start now is
 # left out here, so that a thousand jobs that wait for capacity do not hide the one behind them.
+_CAN_START = """
+    (capacity_limit IS NULL OR capacity_limit > coalesce((SELECT running FROM limits WHERE key = capacity_key), 0))
+    AND (NOT is_serial OR origin = 'backfill'
+        OR coalesce((SELECT running_jobs FROM schedules WHERE schedules.uid = jobs.uid), 0) = 0)"""
 READY_JOBS = f"""
 SELECT {JOB} FROM jobs WHERE ready_at IS NOT NULL AND ready_at <= :now
-    AND (:queues IS NULL OR queue IN (SELECT value FROM json_each(:queues)))
-    AND (capacity_limit IS NULL
-        OR capacity_limit > coalesce((SELECT running FROM limits WHERE key = capacity_key), 0))
-    AND (NOT is_serial OR origin = 'backfill'
-        OR coalesce((SELECT running_jobs FROM schedules WHERE schedules.uid = jobs.uid), 0) = 0)
+    AND (:queues IS NULL OR queue IN (SELECT value FROM json_each(:queues))) AND {_CAN_START}
 ORDER BY ready_at, row_id LIMIT :limit"""
-NEXT_READY = "SELECT min(ready_at) FROM jobs WHERE ready_at IS NOT NULL"
+NEXT_READY = f"""
+SELECT (SELECT ready_at FROM jobs WHERE ready_at IS NOT NULL AND {_CAN_START} ORDER BY ready_at LIMIT 1)"""
 
 START_JOB = """
 UPDATE jobs SET status = 'running', ready_at = NULL, attempt = attempt + 1, started_at = ?, deadline_at = ?,
@@ -89,11 +90,11 @@ REQUEUE_JOB = """
 UPDATE jobs SET status = 'queued', ready_at = :now, node = NULL, fence = fence + 1, rescues = rescues + 1,
     is_ready = 1 WHERE row_id = :row_id"""
 
-# idx_jobs_outstanding: the next in line of the same lane.
+# idx_jobs_outstanding, whose condition must be here word for word: the next in line of the same lane.
 READY_SUCCESSOR = """
 UPDATE jobs SET is_ready = 1, ready_at = :now WHERE row_id = (
-    SELECT row_id FROM jobs WHERE uid = :uid AND status = 'queued' AND ready_at IS NULL
-        AND (origin = 'backfill') = :beside ORDER BY slot_at, row_id LIMIT 1)"""
+    SELECT row_id FROM jobs WHERE uid = :uid AND status IN ('queued', 'running') AND status = 'queued'
+        AND ready_at IS NULL AND (origin = 'backfill') = :beside ORDER BY slot_at, row_id LIMIT 1)"""
 
 # idx_schedules_held: the oldest first.
 RELEASE_HELD = """
