@@ -189,6 +189,19 @@ def test_going_back_in_time_fires_nothing_twice() -> None:
     assert s.check().is_clean
 
 
+def test_a_service_that_is_started_again_is_another_node() -> None:
+    stack, target = open_stack("sqlite://"), Recording()
+    service = serve(stack, target)
+    service.start()
+    first = service.node
+    service.stop()
+    add(stack, "a", every="1h")
+    service.start()
+    assert target.ran.wait(10)
+    service.stop()
+    assert service.node != first
+
+
 def test_a_loop_that_stalls_is_not_ready() -> None:
     s = manual_scheduler("2026-01-05T08:00:00Z")
     service = Service(s.house, {}, check_interval=1.0)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import Outcome
 from everwhen.operations.schedules import invalidate_schedule
-from everwhen.ports.slots import ClaimedJob
 from everwhen.testing import ManualScheduler, manual_scheduler
 
 FAILED = Outcome("failed", error="no luck")

@@ -36,6 +36,7 @@ def trigger(
         return draft.decision()
     if verdict == "cancel":
         draft.cancel_own("overlap", running=True)
+        _go_on_with_chain(draft)
     state = draft.state
     number = state.fire_count + 1
     slot_at = now
@@ -64,14 +65,17 @@ def cancel_job(schedule: Schedule, job_id: str, now: int, shared: Shared) -> Dec
     for job in schedule.outstanding:
         if job.job_id == job_id:
             draft.cancel(job, "person")
-            others = [other for other in schedule.outstanding if other.is_own and other.job_id != job_id]
-            state = draft.state
-            waits = (
-                draft.plan.definition.is_chain and state.next_slot_at is None and state.held_slot_at is None
-            )
-            if job.is_own and waits and not others and state.status == "active":
-                continue_chain(draft, max(job.slot_at, state.last_slot_at or 0), now)
+    if draft.cancelled and all(job.job_id == job_id or not job.is_own for job in schedule.outstanding):
+        _go_on_with_chain(draft)
     return draft.decision()
+
+
+def _go_on_with_chain(draft: Draft) -> None:
+    """A chain whose job was cancelled is not in flight any more: its next slot comes into being."""
+    state = draft.state
+    is_waiting = state.next_slot_at is None and state.held_slot_at is None
+    if draft.plan.definition.is_chain and state.status == "active" and is_waiting:
+        continue_chain(draft, state.last_slot_at or 0, draft.now)
 
 
 def backfill(

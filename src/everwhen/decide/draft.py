@@ -150,7 +150,7 @@ class Draft:
         A running one keeps its worker until the worker lets go; only then does it stop counting as running.
         """
         state = self.state
-        is_waiting = job.status == "queued" and job.not_before is not None
+        is_waiting = job.status == "queued" and job.not_before is not None and not job.fence
         if job.origin != "backfill":
             self.state = state._replace(
                 outstanding=state.outstanding - 1,

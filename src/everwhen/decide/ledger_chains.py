@@ -160,7 +160,7 @@ def _check_end(life: Life, stretch: Stretch, walk: _Walk, entries: Entries, firs
             return
         # A slot that was ended by the very commit that stopped the schedule has no successor.
         is_ended = entries.events.get(walk.last, (0, 0))[1] == stretch.until
-        if not is_ended and not walk.is_spanned(walk.last, implied):
+        if not is_ended and not walk.is_spanned(walk.last, stretch.until):
             sentence = "it was the chain's next when the schedule stopped, and has no entry"
             yield Fault("lost", life.uid, life.schedule_id, implied, sentence)
         return

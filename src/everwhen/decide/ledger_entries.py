@@ -143,6 +143,11 @@ class Entries:
     def faults(self, life: Life) -> Iterator[Fault]:
         for slot_at, sentence in self._doubled:
             yield Fault("doubled", life.uid, life.schedule_id, slot_at, sentence)
+        held = None if life.state is None else life.state.held_slot_at
+        if held is not None and (held in self.jobs or held in self.events):
+            yield Fault(
+                "doubled", life.uid, life.schedule_id, held, "it has an entry, and is held on the row"
+            )
 
     def left(self, life: Life, since: int) -> Iterator[Fault]:
         """Entries that belong to no slot of any stretch. `since`: what the record can speak of."""

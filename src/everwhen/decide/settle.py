@@ -131,6 +131,7 @@ def _retry(draft: Draft, job: Job, outcome: Outcome) -> None:
             not_before,
             is_counted=False,
             payload=job.payload,
+            attempt=job.attempt,
         )
     )
     draft.state = state._replace(

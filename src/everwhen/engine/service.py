@@ -82,6 +82,7 @@ class Service:
 
     def start(self) -> None:
         """Rescue what dead nodes left, then tick; catch-up is the loop's second lane."""
+        self.node = self.worker.node = secrets.token_hex(8)  # a node is one start: its leases are its own
         self.status = "running"
         self.started_at = self._house.clock.now()
         self._started = self._house.clock.monotonic()

@@ -14,10 +14,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from everwhen.engine.wake import Wake
+from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import Outcome
 from everwhen.ports.clock import Clock
 from everwhen.ports.observer import Nobody, Observer
-from everwhen.ports.slots import ClaimedJob, JobEnd, Slots
+from everwhen.ports.slots import JobEnd, Slots
 from everwhen.ports.target import Run, Target
 
 SETTLED_AT_ONCE = 500
@@ -50,7 +51,7 @@ class Worker:
         self._slots = slots
         self._clock = clock
         self._targets = targets
-        self._node = node
+        self.node = node
         self._max_workers = max_workers
         self._wake = wake or Wake()
         self._on_settled = on_settled
@@ -67,7 +68,7 @@ class Worker:
         """Settle what has ended, then take what is ready; True when something was done."""
         settled = self.settle()
         room = self._max_workers - len(self._running)
-        claimed = self._slots.claim_jobs(self._clock.now(), node=self._node, limit=room) if room > 0 else []
+        claimed = self._slots.claim_jobs(self._clock.now(), node=self.node, limit=room) if room > 0 else []
         for job in claimed:
             self._start(job)
         return bool(settled or claimed)

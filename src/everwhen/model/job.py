@@ -48,6 +48,7 @@ class NewJob(NamedTuple):
     is_probe: bool = False
     payload: str | None = None
     stands_for: int = 1
+    attempt: int = 0  # starts of the slot's work so far
 
 
 class Job(NamedTuple):

@@ -9,11 +9,11 @@ from typing import Any
 
 from everwhen.decide import by_hand, edit, status
 from everwhen.decide.check import CheckResult, check_schedule
-from everwhen.errors import UnknownScheduleError
+from everwhen.errors import TimetableError, UnknownScheduleError, shown
 from everwhen.model.decision import Decision
 from everwhen.model.declare import declare
 from everwhen.model.policy import IfRunning
-from everwhen.model.schedule import Definition, Plan, Schedule, State, Target
+from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State, Target
 from everwhen.model.shared import Shared
 from everwhen.ports.catalogue import NewSchedule
 from everwhen.ports.house import House
@@ -54,7 +54,8 @@ def create_schedule(house: House, submission: Submission, *, actor: str | None =
 
 
 def _new(house: House, submission: Submission, now: int, actor: str | None) -> NewSchedule:
-    plan = Plan(submission.schedule_id, define(house, submission, now), None)
+    definition = define(house, submission, now)
+    plan = Plan(submission.schedule_id, definition, quiet_hours_of(house, definition))
     creation = edit.create(
         plan,
         submission.uid or secrets.token_hex(6),
@@ -78,12 +79,24 @@ def define(house: House, submission: Submission, now: int) -> Definition:
     )
 
 
+def quiet_hours_of(house: House, definition: Definition) -> QuietHoursPolicy | None:
+    """The policy that a definition names; one that is not there is refused."""
+    wanted = definition.quiet_hours_id
+    if wanted is None:
+        return None
+    for policy in house.catalogue.policies():
+        if policy.policy_id == wanted:
+            return policy
+    raise TimetableError(f'quiet_hours: there are no "{shown(wanted)}"', key="quiet_hours", value=wanted)
+
+
 def update_schedule(house: House, submission: Submission, *, actor: str | None = None) -> State:
     """Replace the definition of a schedule by a new revision."""
     definition = define(house, submission, house.clock.now())
+    quiet = quiet_hours_of(house, definition)
 
     def change(schedule: Schedule, now: int, shared: Shared) -> Decision:
-        plan = Plan(schedule.state.schedule_id, definition, schedule.plan.quiet)
+        plan = Plan(schedule.state.schedule_id, definition, quiet)
         return edit.edit(schedule, plan, now, shared, may_be_past=submission.may_be_past, actor=actor)
 
     return _change(house, submission.schedule_id, change)

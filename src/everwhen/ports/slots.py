@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from everwhen.model.claim import ClaimedJob
 from everwhen.model.events import Event
-from everwhen.model.job import Job
 from everwhen.model.outcome import Outcome
-from everwhen.model.schedule import Definition
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,20 +23,6 @@ class TickReport:
     fired: int = 0
     more: bool = False
     woke_workers: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimedJob:
-    """A job that this node now runs, with its definition; `fence` must be shown when it settles."""
-
-    job: Job
-    definition: Definition
-    schedule_name: str
-    repeat_number: int
-
-    @property
-    def dedupe_key(self) -> str:
-        return self.definition.dedupe_key(self.job.origin, self.job.slot_at)
 
 
 @dataclass(frozen=True, slots=True)

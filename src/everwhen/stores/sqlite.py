@@ -11,10 +11,12 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 
 from everwhen.decide import rescue as rescues
+from everwhen.decide.claim import claim
 from everwhen.decide.draft import Draft
 from everwhen.decide.settle import Settlement, settle
 from everwhen.decide.tick import continue_chain, tick
-from everwhen.model.breaker import Breaker
+from everwhen.model.breaker import Breaker, Transition
+from everwhen.model.claim import ClaimedJob
 from everwhen.model.events import Event
 from everwhen.model.instants import DAY, SECOND
 from everwhen.model.job import Job
@@ -23,7 +25,7 @@ from everwhen.model.outcome import Outcome
 from everwhen.model.policy import LEAST_GRACE
 from everwhen.model.schedule import Plan, Schedule, State
 from everwhen.model.shared import Coverage, Shared, keys_of
-from everwhen.ports.slots import ClaimedJob, JobEnd, TickReport
+from everwhen.ports.slots import JobEnd, TickReport
 from everwhen.stores import statements as sql
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.sqlite_commit import commit_decisions, write_events, write_shared
@@ -123,16 +125,16 @@ class SqliteSlots:
         jobs = [Job._make(row) for row in connection.execute(sql.READY_JOBS, values)]
         states = load_states(connection, {job.uid for job in jobs})
         shared = load_shared(connection, (), jobs)
-        chosen = _choose(jobs, states, shared, limit)
-        plans = self._plans.load(connection, [(job.uid, job.revision) for job in chosen])
-        claimed = [_start(job, plans[job.uid, job.revision], states, shared, node, now) for job in chosen]
-        connection.executemany(
-            sql.START_JOB,
-            [(now, c.job.deadline_at, node, c.job.row_id) for c in claimed],
-        )
-        _write_states(connection, {c.job.uid for c in claimed}, states)
+        plans = self._plans.load(connection, [(job.uid, job.revision) for job in jobs])
+        taken, postponed = claim(jobs, plans, states, shared, node=node, limit=limit, now=now)
+        started = [(now, c.job.deadline_at, node, c.job.is_probe, c.job.row_id) for c in taken]
+        connection.executemany(sql.START_JOB, started)
+        probes = [t for t in shared.transitions if t.to_state == "half_open"]
+        write_events(connection, [_half_opened(t) for t in probes])
+        connection.executemany(sql.POSTPONE_JOB, [(until, job.row_id) for job, until in postponed])
+        _write_states(connection, {c.job.uid for c in taken}, states)
         write_shared(connection, shared, now)
-        return claimed
+        return taken
 
     def next_ready_at(self) -> int | None:
         return self._earliest(sql.NEXT_READY)
@@ -174,7 +176,7 @@ class SqliteSlots:
                 _let_go(connection, job, schedules, shared, now)
                 continue
             schedule = self._with_jobs(connection, schedules.get(job.uid), job)
-            if schedule is not None:  # its other jobs may be of older revisions, with keys of their own
+            if schedule is not None and schedule.outstanding:  # of older revisions, with keys of their own
                 load_more(connection, shared, [], schedule.outstanding)
             settlement = settle(job, outcome, schedule, now, shared)
             self._write_settlement(connection, settlement, schedules, now)
@@ -301,64 +303,6 @@ def _continue_chain(draft: Draft, job: Job) -> None:
 # -- claims --
 
 
-def _choose(jobs: Sequence[Job], states: dict[str, State], shared: Shared, limit: int) -> list[Job]:
-    """Ready jobs within every capacity, and at most one of a schedule whose jobs run one after another."""
-    chosen: list[Job] = []
-    taken: dict[str, int] = {}
-    busy: set[str] = set()
-    for job in _in_line(jobs):
-        if len(chosen) == limit:
-            break
-        state = states.get(job.uid)
-        if job.is_serial and job.origin != "backfill":
-            if job.uid in busy or (state is not None and state.running_jobs):
-                continue
-            busy.add(job.uid)
-        if job.capacity_key is not None and job.capacity_limit is not None:
-            running = shared.limit(job.capacity_key).running + taken.get(job.capacity_key, 0)
-            if running >= job.capacity_limit:
-                continue
-            taken[job.capacity_key] = taken.get(job.capacity_key, 0) + 1
-        chosen.append(job)
-    return chosen
-
-
-def _in_line(jobs: Sequence[Job]) -> Sequence[Job]:
-    """In the order in which they became ready; those of one schedule, among themselves, by slot_at."""
-    if len({job.uid for job in jobs}) == len(jobs):
-        return jobs
-    of_uid: dict[str, list[Job]] = {}
-    for job in sorted(jobs, key=lambda job: (job.slot_at, job.row_id), reverse=True):
-        of_uid.setdefault(job.uid, []).append(job)
-    return [of_uid[job.uid].pop() for job in jobs]
-
-
-def _start(job: Job, plan: Plan, states: dict[str, State], shared: Shared, node: str, now: int) -> ClaimedJob:
-    definition = plan.definition
-    state = states.get(job.uid)
-    if not job.is_counted:
-        shared.move(job.guard_key, outstanding=1)
-        shared.move(job.capacity_key, outstanding=1)
-    shared.move(job.capacity_key, running=1)
-    if state is not None:
-        was_waiting = job.not_before is not None and job.attempt == 0
-        states[job.uid] = state._replace(
-            running_jobs=state.running_jobs + 1,
-            waiting=state.waiting - was_waiting,
-            retries_waiting=state.retries_waiting - (was_waiting and job.origin == "retry"),
-            last_run_at=now if job.is_own else state.last_run_at,
-        )
-    started = job._replace(
-        status="running",
-        attempt=job.attempt + 1,
-        started_at=now,
-        deadline_at=None if definition.timeout is None else now + definition.timeout,
-        node=node,
-        fence=job.fence + 1,
-    )
-    return ClaimedJob(started, definition, definition.name, state.current_repeat if state else 0)
-
-
 def _let_go(
     connection: sqlite3.Connection, job: Job, schedules: dict[str, Schedule], shared: Shared, now: int
 ) -> None:
@@ -465,6 +409,12 @@ def is_system_paused(connection: sqlite3.Connection) -> bool:
 def _write_states(connection: sqlite3.Connection, uids: Iterable[str], states: dict[str, State]) -> None:
     rows = [(*states[uid][3:], states[uid].row_id) for uid in uids if uid in states]
     connection.executemany(sql.UPDATE_STATE, rows)
+
+
+def _half_opened(transition: Transition) -> Event:
+    """A retry that is the probe says so, as a slot does."""
+    detail = {"key": transition.key}
+    return Event("breaker.half_opened", transition.at, job_id=transition.job_id, detail=detail)
 
 
 def _about(job: Job, kind: str, now: int) -> Event:

@@ -115,6 +115,7 @@ def job_row(job: NewJob, state: State, plan: Plan, now: int) -> tuple[object, ..
         job.is_ready,
         job.is_counted,
         job.is_probe,
+        job.attempt,
         job.payload,
         definition.queue,
         guard.key if guard is not None else None,
@@ -149,6 +150,9 @@ def write_shared(connection: sqlite3.Connection, shared: Shared, now: int) -> No
         )
     if shared.transitions:
         connection.executemany(sql.INSERT_TRANSITION, shared.transitions)
+        for transition in shared.transitions:
+            if transition.to_state == "closed":
+                connection.execute(sql.LET_RETRIES_GO, {"now": now, "key": transition.key})
 
 
 def _freed_places(connection: sqlite3.Connection, shared: Shared) -> list[tuple[str, int]]:

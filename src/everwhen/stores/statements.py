@@ -37,9 +37,9 @@ UPDATE_FIRED = f"UPDATE schedules SET {', '.join(f'{name} = ?' for name in _FIRE
 
 INSERT_JOB = """
 INSERT INTO jobs (job_id, schedule_row, uid, schedule_id, revision, number, retry, origin, status, slot_at,
-    due_at, not_before, is_ready, is_counted, is_probe, payload, queue, guard_key, capacity_key, capacity_limit,
+    due_at, not_before, is_ready, is_counted, is_probe, attempt, payload, queue, guard_key, capacity_key, capacity_limit,
     breaker_key, is_serial, created_at, ready_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 
 INSERT_EVENT = """
 INSERT INTO audit_events (type, at, schedule_id, uid, owner, slot_at, reason, slot_count, job_id, actor, detail,
@@ -81,7 +81,12 @@ SELECT (SELECT ready_at FROM jobs WHERE ready_at IS NOT NULL AND {_CAN_START} OR
 
 START_JOB = """
 UPDATE jobs SET status = 'running', ready_at = NULL, attempt = attempt + 1, started_at = ?, deadline_at = ?,
-    node = ?, fence = fence + 1, is_counted = 1 WHERE row_id = ?"""
+    node = ?, fence = fence + 1, is_counted = 1, is_probe = ? WHERE row_id = ?"""
+POSTPONE_JOB = "UPDATE jobs SET ready_at = ? WHERE row_id = ?"
+# idx_jobs_ready: a breaker that closed lets its retries go.
+LET_RETRIES_GO = """
+UPDATE jobs SET ready_at = :now WHERE ready_at > :now AND breaker_key = :key AND origin = 'retry'
+    AND not_before <= :now"""
 
 END_JOB = """
 UPDATE jobs SET status = ?, ended_at = ?, released_at = ?, error = ?, result = ? WHERE row_id = ?"""

@@ -10,6 +10,7 @@ from typing import Any
 from everwhen.decide.check import CheckResult
 from everwhen.decide.check_ledger import LedgerReport, check_ledger
 from everwhen.engine.ticker import Ticker
+from everwhen.model.claim import ClaimedJob
 from everwhen.model.events import Event
 from everwhen.model.instants import instant_of, moment_of
 from everwhen.model.job import Job
@@ -19,7 +20,7 @@ from everwhen.model.schedule import State, Target
 from everwhen.operations import schedules as operations
 from everwhen.operations.schedules import Submission
 from everwhen.ports.ledger import EventFilter, JobFilter
-from everwhen.ports.slots import ClaimedJob, JobEnd
+from everwhen.ports.slots import JobEnd
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.interval import parse_interval
 from everwhen.timetable.trigger import parse_instant

@@ -1,0 +1,22 @@
+"""A job that a node has taken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from everwhen.model.job import Job
+from everwhen.model.schedule import Definition
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimedJob:
+    """A job that this node now runs, with its definition; `fence` must be shown when it settles."""
+
+    job: Job
+    definition: Definition
+    schedule_name: str
+    repeat_number: int
+
+    @property
+    def dedupe_key(self) -> str:
+        return self.definition.dedupe_key(self.job.origin, self.job.slot_at)

@@ -1,0 +1,1 @@
+"""What every store must do, in one suite: run against each that `stores` knows."""

@@ -1,0 +1,24 @@
+"""A house on a fresh database of every store; its whole ledger is checked when the test is over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from everwhen.testing.manual import ManualClock
+from tests.conformance.stores import STORES, StoreKind
+from tests.conformance.tenant import START, Tenant
+
+
+@pytest.fixture(params=STORES, ids=lambda kind: kind.name)
+def house(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Tenant]:
+    kind: StoreKind = request.param
+    site = kind.lay_out(tmp_path)
+    tenant = Tenant(site, kind.capabilities, ManualClock(START))
+    yield tenant
+    report = tenant.check()
+    tenant.close()
+    site.close()
+    assert report.is_clean, report

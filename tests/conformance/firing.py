@@ -1,0 +1,32 @@
+"""A node as a process: fires and works until it is told to stop, then says how much it fired."""
+
+from __future__ import annotations
+
+import sys
+
+from everwhen.engine.service import Service
+from everwhen.model.outcome import SUCCEEDED, Outcome
+from everwhen.ports.target import Run
+from everwhen.wiring import open_stack
+
+
+class Nothing:
+    """A target that succeeds at once."""
+
+    def run(self, spec: str, run: Run) -> Outcome:
+        return SUCCEEDED
+
+
+def main(url: str) -> None:
+    stack = open_stack(url)
+    service = Service(stack.house, {"command": Nothing()}, check_interval=0.2)
+    service.start()
+    print("firing", flush=True)
+    sys.stdin.readline()
+    service.stop()
+    stack.close()
+    print(service.ticker.counts.fired, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,73 @@
+"""The stores that the suite runs against, and how they differ.
+
+A difference is a capability that switches what a test expects; it never skips one. Nothing outside this module
+knows which store it works on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from everwhen.ports.clock import Clock
+from everwhen.stores.sqlite_database import SqliteDatabase, open_sqlite
+from everwhen.wiring import Stack, open_stack
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """`several_processes`: one database serves many of them, and outlives each."""
+
+    several_processes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One fresh database. Every stack opened on it sees the same data, as another process would.
+
+    `url` is for real processes: where the store serves but one, it leads to another, empty database.
+    """
+
+    url: str
+    open: Callable[[Clock], Stack]
+    close: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class StoreKind:
+    """One kind of store: its name, what it can do, and how a fresh database of it is laid out."""
+
+    name: str
+    capabilities: Capabilities
+    lay_out: Callable[[Path], Site]
+
+
+def _sqlite_file(folder: Path) -> Site:
+    url = f"sqlite:///{folder}/conformance.db"
+    return Site(url, lambda clock: open_stack(url, clock=clock), lambda: None)
+
+
+def _sqlite_memory(_folder: Path) -> Site:
+    database = open_sqlite("sqlite://")
+    return Site("sqlite://", lambda clock: _lodge(database, clock), database.close)
+
+
+class Lodging(Stack):
+    """A stack on a database that it shares: leaving does not close it for the others."""
+
+    __slots__ = ()
+
+    def close(self) -> None:
+        return None
+
+
+def _lodge(database: SqliteDatabase, clock: Clock) -> Stack:
+    stack = open_stack("sqlite://", clock=clock, database=database)
+    return Lodging(stack.house, stack.database, stack.plans)
+
+
+STORES = (
+    StoreKind("sqlite", Capabilities(several_processes=True), _sqlite_file),
+    StoreKind("sqlite-memory", Capabilities(several_processes=False), _sqlite_memory),
+)

@@ -1,0 +1,222 @@
+"""A house with somebody in it: what the tests do to a store, through its ports and the operations alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from everwhen.decide.check_ledger import LedgerReport, check_ledger
+from everwhen.model.claim import ClaimedJob
+from everwhen.model.decision import Decision
+from everwhen.model.events import Event, EventType
+from everwhen.model.instants import instant_of
+from everwhen.model.job import Job
+from everwhen.model.outcome import SUCCEEDED, Outcome
+from everwhen.model.policy import WhenClosed
+from everwhen.model.schedule import QuietHoursPolicy, Schedule, State, Target
+from everwhen.model.shared import Shared
+from everwhen.operations import jobs as job_operations
+from everwhen.operations import schedules as operations
+from everwhen.operations.schedules import Submission
+from everwhen.ports.house import House
+from everwhen.ports.ledger import EventFilter, JobFilter
+from everwhen.ports.slots import JobEnd, TickReport
+from everwhen.testing.manual import Duration, ManualClock
+from everwhen.timetable.civil_time import zone
+from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
+from tests.conformance.stores import Capabilities, Site
+
+START = "2026-01-05T08:00:00Z"  # a Monday
+FAILED = Outcome("failed", error="no luck")
+LEASE = 30_000_000
+MANY = 1_000_000
+
+
+class Tenant:
+    """One node in a house; `neighbour` is another node in another house on the same database."""
+
+    def __init__(
+        self, site: Site, capabilities: Capabilities, clock: ManualClock, node: str = "node-1"
+    ) -> None:
+        self.site = site
+        self.capabilities = capabilities
+        self.clock = clock
+        self.node = node
+        self.stack = site.open(clock)
+        self.house: House = self.stack.house
+        self._neighbours: list[Tenant] = []
+        self.beat()
+
+    def neighbour(self, node: str = "node-2") -> Tenant:
+        """Another process: nothing shared but the database. It closes with this one."""
+        self._neighbours.append(Tenant(self.site, self.capabilities, self.clock, node))
+        return self._neighbours[-1]
+
+    # -- time --
+
+    @property
+    def now(self) -> int:
+        return self.clock.now()
+
+    def wait(self, duration: Duration) -> None:
+        """Time passes, and nobody looks."""
+        self.clock.advance(duration)
+
+    def beat(self) -> None:
+        self.house.slots.heartbeat(self.now, node=self.node, version="test", is_scheduler=True)
+
+    def tick(self, *, limit: int = 500, behind: bool = False) -> TickReport:
+        """One evaluation of one lane."""
+        return self.house.slots.tick(self.now, limit=limit, behind=behind)
+
+    def step(self) -> int:
+        """Evaluate both lanes until nothing is left; how many jobs that made."""
+        fired = 0
+        for behind in (False, True):
+            while (report := self.tick(behind=behind)).more:
+                fired += report.fired
+            fired += report.fired
+        return fired
+
+    def wait_and_step(self, duration: Duration) -> int:
+        self.wait(duration)
+        self.beat()
+        return self.step()
+
+    # -- schedules --
+
+    def add(self, schedule_id: str, *, group: str | None = None, **words: Any) -> State:
+        return operations.create_schedule(self.house, submission(schedule_id, group=group, **words))
+
+    def add_many(self, schedule_ids: Iterable[str], *, group: str | None = None, **words: Any) -> None:
+        """Alike schedules, in one transaction."""
+        many = [submission(schedule_id, group=group, **words) for schedule_id in schedule_ids]
+        operations.create_schedules(self.house, many)
+
+    def edit(self, schedule_id: str, *, group: str | None = None, **words: Any) -> State:
+        return operations.update_schedule(self.house, submission(schedule_id, group=group, **words))
+
+    def pause(self, schedule_id: str) -> State:
+        return operations.pause_schedule(self.house, schedule_id)
+
+    def resume(self, schedule_id: str) -> State:
+        return operations.resume_schedule(self.house, schedule_id)
+
+    def trigger(self, schedule_id: str) -> State:
+        return operations.trigger_schedule(self.house, schedule_id)
+
+    def delete(self, schedule_id: str, *, cancel_running: bool = False) -> None:
+        operations.delete_schedule(self.house, schedule_id, cancel_running=cancel_running)
+
+    def change(self, schedule_id: str, decide: Callable[[Schedule, int, Shared], Decision]) -> State:
+        return self.house.catalogue.change(self.now, schedule_id, decide)
+
+    def move_row(self, schedule_id: str, **columns: Any) -> State:
+        """A crafted decision: the row says what it is told to, and nothing else happens."""
+
+        def craft(schedule: Schedule, _now: int, _shared: Shared) -> Decision:
+            before = schedule.state
+            return Decision(before, before._replace(**columns), schedule.plan, [], [], [])
+
+        return self.change(schedule_id, craft)
+
+    def put_quiet_hours(self, between: str, action: WhenClosed = "defer", policy_id: str = "nights") -> None:
+        hours = QuietHours(zone("UTC"), (QuietWindow(parse_window(between)),))
+        self.house.catalogue.put_policy(self.now, QuietHoursPolicy(policy_id, policy_id, hours, action))
+
+    def pause_system(self) -> None:
+        operations.pause_system(self.house)
+
+    def resume_system(self) -> None:
+        operations.resume_system(self.house)
+
+    def state(self, schedule_id: str) -> State:
+        return operations.get_schedule(self.house, schedule_id).state
+
+    # -- jobs --
+
+    def claim(self, limit: int = 1_000, queues: Sequence[str] | None = None) -> list[ClaimedJob]:
+        return self.house.slots.claim_jobs(self.now, node=self.node, limit=limit, queues=queues)
+
+    def settle(self, *claimed: ClaimedJob, outcome: Outcome = SUCCEEDED) -> int:
+        return self.house.slots.settle(self.now, [end_of(one, outcome) for one in claimed])
+
+    def run(self, outcome: Outcome = SUCCEEDED) -> list[Job]:
+        """Take everything that is ready and end it at once."""
+        claimed = self.claim()
+        self.settle(*claimed, outcome=outcome)
+        return [one.job for one in claimed]
+
+    def rescue(self) -> int:
+        return self.house.slots.rescue(self.now, node=self.node, lease=LEASE)
+
+    def cancel(self, job_id: str) -> State:
+        return job_operations.cancel_job(self.house, job_id)
+
+    # -- what happened --
+
+    def job(self, job_id: str) -> Job:
+        found = self.house.ledger.job(job_id)
+        assert found is not None
+        return found
+
+    def jobs(self, schedule_id: str | None = None) -> list[Job]:
+        """Oldest first."""
+        found = self.house.ledger.jobs(JobFilter(), limit=MANY)
+        return [job for job in reversed(found) if schedule_id in (None, job.schedule_id)]
+
+    def slots(self, schedule_id: str) -> list[str]:
+        return [clock_of(job.slot_at) for job in self.jobs(schedule_id)]
+
+    def statuses(self, schedule_id: str) -> list[str]:
+        return [job.status for job in self.jobs(schedule_id)]
+
+    def events(self, schedule_id: str | None, *types: EventType) -> list[Event]:
+        """Oldest first."""
+        found = self.house.ledger.events(EventFilter(types=types), limit=MANY)
+        return [r.event for r in reversed(found) if schedule_id in (None, r.event.schedule_id)]
+
+    def reasons(self, schedule_id: str, kind: EventType = "schedule.skipped") -> list[str | None]:
+        return [event.reason for event in self.events(schedule_id, kind)]
+
+    def everything(self) -> list[object]:
+        """All that the store shows, to prove that something changed nothing."""
+        with self.house.ledger.history() as history:
+            lives = [(life, list(life.jobs)) for life in history.lives]
+            return [lives, history.system, history.limits]
+
+    def check(self) -> LedgerReport:
+        with self.house.ledger.history() as history:
+            return check_ledger(history, self.now)
+
+    def close(self) -> None:
+        for neighbour in self._neighbours:
+            neighbour.close()
+        self.stack.close()
+
+
+def submission(
+    schedule_id: str, *, group: str | None = None, source: str = "api", uid: str | None = None, **words: Any
+) -> Submission:
+    """A schedule as somebody submits it; an interval has its first slot at once unless it says otherwise."""
+    return Submission(
+        schedule_id, words, Target("command", '{"argv": ["true"]}'), group=group, source=source, uid=uid
+    )
+
+
+def end_of(claimed: ClaimedJob, outcome: Outcome = SUCCEEDED) -> JobEnd:
+    return JobEnd(claimed.job.job_id, claimed.job.fence, outcome)
+
+
+def at(clock: str) -> int:
+    """An instant of the day on which every test begins."""
+    return ManualClock(f"2026-01-05T{clock}Z").now()
+
+
+def clock_of(instant: int) -> str:
+    seconds = (instant - instant_of(ManualClock("2026-01-05T00:00:00Z").moment)) // 1_000_000
+    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+def names(claimed: Sequence[ClaimedJob]) -> list[str]:
+    return [one.job.schedule_id for one in claimed]

@@ -1,0 +1,212 @@
+"""Leases: whose jobs are rescued, when, and how often (R8, case 14)."""
+
+from __future__ import annotations
+
+import pytest
+
+from everwhen.model.outcome import SUCCEEDED
+from tests.conformance.tenant import FAILED, LEASE, Tenant, at
+
+
+def test_a_job_is_rescued_when_the_lease_of_its_node_has_expired(house: Tenant) -> None:
+    house.add("a", every="24h")
+    house.step()
+    (claimed,) = house.claim()
+    house.wait("30s")
+    other = house.neighbour()
+    assert other.rescue() == 0
+    house.wait("1s")
+    assert other.rescue() == 1
+    job = house.job(claimed.job.job_id)
+    assert (job.status, job.node, job.rescues, job.attempt) == ("queued", None, 1, 1)
+    assert (house.state("a").running_jobs, house.state("a").outstanding) == (0, 1)
+    kinds = [event.type for event in house.events("a", "job.lost", "job.rescued")]
+    assert kinds == ["job.lost", "job.rescued"]
+    assert {event.job_id for event in house.events("a", "job.lost", "job.rescued")} == {job.job_id}
+    assert other.rescue() == 0
+
+
+def test_a_heartbeat_keeps_the_jobs_of_a_node(house: Tenant) -> None:
+    house.add("a", every="24h")
+    house.step()
+    house.claim()
+    other = house.neighbour()
+    for _ in range(10):
+        house.wait("20s")
+        house.beat()
+        assert other.rescue() == 0
+    assert house.statuses("a") == ["running"]
+
+
+def test_a_node_never_rescues_what_it_runs_itself(house: Tenant) -> None:
+    house.add("a", every="24h")
+    house.step()
+    (claimed,) = house.claim()
+    house.wait("1d")
+    assert house.rescue() == 0
+    assert house.settle(claimed) == 1
+
+
+def test_a_clean_farewell_gives_the_lease_up_at_once(house: Tenant) -> None:
+    house.add("a", every="24h")
+    house.step()
+    house.claim()
+    other = house.neighbour()
+    house.house.slots.farewell(house.now, node=house.node)
+    assert other.rescue() == 1
+    assert house.statuses("a") == ["queued"]
+
+
+def test_after_three_rescues_the_job_is_lost_and_that_is_a_failure(house: Tenant) -> None:
+    house.add("a", every="24h")
+    house.step()
+    attempts = []
+    for number in range(4):
+        node = house.neighbour(f"doomed-{number}")
+        (claimed,) = node.claim()
+        attempts.append((claimed.job.job_id, claimed.job.attempt))
+        house.wait("31s")
+        house.rescue()
+    assert [attempt for _, attempt in attempts] == [1, 2, 3, 4]
+    assert len({job_id for job_id, _ in attempts}) == 1
+    (job,) = house.jobs("a")
+    assert (job.status, job.rescues, job.attempt) == ("lost", 3, 4)
+    state = house.state("a")
+    assert (state.error_count, state.outstanding, state.running_jobs) == (1, 0, 0)
+    assert [event.type for event in house.events("a", "job.lost")] == ["job.lost"] * 4
+    assert len(house.events("a", "job.rescued")) == 3
+
+
+def test_a_job_that_must_not_run_twice_is_lost_at_once(house: Tenant) -> None:
+    house.add("a", every="24h", on_lost="fail", max_retries=1)
+    house.step()
+    (claimed,) = house.claim()
+    house.wait("31s")
+    assert house.neighbour().rescue() == 1
+    assert house.job(claimed.job.job_id).status == "lost"
+    assert house.events("a", "job.rescued") == []
+    assert house.jobs("a")[-1].origin == "retry"  # a failure like any other
+    assert house.state("a").error_count == 1
+
+
+def test_a_rescued_job_keeps_its_place_in_guard_and_capacity_but_runs_nowhere(house: Tenant) -> None:
+    house.add("g.a", every="24h", group="g", max_concurrent=1, max_outstanding=1)
+    house.step()
+    house.claim()
+    house.wait("31s")
+    other = house.neighbour()
+    other.rescue()
+    house.add("g.b", every="24h", group="g", max_concurrent=1, max_outstanding=1)
+    house.step()
+    assert house.state("g.b").held_reason is not None
+    (again,) = other.claim()
+    assert again.job.schedule_id == "g.a"
+
+
+def test_the_place_of_a_lost_job_is_given_to_the_slot_that_waits_for_it(house: Tenant) -> None:
+    house.add("g.a", every="24h", group="g", max_concurrent=1, on_lost="fail")
+    house.step()
+    house.claim()
+    house.add("g.b", every="24h", group="g", max_concurrent=1)
+    house.step()
+    house.wait("31s")
+    house.neighbour().rescue()
+    house.step()
+    assert house.statuses("g.b") == ["queued"]
+
+
+def test_jobs_behind_a_rescued_one_stay_behind_it(house: Tenant) -> None:
+    house.add("a", every="1m", if_running="queue")
+    house.step()
+    house.claim()
+    house.wait_and_step("1m")
+    house.wait("31s")
+    other = house.neighbour()
+    other.rescue()
+    first, second = house.jobs("a")
+    (again,) = other.claim()
+    assert again.job.job_id == first.job_id
+    other.settle(again)
+    assert [one.job.job_id for one in other.claim()] == [second.job_id]
+
+
+def test_a_job_cancelled_while_it_ran_on_a_node_that_died_is_let_go_of_and_not_run_again(
+    house: Tenant,
+) -> None:
+    house.add("a", every="1m", if_running="cancel", group="g", max_concurrent=1)
+    house.step()
+    (killed,) = house.claim()
+    house.wait_and_step("1m")
+    house.wait("31s")
+    other = house.neighbour()
+    assert other.claim() == []
+    assert other.rescue() == 1
+    job = house.job(killed.job.job_id)
+    assert (job.status, job.released_at, job.rescues) == ("cancelled", house.now, 0)
+    assert house.events("a", "job.lost", "job.rescued") == []
+    assert [one.job.number for one in other.claim()] == [2]
+    assert house.settle(killed) == 0
+
+
+def test_the_job_of_a_deleted_schedule_is_rescued_too(house: Tenant) -> None:
+    house.add("a", every="24h", group="g", max_concurrent=1)
+    house.step()
+    house.claim()
+    house.delete("a")
+    house.wait("31s")
+    other = house.neighbour()
+    assert other.rescue() == 1
+    (again,) = other.claim()
+    assert other.settle(again, outcome=SUCCEEDED) == 1
+    assert [job.status for job in house.jobs()] == ["succeeded"]
+
+
+def test_a_rescued_retry_waits_for_nothing_any_more(house: Tenant) -> None:
+    house.add("a", every="24h", max_retries=3, retry_delay="1m")
+    house.step()
+    house.run(FAILED)
+    house.wait("1m")
+    house.claim()
+    house.wait("31s")
+    other = house.neighbour()
+    other.rescue()
+    assert (house.state("a").waiting, house.state("a").retries_waiting) == (0, 0)
+    (again,) = other.claim()
+    assert (again.job.origin, again.job.attempt) == ("retry", 3)
+    assert (house.state("a").waiting, house.state("a").retries_waiting) == (0, 0)
+
+
+def test_a_rescued_retry_that_a_pause_cancels_is_counted_once(house: Tenant) -> None:
+    house.add("a", every="24h", max_retries=3, retry_delay="1m")
+    house.step()
+    house.run(FAILED)
+    house.wait("1m")
+    house.claim()
+    house.wait("31s")
+    house.neighbour().rescue()
+    house.pause("a")
+    state = house.state("a")
+    assert (state.outstanding, state.waiting, state.retries_waiting) == (0, 0, 0)
+
+
+def test_the_last_heartbeat_is_that_of_any_scheduler(house: Tenant) -> None:
+    slots = house.house.slots
+    assert slots.last_heartbeat_at() == at("08:00:00")
+    house.wait("10s")
+    house.neighbour()
+    house.wait("10s")
+    slots.heartbeat(house.now, node="worker", version="test", is_scheduler=False)
+    assert slots.last_heartbeat_at() == at("08:00:10")
+    house.house.slots.farewell(house.now, node=house.node)
+    assert slots.last_heartbeat_at() == at("08:00:20")
+
+
+@pytest.mark.parametrize("jobs", [1, 50])
+def test_all_jobs_of_a_dead_node_are_rescued_in_one_go(house: Tenant, jobs: int) -> None:
+    house.add_many([f"s{number}" for number in range(jobs)], every="24h")
+    house.step()
+    house.claim()
+    house.wait("31s")
+    other = house.neighbour()
+    assert other.house.slots.rescue(house.now, node=other.node, lease=LEASE) == jobs
+    assert len(other.claim()) == jobs
