@@ -37,8 +37,8 @@ UPDATE_FIRED = f"UPDATE schedules SET {', '.join(f'{name} = ?' for name in _FIRE
 
 INSERT_JOB = """
 INSERT INTO jobs (job_id, schedule_row, uid, schedule_id, revision, number, retry, origin, status, slot_at,
-    due_at, not_before, is_ready, is_counted, is_probe, attempt, payload, queue, guard_key, capacity_key, capacity_limit,
-    breaker_key, is_serial, created_at, ready_at)
+    due_at, not_before, is_ready, is_counted, is_probe, attempt, payload, queue, guard_key, capacity_key,
+    capacity_limit, breaker_key, is_serial, created_at, ready_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 
 INSERT_EVENT = """
