@@ -107,8 +107,8 @@ def check_job(life: Life, job: Job, *, is_steady: bool) -> Iterator[Fault]:
         (job.status == "running" and (job.node is None or job.started_at is None), "runs nowhere"),
         (job.status == "running" and job.released_at is not None, "runs and was let go of"),
         (job.status == "queued" and job.node is not None, "is queued and belongs to a node"),
-        (job.status == "running" and not job.fence, "runs in no attempt"),
-        (job.status in FINAL - {"cancelled"} and not job.fence, f"is {job.status} and never started"),
+        (job.status == "running" and not job.attempt, "runs in no attempt"),
+        (job.status in FINAL - {"cancelled"} and not job.attempt, f"is {job.status} and never started"),
         (job.status == "running" and not job.is_counted, "runs and takes no place"),
     ):
         if is_wrong:
