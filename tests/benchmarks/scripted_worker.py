@@ -1,12 +1,14 @@
 """A worker for the tests of the conversation: it prints where it should not, then fails when told to."""
 
 import sys
+from typing import ClassVar
 
 from benchmarks.workers.answering import Timings, answer_until_end
 
 
 class Scripted:
     version = "1.0"
+    amounts: ClassVar[dict[str, float]] = {"memory": 3.0}
 
     def check(self) -> dict[str, str]:
         print("a peer that prints")

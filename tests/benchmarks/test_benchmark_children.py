@@ -21,6 +21,7 @@ def test_a_child_answers_whatever_its_library_prints() -> None:
         assert child.label == "scripted 1.0"
         turn = child.run(0, 4)
     assert turn.timings == {"case": (2.0, 4)}
+    assert turn.amounts == {"memory": 3.0}
     assert turn.calibration > 0
 
 

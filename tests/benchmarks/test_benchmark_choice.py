@@ -28,6 +28,19 @@ def test_what_cannot_be_measured_is_refused(arguments: list[str], capsys: pytest
 def test_every_goal_names_contestants_that_take_part(benchmark: Benchmark) -> None:
     names = {contestant.name for contestant in benchmark.contestants}
     assert {name for goal in benchmark.goals for name in (goal.subject, goal.against)} <= names
+    assert {
+        name for limit in benchmark.limits for name in (limit.subject, limit.above or limit.subject)
+    } <= names
+
+
+def test_the_catalogue_is_in_the_order_of_the_table() -> None:
+    numbers = [int(benchmark.number[1:]) for benchmark in BENCHMARKS]
+    assert numbers == sorted(numbers)
+
+
+def test_long_work_has_a_bound_on_its_rounds() -> None:
+    benchmark = Benchmark(number="B0", what="nothing", contestants=(), most_rounds=5)
+    assert (benchmark.rounds_of(15), benchmark.rounds_of(3)) == (5, 3)
 
 
 def test_a_goal_with_two_bounds_is_refused() -> None:

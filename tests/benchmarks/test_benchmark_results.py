@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from benchmarks.model import Benchmark, Contestant, Goal
+from benchmarks.model import Benchmark, Contestant, Goal, Limit
 from benchmarks.report import Run, as_json, as_markdown
-from benchmarks.rounds import Costs, Measurements
+from benchmarks.rounds import Amounts, Costs, Measurements
 from benchmarks.summary import Spread, Summary, summarize
 
 RUN = Run(started_at=datetime(2026, 11, 15, tzinfo=UTC), rounds=3, is_quick=False)
@@ -16,16 +16,19 @@ RUN = Run(started_at=datetime(2026, 11, 15, tzinfo=UTC), rounds=3, is_quick=Fals
 def a_summary(
     *goals: Goal,
     costs: dict[str, list[Costs]],
+    limits: tuple[Limit, ...] = (),
+    amounts: dict[str, list[Amounts]] | None = None,
     absent: dict[str, str] | None = None,
     digests: dict[str, dict[str, str]] | None = None,
 ) -> Summary:
     contestants = tuple(Contestant(name, "no.worker", ()) for name in costs)
     return summarize(
         Measurements(
-            Benchmark(number="B0", what="counting", contestants=contestants, goals=goals),
+            Benchmark(number="B0", what="counting", contestants=contestants, goals=goals, limits=limits),
             labels={name: f"{name} 1.0" for name in costs},
             digests=digests or {},
             costs=costs,
+            amounts=amounts or {},
             calibrations=[[0.004, 0.006], [0.005]],
             absent=absent or {},
         )
@@ -130,6 +133,52 @@ def test_a_missed_goal_stands_out_in_the_table() -> None:
     costs = {"everwhen": rounds_of(1.0), "peer": rounds_of(1.0)}
     markdown = as_markdown(RUN, [a_summary(Goal(against="peer", at_least=12), costs=costs)])
     assert "| **missed** |" in markdown
+
+
+@pytest.mark.parametrize(
+    ("limit", "is_met"),
+    [
+        (Limit(amount="memory", at_most=50, unit="MB"), False),
+        (Limit(amount="memory", at_most=50, unit="MB", above="peer"), True),
+        (Limit(amount="memory", at_most=21, unit="MB", above="peer"), True),
+        (Limit(amount="memory", at_most=20, unit="MB", above="peer"), False),
+        (Limit(amount="memory", at_most=21, unit="MB", above="peer", over="worst"), False),
+        (Limit(amount="memory", at_most=40, unit="MB", subject="peer", over="worst"), True),
+    ],
+)
+def test_a_limit_is_judged_by_the_median_or_by_the_worst_round(limit: Limit, is_met: bool) -> None:
+    summary = a_summary(
+        costs={"everwhen": rounds_of(1.0, 1.0, 1.0), "peer": rounds_of(1.0, 1.0, 1.0)},
+        limits=(limit,),
+        amounts={
+            "everwhen": [{"memory": 60.0}, {"memory": 61.0}, {"memory": 70.0}],
+            "peer": [{"memory": 40.0}, {"memory": 40.0}, {"memory": 40.0}],
+        },
+    )
+    assert summary.limit_verdicts[0].is_met is is_met
+
+
+def test_a_limit_of_an_absent_contestant_is_neither_met_nor_missed() -> None:
+    limit = Limit(amount="memory", at_most=50, unit="MB", above="peer")
+    costs = {"everwhen": rounds_of(1.0)}
+    summary = a_summary(costs=costs, limits=(limit,), amounts={"everwhen": [{"memory": 1.0}]})
+    assert summary.limit_verdicts[0].is_met is None
+    assert "| memory ≤ 50 MB above peer | — | — | not measured |" in as_markdown(RUN, [summary])
+
+
+def test_limits_have_their_rows_and_count_in_the_tally() -> None:
+    limits = (
+        Limit(amount="lag", at_most=1, unit="s"),
+        Limit(amount="missed", at_most=0, unit="slots", over="worst"),
+    )
+    amounts = {"everwhen": [{"lag": 0.25, "missed": 0.0}, {"lag": 0.5, "missed": 2.0}]}
+    summary = a_summary(costs={"everwhen": rounds_of(1.0, 1.0)}, limits=limits, amounts=amounts)
+    markdown = as_markdown(RUN, [summary])
+    assert "| B0 | counting | lag ≤ 1 s | everwhen 1.0 0.375 (0.25–0.5) s | — | met |" in markdown
+    assert "| B0 | counting | missed ≤ 0 slots | everwhen 1.0 1 (0–2) slots | — | **missed** |" in markdown
+    assert "Goals met: 1 of 2; missed: 1; not measured: 0." in markdown
+    (first, second) = json.loads(as_json(RUN, [summary]))["benchmarks"][0]["limits"]
+    assert (first["met"], second["met"], second["amount"]["high"]) == (True, False, 2.0)
 
 
 def test_the_json_says_the_same_as_the_table() -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from benchmarks.model import Benchmark, Contestant
-from benchmarks.rounds import ContestantFailedError, Measurements, Turn, rotated, run_rounds
+from benchmarks.rounds import ContestantFailedError, Measurements, Turn, largest_amounts, rotated, run_rounds
 
 
 @dataclass
@@ -81,6 +81,11 @@ def test_a_round_gathers_the_cases_of_its_parts_as_cost_per_operation() -> None:
     measurements = measured(ScriptedRunner("a", [], cost=2.0), rounds=2, parts=2)
     assert measurements.costs == {"a": [{"case 0": 2.0, "case 1": 2.0}] * 2}
     assert measurements.calibrations == [[0.005, 0.005]] * 2
+
+
+def test_an_amount_counts_where_it_was_largest_in_the_round() -> None:
+    turns = [Turn(0.005, {}, {"memory": 3.0}), Turn(0.005, {}, {"memory": 5.0, "missed": 0.0})]
+    assert largest_amounts(turns) == {"memory": 5.0, "missed": 0.0}
 
 
 def test_a_contestant_that_cannot_start_is_named_and_the_others_run() -> None:

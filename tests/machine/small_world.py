@@ -166,7 +166,13 @@ class SmallWorld:
             self._shared.move(job.capacity_key, outstanding=1)
         self._shared.move(job.capacity_key, running=1)
         row.outstanding[job.job_id] = started = job._replace(
-            status="running", attempt=1, fence=1, started_at=self.now, node="n", is_ready=True, is_counted=True
+            status="running",
+            attempt=1,
+            fence=1,
+            started_at=self.now,
+            node="n",
+            is_ready=True,
+            is_counted=True,
         )
         duration, outcome = self._run(started)
         heappush(self._ends, (self.now + duration, job.row_id, row.state.uid, job.job_id, outcome))
