@@ -1,9 +1,19 @@
 """Every benchmark there is, in the order of the table. A new theme: a module of its own, and a line here."""
 
-from benchmarks import command_line, cron_next
+from benchmarks import command_line, cron_next, firing, idle, lag, loading, restart
 from benchmarks.model import Benchmark
 
-BENCHMARKS: tuple[Benchmark, ...] = (
-    *cron_next.BENCHMARKS,
-    *command_line.BENCHMARKS,
+BENCHMARKS: tuple[Benchmark, ...] = tuple(
+    sorted(
+        (
+            *cron_next.BENCHMARKS,
+            *loading.BENCHMARKS,
+            *idle.BENCHMARKS,
+            *firing.BENCHMARKS,
+            *lag.BENCHMARKS,
+            *restart.BENCHMARKS,
+            *command_line.BENCHMARKS,
+        ),
+        key=lambda benchmark: int(benchmark.number[1:]),
+    )
 )

@@ -6,12 +6,12 @@ import subprocess
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile
 from threading import Timer
 from types import TracebackType
 from typing import IO, Any
 
-from benchmarks.environments import ROOT, EnvironmentUnavailableError, python_of
+from benchmarks.environments import FOLDER, ROOT, EnvironmentUnavailableError, python_of
 from benchmarks.model import Benchmark, Contestant
 from benchmarks.progress import Progress
 from benchmarks.rounds import ContestantFailedError, Measurements, Turn, run_rounds
@@ -23,7 +23,10 @@ FAREWELL_LIMIT_SECONDS = 5
 class Child:
     """A contestant in a process of its own, alive from `with` to its end."""
 
-    def __init__(self, contestant: Contestant, python: Path, *, is_quick: bool) -> None:
+    def __init__(
+        self, contestant: Contestant, python: Path, *, is_quick: bool, scratch: Path | None = None
+    ) -> None:
+        self.environment = plain_environment() | ({"TMPDIR": str(scratch)} if scratch else {})
         self.name = contestant.name
         self.label = contestant.name
         quick = ["--quick"] if is_quick else []
@@ -35,7 +38,7 @@ class Child:
         self.process = subprocess.Popen(
             self.command,
             cwd=ROOT,
-            env=plain_environment(),
+            env=self.environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self.complaints,
@@ -62,7 +65,7 @@ class Child:
     def run(self, part: int, parts: int) -> Turn:
         answer = self.ask("run", part=part, parts=parts)
         timings = {case: (seconds, count) for case, (seconds, count) in answer["timings"].items()}
-        return Turn(answer["calibration"], timings)
+        return Turn(answer["calibration"], timings, answer["amounts"])
 
     def ask(self, command: str, **details: int) -> dict[str, Any]:
         assert self.process.stdin and self.process.stdout
@@ -94,16 +97,19 @@ class Child:
 
 def measure(benchmark: Benchmark, *, rounds: int, is_quick: bool, progress: Progress) -> Measurements:
     measurements = Measurements(benchmark)
+    FOLDER.mkdir(exist_ok=True)
     with ExitStack() as stack:
+        # One file system for all contestants, and nothing left of them, however they ended.
+        scratch = Path(stack.enter_context(TemporaryDirectory(prefix="scratch-", dir=FOLDER)))
         children = []
         for contestant in benchmark.contestants:
             try:
-                child = prepared(contestant, is_quick=is_quick, say=progress.say)
+                child = prepared(contestant, scratch, is_quick=is_quick, say=progress.say)
             except EnvironmentUnavailableError as failure:
                 measurements.drop(contestant.name, str(failure))
             else:
                 children.append(stack.enter_context(child))
-        run_rounds(measurements, children, rounds=rounds, watcher=progress)
+        run_rounds(measurements, children, rounds=benchmark.rounds_of(rounds), watcher=progress)
     return measurements
 
 
@@ -117,5 +123,6 @@ def without_paths(text: str) -> str:
     return text.replace(str(ROOT), ".")
 
 
-def prepared(contestant: Contestant, *, is_quick: bool, say: Callable[[str], None]) -> Child:
-    return Child(contestant, python_of(contestant.environment, say), is_quick=is_quick)
+def prepared(contestant: Contestant, scratch: Path, *, is_quick: bool, say: Callable[[str], None]) -> Child:
+    python = python_of(contestant.environment, say)
+    return Child(contestant, python, is_quick=is_quick, scratch=scratch)

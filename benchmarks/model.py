@@ -19,6 +19,8 @@ PEERS = Environment(
     "peers",
     ("cronsim==2.8", "croniter==6.2.4", "apscheduler==3.11.3", "celery==5.7.0", "tzdata==2026.6"),
 )
+# Its job store on SQL, for what is more than the arithmetic of cron.
+APSCHEDULER_3 = Environment("apscheduler3", ("apscheduler==3.11.3", "sqlalchemy==2.1.8", "tzdata==2026.6"))
 # The two major versions of APScheduler share one package name, hence a second environment.
 APSCHEDULER_4 = Environment("apscheduler4", ("apscheduler==4.0.0a6", "tzdata==2026.6"))
 
@@ -69,14 +71,44 @@ class Goal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """How much of something a contestant may need at most, in a unit: no ratio, or a distance from another.
+
+    `amount` is the name under which its worker reports it; `above` a contestant whose amount is taken off.
+    "worst" judges the largest of all rounds, for what must never happen; "median" the median of the rounds.
+    """
+
+    amount: str
+    at_most: float
+    unit: str
+    subject: str = EVERWHEN
+    above: str = ""
+    over: Literal["median", "worst"] = "median"
+
+    @property
+    def text(self) -> str:
+        distance = f" above {self.above}" if self.above else ""
+        return f"{self.amount} ≤ {self.at_most:g} {self.unit}{distance}"
+
+    def is_met_by(self, amount: float) -> bool:
+        return amount <= self.at_most
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:
     """Contestants doing the same work, and what is expected of them. Several may share a number.
 
-    `parts` says into how many turns a round deals out the work, so that turns stay short.
+    `parts` says into how many turns a round deals out the work, so that turns stay short; `most_rounds` keeps
+    work bounded that takes long.
     """
 
     number: str
     what: str
     contestants: tuple[Contestant, ...]
-    goals: tuple[Goal, ...]
+    goals: tuple[Goal, ...] = ()
+    limits: tuple[Limit, ...] = ()
     parts: int = 1
+    most_rounds: int | None = None
+
+    def rounds_of(self, wanted: int) -> int:
+        return wanted if self.most_rounds is None else min(wanted, self.most_rounds)

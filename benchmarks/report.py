@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from benchmarks.summary import Spread, Summary, Verdict
+from benchmarks.summary import LimitVerdict, Spread, Summary, Verdict
 
 HEAD = "| # | what | goal | measured | ratio | met? |\n|---|---|---|---|---|---|"
 MARKS = {True: "met", False: "**missed**", None: "—"}
@@ -43,7 +43,10 @@ def circumstances(run: Run) -> str:
 
 
 def rows(summary: Summary) -> list[str]:
-    return [row(summary, verdict) for verdict in summary.verdicts]
+    return [
+        *(row(summary, verdict) for verdict in summary.verdicts),
+        *(limit_row(summary, verdict) for verdict in summary.limit_verdicts),
+    ]
 
 
 def row(summary: Summary, verdict: Verdict) -> str:
@@ -55,7 +58,28 @@ def row(summary: Summary, verdict: Verdict) -> str:
         ratio_text(verdict),
         MARKS[verdict.is_met] if verdict.ratio else "not measured",
     )
+    return line(cells)
+
+
+def limit_row(summary: Summary, verdict: LimitVerdict) -> str:
+    limit, amount = verdict.limit, verdict.amount
+    cells = (
+        summary.benchmark.number,
+        summary.benchmark.what,
+        limit.text,
+        f"{summary.labels[limit.subject]} {amounts(amount)} {limit.unit}" if amount else "—",
+        "—",
+        MARKS[verdict.is_met] if amount else "not measured",
+    )
+    return line(cells)
+
+
+def line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def amounts(spread: Spread) -> str:
+    return f"{spread.median:.3g} ({spread.low:.3g}–{spread.high:.3g})"
 
 
 def goal_text(verdict: Verdict) -> str:
@@ -97,9 +121,9 @@ def duration(seconds: float) -> str:
 
 def tally(summaries: Sequence[Summary]) -> str:
     verdicts = [verdict for summary in summaries for verdict in summary.verdicts]
-    bound = [verdict for verdict in verdicts if verdict.goal.at_least or verdict.goal.at_most]
-    met = sum(verdict.is_met is True for verdict in bound)
-    missed = sum(verdict.is_met is False for verdict in bound)
+    bound = [verdict.is_met for verdict in verdicts if verdict.goal.at_least or verdict.goal.at_most]
+    bound += [verdict.is_met for summary in summaries for verdict in summary.limit_verdicts]
+    met, missed = bound.count(True), bound.count(False)
     return f"Goals met: {met} of {len(bound)}; missed: {missed}; not measured: {len(bound) - met - missed}."
 
 
@@ -157,6 +181,15 @@ def as_document(summary: Summary) -> dict[str, Any]:
                 "case": verdict.case or None,
             }
             for verdict in summary.verdicts
+        ],
+        "limits": [
+            {
+                "subject": verdict.limit.subject,
+                "text": verdict.limit.text,
+                "amount": asdict(verdict.amount) if verdict.amount else None,
+                "met": verdict.is_met,
+            }
+            for verdict in summary.limit_verdicts
         ],
         "calibration_seconds": [asdict(spread) for spread in summary.calibrations],
         "notes": list(summary.notes),

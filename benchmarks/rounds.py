@@ -19,6 +19,8 @@ T = TypeVar("T")
 Timings = dict[str, tuple[float, int]]
 # Seconds per operation, by the name of the case.
 Costs = dict[str, float]
+# What is no duration per operation (megabytes, slots missed), by its name.
+Amounts = dict[str, float]
 
 
 class ContestantFailedError(Exception):
@@ -31,6 +33,7 @@ class Turn:
 
     calibration: float
     timings: Timings
+    amounts: Amounts = field(default_factory=dict)
 
 
 class Runner(Protocol):
@@ -67,12 +70,14 @@ class Measurements:
     labels: dict[str, str] = field(default_factory=dict)
     digests: dict[str, dict[str, str]] = field(default_factory=dict)
     costs: dict[str, list[Costs]] = field(default_factory=dict)
+    amounts: dict[str, list[Amounts]] = field(default_factory=dict)
     calibrations: list[list[float]] = field(default_factory=list)
     absent: dict[str, str] = field(default_factory=dict)
 
     def drop(self, name: str, reason: str) -> None:
         self.absent[name] = reason
         self.costs.pop(name, None)
+        self.amounts.pop(name, None)
         self.digests.pop(name, None)
 
 
@@ -86,6 +91,7 @@ def run_rounds(
         turns = run_round(measurements, runners, at_round=at_round, rounds=rounds, watcher=watcher)
         for name, costs in costs_of(turns).items():
             measurements.costs[name].append(costs)
+            measurements.amounts[name].append(largest_amounts(turns[name]))
         measurements.calibrations.append([turn.calibration for taken in turns.values() for turn in taken])
         watcher.round_done(
             measurements.benchmark,
@@ -105,6 +111,7 @@ def check(measurements: Measurements, runner: Runner) -> None:
         return
     measurements.labels[runner.name] = runner.label
     measurements.costs[runner.name] = []
+    measurements.amounts[runner.name] = []
 
 
 def run_round(
@@ -138,6 +145,15 @@ def cost_by_case(turns: Sequence[Turn]) -> Costs:
             seconds[case] = seconds.get(case, 0.0) + elapsed
             count[case] = count.get(case, 0) + operations
     return {case: seconds[case] / count[case] for case in seconds}
+
+
+def largest_amounts(turns: Sequence[Turn]) -> Amounts:
+    """An amount met in several parts counts where it was largest."""
+    largest: Amounts = {}
+    for turn in turns:
+        for name, amount in turn.amounts.items():
+            largest[name] = max(amount, largest.get(name, amount))
+    return largest
 
 
 def rotated(items: Sequence[T], by: int) -> list[T]:

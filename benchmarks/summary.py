@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import geometric_mean, median
 
-from benchmarks.model import EVERWHEN, Benchmark, Goal
-from benchmarks.rounds import Costs, Measurements
+from benchmarks.model import EVERWHEN, Benchmark, Goal, Limit
+from benchmarks.rounds import Amounts, Costs, Measurements
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,22 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LimitVerdict:
+    """One limit, judged. `amount` is None when it could not be measured."""
+
+    limit: Limit
+    amount: Spread | None
+    is_met: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     benchmark: Benchmark
     labels: dict[str, str]
     costs: dict[str, Spread]
     case_medians: dict[str, Costs]
     verdicts: tuple[Verdict, ...]
+    limit_verdicts: tuple[LimitVerdict, ...]
     calibrations: tuple[Spread, ...]
     notes: tuple[str, ...]
 
@@ -53,6 +63,9 @@ def summarize(measurements: Measurements) -> Summary:
         },
         case_medians={name: case_medians(turns) for name, turns in measurements.costs.items()},
         verdicts=tuple(judge(goal, measurements.costs) for goal in measurements.benchmark.goals),
+        limit_verdicts=tuple(
+            judge_limit(limit, measurements.amounts) for limit in measurements.benchmark.limits
+        ),
         calibrations=tuple(Spread.of(turns) for turns in measurements.calibrations if turns),
         notes=(*absences(measurements), *disagreements(measurements)),
     )
@@ -78,6 +91,19 @@ def judge_worst_case(goal: Goal, ratios: list[dict[str, float]]) -> Verdict:
     worst = max if goal.at_most is not None else min
     case = worst(spreads, key=lambda name: spreads[name].median)
     return Verdict(goal=goal, ratio=spreads[case], is_met=goal.is_met_by(spreads[case].median), case=case)
+
+
+def judge_limit(limit: Limit, amounts: dict[str, list[Amounts]]) -> LimitVerdict:
+    needed = {limit.subject, limit.above or limit.subject}
+    if not needed <= {name for name, rounds in amounts.items() if rounds}:
+        return LimitVerdict(limit=limit, amount=None, is_met=None)
+    ours = [by_name[limit.amount] for by_name in amounts[limit.subject]]
+    if limit.above:
+        theirs = [by_name[limit.amount] for by_name in amounts[limit.above]]
+        ours = [our - their for our, their in zip(ours, theirs, strict=True)]
+    spread = Spread.of(ours)
+    judged = spread.high if limit.over == "worst" else spread.median
+    return LimitVerdict(limit=limit, amount=spread, is_met=limit.is_met_by(judged))
 
 
 def round_ratios(goal: Goal, subject: list[Costs], against: list[Costs]) -> list[dict[str, float]]:

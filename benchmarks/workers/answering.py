@@ -13,7 +13,7 @@ Timings = dict[str, tuple[float, int]]
 
 
 class Task(Protocol):
-    """The work of one contestant."""
+    """The work of one contestant. What is no duration it leaves in `amounts`, a dictionary, after a turn."""
 
     @property
     def version(self) -> str: ...
@@ -38,6 +38,8 @@ def answer(task: Task, request: dict[str, Any]) -> dict[str, Any]:
         if request["command"] == "check":
             return {"version": task.version, "digests": task.check()}
         gc.collect()
-        return {"calibration": calibrate(), "timings": task.run(request["part"], request["parts"])}
+        calibration = calibrate()
+        timings = task.run(request["part"], request["parts"])
+        return {"calibration": calibration, "timings": timings, "amounts": getattr(task, "amounts", {})}
     except Exception as error:  # the worker's boundary: the parent reports it in the table
         return {"error": f"{type(error).__name__}: {error}"}

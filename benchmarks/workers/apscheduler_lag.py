@@ -1,0 +1,80 @@
+"""The worker of B6 for APScheduler 3: when its job store had committed the next time of a run that it began.
+
+Its jobs leave no rows. What stands for the committed job is the commit that moves the schedule on
+(`update_job`), right after the run was handed to the executor: a crash before it would run it again.
+"""
+
+import argparse
+import threading
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import time
+from typing import Any
+
+from benchmarks.workers.answering import Timings, answer_until_end
+from benchmarks.workers.apscheduler_jobs import Jobs, a_scheduler, no_work
+from benchmarks.workers.percentiles import percentile
+
+EVERY_SECOND = 1_000
+ROUND_SECONDS, QUICK_SECONDS = 12, 2
+
+
+class Lag(Jobs):
+    def __init__(self, folder: Path, journal: str, seconds: int) -> None:
+        super().__init__(folder, journal)
+        self.seconds = seconds
+        self.amounts: dict[str, float] = {}
+
+    def run(self, _part: int, _parts: int) -> Timings:
+        path = self.a_file()
+        began = int(time()) + 4
+        scheduler = a_scheduler(path, self.journal, is_durable=False)
+        first = datetime.fromtimestamp(began, UTC)
+        for number in range(EVERY_SECOND):
+            trigger = {"seconds": 1, "start_date": first - timedelta(seconds=1), "next_run_time": first}
+            scheduler.add_job(no_work, "interval", id=f"s{number}", **trigger)
+        scheduler.shutdown()
+        scheduler = a_scheduler(path, self.journal)
+        if time() > began:
+            raise TimeoutError("loading took longer than the time that was left for it")
+        lags = self.watch(scheduler, began)
+        missed = EVERY_SECOND * self.seconds - len(lags)
+        self.amounts = {"slots missed": missed, "lag p99": percentile(lags, 99)}
+        return {"lag p99": (percentile(lags, 99), 1)}
+
+    def watch(self, scheduler: Any, began: int) -> list[float]:
+        ended = began + self.seconds
+        lags: list[float] = []
+        due: dict[str, float] = {}
+        store = scheduler._jobstores["default"]
+        find, update = store.get_due_jobs, store.update_job
+
+        def get_due_jobs(now: datetime) -> Any:
+            jobs = find(now)
+            due.update({job.id: job.next_run_time.timestamp() for job in jobs})
+            return jobs
+
+        def update_job(job: Any) -> None:
+            update(job)
+            due_at = due.pop(job.id, 0)
+            if began <= due_at < ended:
+                lags.append(time() - due_at)
+
+        store.get_due_jobs, store.update_job = get_due_jobs, update_job
+        scheduler.resume()
+        threading.Event().wait(ended - time() + 1.5)
+        scheduler.shutdown()
+        return lags
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    with TemporaryDirectory() as folder:
+        answer_until_end(Lag(Path(folder), "wal", QUICK_SECONDS if options.quick else ROUND_SECONDS))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""What the workers of everwhen share: a house on a file of its own, filled with schedules, and witnesses."""
+
+import json
+import sqlite3
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import perf_counter, time_ns
+from typing import Any
+
+from everwhen.model.instants import SECOND
+from everwhen.model.outcome import SUCCEEDED, Outcome
+from everwhen.model.schedule import State, Target
+from everwhen.operations.schedules import Submission, create_schedules
+from everwhen.ports.clock import Clock
+from everwhen.ports.slots import JobEnd, TickReport
+from everwhen.ports.target import Run
+from everwhen.stores.lanes import Lane
+from everwhen.version import __version__
+from everwhen.wiring import Stack, open_stack
+
+VERSION = __version__
+HOUR = 3_600 * SECOND
+START = 1_767_571_200 * SECOND  # 2026-01-05 00:00 UTC
+TARGET = Target("command", json.dumps({"argv": ["true"]}))
+LOADED_AT_ONCE = 1_000
+
+# Everything due at the full hour, with a shared limit that is moved and never reached.
+HOURLY = {"every": "1h", "first_run": "after_interval", "command": "sync", "max_outstanding": 10_000_000}
+GROUPS = 10
+
+
+class SetClock:
+    """Stands where it was set; from `run_on` on it goes with the real one."""
+
+    def __init__(self, at: int = START) -> None:
+        self.at = at
+        self.since: float | None = None
+
+    def now(self) -> int:
+        return self.at if self.since is None else self.at + int((perf_counter() - self.since) * SECOND)
+
+    def monotonic(self) -> float:
+        return perf_counter()
+
+    def set(self, at: int) -> None:
+        self.at, self.since = at, None
+
+    def run_on(self) -> None:
+        self.since = perf_counter()
+
+
+class Witness:
+    """Stands before the slots port and notes when ticks were committed, and how many jobs were settled."""
+
+    def __init__(self, slots: Any) -> None:
+        self.slots = slots
+        self.commits: list[tuple[int, int]] = []  # microseconds since 1970, jobs
+        self.settled = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.slots, name)
+
+    def tick(self, now: int, *, limit: int, behind: bool) -> TickReport:
+        report: TickReport = self.slots.tick(now, limit=limit, behind=behind)
+        if report.fired:
+            self.commits.append((time_ns() // 1_000, report.fired))
+        return report
+
+    def settle(self, now: int, ends: Sequence[JobEnd]) -> int:
+        settled: int = self.slots.settle(now, ends)
+        self.settled += settled
+        return settled
+
+
+class NoWork:
+    """A target that has done it already."""
+
+    def run(self, _spec: str, _run: Run) -> Outcome:
+        return SUCCEEDED
+
+
+def a_stack(path: Path, clock: Clock | None = None) -> Stack:
+    return open_stack(f"sqlite:///{path}", clock=clock)
+
+
+def submission(name: str, group: str, words: dict[str, Any]) -> Submission:
+    return Submission(f"{group}.{name}", words, TARGET, group=group)
+
+
+def load(
+    stack: Stack, count: int, words: dict[str, Any] | Callable[[int], dict[str, Any]], name: str = "s"
+) -> list[State]:
+    """Create schedules through the bulk call, spread over ten groups."""
+    words_of = words if callable(words) else lambda _number: words
+    states = []
+    for start in range(0, count, LOADED_AT_ONCE):
+        numbers = range(start, min(start + LOADED_AT_ONCE, count))
+        batch = [submission(f"{name}{n}", f"g{n % GROUPS}", words_of(n)) for n in numbers]
+        states += create_schedules(stack.house, batch)
+    return states
+
+
+def load_many(stack: Stack, count: int, words: dict[str, Any], name: str = "s", spread: int = 0) -> None:
+    """A thousand through the bulk call, the rest as copies of them in SQL: for benchmarks of other things.
+
+    `spread` sets the due instants of the copies so many microseconds apart.
+    """
+    states = load(stack, min(count, LOADED_AT_ONCE), words, name)
+    copies = count // LOADED_AT_ONCE - 1
+    uids = [state.uid for state in states]
+    if copies > 0:
+        stack.database.write(Lane.API, lambda connection: copy(connection, uids, copies, spread))
+        stack.database.fold()
+
+
+def copy(connection: sqlite3.Connection, uids: Sequence[str], copies: int, spread: int) -> None:
+    connection.execute("CREATE TEMP TABLE originals (uid TEXT PRIMARY KEY)")
+    connection.executemany("INSERT INTO originals VALUES (?)", [(uid,) for uid in uids])
+    moved = {
+        "uid": "uid || '-' || copy",
+        "schedule_id": "schedule_id || '-' || copy",
+        "next_run_at": f"next_run_at + copy * {spread}",
+    }
+    for table in ("schedules", "schedule_revisions"):
+        names = [row[1] for row in connection.execute(f"PRAGMA table_info({table})") if row[1] != "row_id"]
+        columns = ", ".join(f'"{name}"' for name in names)
+        values = ", ".join(moved.get(name, f'"{name}"') for name in names)
+        connection.execute(
+            f"""WITH RECURSIVE copies(copy) AS (SELECT 1 UNION ALL SELECT copy + 1 FROM copies WHERE copy < ?)
+            INSERT INTO {table} ({columns}) SELECT {values} FROM {table}, copies
+            WHERE uid IN (SELECT uid FROM originals)""",
+            (copies,),
+        )
+    connection.execute("DROP TABLE originals")
+
+
+def forget_jobs(stack: Stack) -> None:
+    """As before the first firing: no jobs, nothing outstanding, a short log."""
+
+    def empty(connection: sqlite3.Connection) -> None:
+        connection.execute("DELETE FROM jobs")
+        connection.execute("UPDATE schedules SET outstanding = 0, running_jobs = 0")
+        connection.execute("UPDATE limits SET outstanding = 0, running = 0")
+
+    stack.database.write(Lane.API, empty)
+    stack.database.fold()

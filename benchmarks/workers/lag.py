@@ -1,0 +1,108 @@
+"""The worker of B6 and B14 for everwhen: how late jobs are committed by a whole node on the real clock."""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import copyfile
+from tempfile import TemporaryDirectory
+from threading import Event
+from time import time_ns
+
+from benchmarks.workers import houses
+from benchmarks.workers.answering import Task, Timings, answer_until_end
+from benchmarks.workers.houses import NoWork, SetClock, Witness
+from benchmarks.workers.percentiles import percentile
+from everwhen.engine.service import Service
+from everwhen.model.instants import SECOND
+from everwhen.wiring import Stack
+
+EVERY_SECOND = 1_000
+ROUND_SECONDS, QUICK_SECONDS = 12, 2
+BEHIND, QUICK_BEHIND = 100_000, 10_000
+BACKLOG_SECONDS, QUICK_BACKLOG_SECONDS = 12, 3
+OUTAGE = 3_600 * SECOND
+AT_ONCE = 100  # jobs at a time
+
+PER_SECOND = {"every": "1s", "if_running": "allow"}
+PER_MINUTE = {"every": "1m", "catch_up": "run_once", "misfire_grace": "10s"}
+
+
+class Lag:
+    """A node with 1,000 schedules that are due in every second, and perhaps a backlog beside them.
+
+    An outage is made by filling the file with a clock that stands an hour in the past.
+    """
+
+    version = houses.VERSION
+
+    def __init__(self, folder: Path, seconds: int, behind: int) -> None:
+        self.folder = folder
+        self.seconds = seconds
+        self.behind = behind
+        self.files = 0
+        self.amounts: dict[str, float] = {}
+
+    def check(self) -> dict[str, str]:
+        self.template = self.folder / "template.db"
+        now = time_ns() // 1_000
+        stack = houses.a_stack(self.template, SetClock(now - OUTAGE if self.behind else now))
+        if self.behind:
+            houses.load_many(stack, self.behind, PER_MINUTE, name="behind")
+        stack.close()
+        return {}
+
+    def run(self, _part: int, _parts: int) -> Timings:
+        self.files += 1
+        path = self.folder / f"everwhen{self.files}.db"
+        copyfile(self.template, path)
+        stack = houses.a_stack(path)
+        houses.load(stack, EVERY_SECOND, PER_SECOND, name="live")
+        witness = stack.house.slots = Witness(stack.house.slots)
+        began, ended = self.watch(stack)
+        lags = list(self.lags(stack, witness, began, ended))
+        stack.close()
+        expected = EVERY_SECOND * (ended - began) // SECOND
+        self.amounts = {"slots missed": expected - len(lags), "lag p99": percentile(lags, 99) / SECOND}
+        return {"lag p99": (percentile(lags, 99) / SECOND, 1)}
+
+    def watch(self, stack: Stack) -> tuple[int, int]:
+        """Run the node; the whole seconds in which every slot must be found, from the next one on."""
+        service = Service(stack.house, {"command": NoWork()}, max_workers=AT_ONCE)
+        began = time_ns() // 1_000 // SECOND * SECOND + SECOND
+        ended = began + self.seconds * SECOND
+        service.start()
+        try:
+            # Late ones may still come: they count, with their lag, as long as we wait.
+            Event().wait((ended - time_ns() // 1_000) / SECOND + 1.5)
+        finally:
+            service.stop()
+        return began, ended
+
+    def lags(self, stack: Stack, witness: Witness, began: int, ended: int) -> Iterator[int]:
+        """Jobs were inserted in the order of the ticks, so each tick's commit belongs to the next few rows."""
+        with stack.database.read() as connection:
+            query = "SELECT due_at, schedule_id FROM jobs WHERE origin IN ('schedule', 'catch_up') ORDER BY row_id"
+            rows = iter(connection.execute(query).fetchall())
+        for committed_at, fired in witness.commits:
+            for _ in range(fired):
+                due_at, schedule_id = next(rows)
+                if ".live" in schedule_id and began <= due_at < ended:
+                    yield committed_at - due_at
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("task", choices=("steady", "backlog"))
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        task: Task = Lag(folder, QUICK_SECONDS if options.quick else ROUND_SECONDS, 0)
+        if options.task == "backlog":
+            seconds = QUICK_BACKLOG_SECONDS if options.quick else BACKLOG_SECONDS
+            task = Lag(folder, seconds, QUICK_BEHIND if options.quick else BEHIND)
+        answer_until_end(task)
+
+
+if __name__ == "__main__":
+    main()

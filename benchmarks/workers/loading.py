@@ -1,0 +1,100 @@
+"""The worker of B2: schedules created in bulk or one by one, into an empty file in each round."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Any
+
+from benchmarks.workers.answering import Task, Timings, answer_until_end
+
+BULK, AT_ONCE = 100_000, 1_000
+BY_PEER = 1_000  # APScheduler's cost per schedule does not depend on how many there are
+SINGLE = 200
+
+
+class Loading:
+    """everwhen: through the operation that every surface calls."""
+
+    def __init__(self, folder: Path, count: int, at_once: int) -> None:
+        from benchmarks.workers import houses
+
+        self.houses = houses
+        self.version = houses.VERSION
+        self.folder = folder
+        self.count = count
+        self.at_once = at_once
+        self.files = 0
+        self.stack: Any = None
+
+    def check(self) -> dict[str, str]:
+        return {}
+
+    def run(self, part: int, parts: int) -> Timings:
+        houses = self.houses
+        if part == 0:
+            self.begin_anew()
+        share = self.count // parts
+        began = perf_counter()
+        for start in range(part * share, (part + 1) * share, self.at_once):
+            numbers = range(start, start + self.at_once)
+            batch = [houses.submission(f"s{n}", "g", words(n)) for n in numbers]
+            houses.create_schedules(self.stack.house, batch)
+        return {"schedule": (perf_counter() - began, share)}
+
+    def begin_anew(self) -> None:
+        if self.stack is not None:
+            self.stack.close()
+        self.files += 1
+        self.stack = self.houses.a_stack(self.folder / f"everwhen{self.files}.db")
+
+
+def words(number: int) -> dict[str, Any]:
+    """Half intervals, half cron."""
+    if number % 2:
+        return {"cron": f"{number % 60} {number % 24} * * *"}
+    return {"every": f"{3_600 + number % 3_600}s", "first_run": "after_interval"}
+
+
+def everwhen(folder: Path, way: str, is_quick: bool) -> Task:
+    return Loading(folder, *size(way, is_quick))
+
+
+def raw(folder: Path, way: str, is_quick: bool) -> Task:
+    from benchmarks.workers.raw import RawLoading
+
+    return RawLoading(folder, *size(way, is_quick))
+
+
+def apscheduler(folder: Path, _way: str, is_quick: bool) -> Task:
+    from benchmarks.workers import apscheduler_jobs
+
+    return apscheduler_jobs.Loading(folder, "wal", BY_PEER // 2 if is_quick else BY_PEER)
+
+
+def size(way: str, is_quick: bool) -> tuple[int, int]:
+    if way == "single":
+        return SINGLE, 1
+    return BULK // 10 if is_quick else BULK, AT_ONCE
+
+
+CONTESTANTS: dict[str, Callable[[Path, str, bool], Task]] = {
+    "everwhen": everwhen,
+    "raw": raw,
+    "apscheduler": apscheduler,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("contestant", choices=CONTESTANTS)
+    parser.add_argument("way", choices=("bulk", "single"))
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    with TemporaryDirectory() as folder:
+        answer_until_end(CONTESTANTS[options.contestant](Path(folder), options.way, options.quick))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""A node for B11, to be killed: it says a line for each evaluation that has committed firings."""
+
+import sys
+from pathlib import Path
+from threading import Event
+
+from benchmarks.workers import houses
+from benchmarks.workers.houses import NoWork, Witness
+from everwhen.engine.service import Service
+from everwhen.ports.slots import TickReport
+
+
+class Telling(Witness):
+    def tick(self, now: int, *, limit: int, behind: bool) -> TickReport:
+        report = super().tick(now, limit=limit, behind=behind)
+        if report.fired:
+            print(report.fired, flush=True)
+        return report
+
+
+def main() -> None:
+    stack = houses.a_stack(Path(sys.argv[1]))
+    stack.house.slots = Telling(stack.house.slots)
+    Service(stack.house, {"command": NoWork()}).start()
+    Event().wait()
+
+
+if __name__ == "__main__":
+    main()

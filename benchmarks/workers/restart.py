@@ -1,0 +1,75 @@
+"""The worker of B11: a node is killed while it works, started again, and timed until its first firing."""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter, sleep, time_ns
+
+from benchmarks.workers import houses
+from benchmarks.workers.answering import Timings, answer_until_end
+from benchmarks.workers.houses import SetClock
+
+FEW, MANY, QUICK_MANY = 1_000, 100_000, 20_000
+LIVE = 100  # due in every second
+AWAY_SECONDS = 1.2
+
+
+class Restarting:
+    """A file with schedules that are due in half a day, and a hundred of every second."""
+
+    version = houses.VERSION
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self.path = folder / "everwhen.db"
+        self.count = count
+        self.amounts: dict[str, float] = {}
+
+    def check(self) -> dict[str, str]:
+        stack = houses.a_stack(self.path, SetClock(time_ns() // 1_000))
+        houses.load_many(stack, self.count, {"every": "12h", "first_run": "after_interval"})
+        houses.load(stack, LIVE, {"every": "1s", "if_running": "allow"}, name="live")
+        stack.close()
+        self.first_firing()
+        return {}
+
+    def run(self, _part: int, _parts: int) -> Timings:
+        # Killed in the round before, and away for longer than a second: there is something to fire at once.
+        sleep(AWAY_SECONDS)
+        seconds = self.first_firing()
+        self.amounts = {"first firing": seconds}
+        return {"first firing": (seconds, 1)}
+
+    def first_firing(self) -> float:
+        """The seconds until then; a moment later the node is killed, in the midst of its work."""
+        began = perf_counter()
+        with self.node() as node:
+            self.wait(node)
+            seconds = perf_counter() - began
+            self.wait(node)
+            node.kill()
+        return seconds
+
+    def node(self) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "benchmarks.workers.node", str(self.path)]
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+
+    def wait(self, node: subprocess.Popen[bytes]) -> None:
+        assert node.stdout is not None
+        if not node.stdout.readline():
+            raise RuntimeError(f"the node ended with {node.wait()}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("count", choices=("few", "many"))
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    many = QUICK_MANY if options.quick else MANY
+    with TemporaryDirectory() as folder:
+        answer_until_end(Restarting(Path(folder), many if options.count == "many" else FEW))
+
+
+if __name__ == "__main__":
+    main()
