@@ -16,10 +16,12 @@ from benchmarks.workers.raw import RawFiring
 from everwhen.engine.service import Service
 from everwhen.engine.ticker import BATCH, Ticker
 from everwhen.model.instants import SECOND
+from everwhen.model.job import NewJob, job_id
 from everwhen.model.schedule import State
 from everwhen.operations.schedules import create_schedules
 from everwhen.stores import statements as sql
 from everwhen.stores.lanes import Lane
+from everwhen.stores.sqlite_commit import job_row
 
 MANY = 10_000
 HERD = 100_000
@@ -69,14 +71,27 @@ class Firing(Filled):
 class Statements(Firing):
     """B4 again: everwhen's own statements on its own tables, and nothing decided."""
 
+    is_bare = False
+
+    def check(self) -> dict[str, str]:
+        super().check()
+        schedule = self.stack.house.catalogue.get("g0.s0")
+        assert schedule is not None
+        self.plan = schedule.plan
+        return {}
+
+    def run(self, part: int, parts: int) -> Timings:
+        self.is_bare = True
+        return super().run(part, parts)
+
     def fire(self) -> int:
-        return self.stack.database.write(Lane.TICK, self.write)
+        return self.stack.database.write(Lane.TICK, self.write) if self.is_bare else super().fire()
 
     def write(self, connection: sqlite3.Connection) -> int:
         now = self.clock.now()
         values = {"now": now, "floor": now - 10 * SECOND, "limit": BATCH}
         due = [State._make(row) for row in connection.execute(sql.DUE_LATELY, values)]
-        connection.executemany(sql.INSERT_JOB, [job_row(state, now) for state in due])
+        connection.executemany(sql.INSERT_JOB, [job_row(new_job(s), s, self.plan, now) for s in due])
         moved = [
             (s.next_run_at + HOUR, s.next_run_at + HOUR, s.fire_count + 1, 1, now, s.next_run_at, s.row_id)
             for s in due
@@ -88,11 +103,9 @@ class Statements(Firing):
         return len(due)
 
 
-def job_row(state: State, now: int) -> tuple[object, ...]:
-    slot_at, number = state.next_run_at, state.fire_count + 1
-    names = (f"sched-{state.uid}-n{number}-rc0", state.row_id, state.uid, state.schedule_id, 1, number, 0)
-    keys = (None, "default", "guard:g0:sync", None, None, None)
-    return (*names, "schedule", slot_at, slot_at, None, True, True, False, *keys, True, now, now)
+def new_job(state: State) -> NewJob:
+    slot_at, number = state.next_run_at or 0, state.fire_count + 1
+    return NewJob(job_id(state.uid, number, 0), number, 0, "schedule", slot_at, slot_at)
 
 
 class Herd(Filled):

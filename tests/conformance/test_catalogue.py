@@ -390,9 +390,6 @@ def test_policies_are_listed_and_those_in_use_are_not_deleted(house: Tenant) -> 
 # -- retention --
 
 
-@pytest.mark.xfail(
-    reason="the checker takes the slots of pruned jobs for lost: jobs go before the audit does"
-)
 def test_pruning_takes_what_is_old_and_over_a_portion_at_a_time(house: Tenant) -> None:
     house.add("a", every="24h", if_running="allow")
     for day in range(40):

@@ -55,3 +55,4 @@ class History:
     lives: Iterable[Life]
     system: Sequence[Recorded] = ()
     limits: Sequence[Limit] | None = None
+    retained_from: int = 0  # of slots before it, retention may have taken jobs or events

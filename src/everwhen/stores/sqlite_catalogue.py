@@ -186,7 +186,7 @@ class SqliteCatalogue:
 
     def prune(self, cutoffs: Cutoffs, *, limit: int) -> int:
         def delete(connection: sqlite3.Connection) -> int:
-            return sum(
+            deleted = sum(
                 connection.execute(statement, {"before": before, "limit": limit}).rowcount
                 for statement, before in (
                     (_PRUNE_OUTPUT, cutoffs.output),
@@ -195,6 +195,9 @@ class SqliteCatalogue:
                     (_PRUNE_TRANSITIONS, cutoffs.breaker_transitions),
                 )
             )
+            if deleted:  # the checker has to know from when on the record is whole
+                _put_setting(connection, "retained_from", str(max(cutoffs.jobs, cutoffs.audit)))
+            return deleted
 
         return self._database.write(Lane.RETENTION, delete)
 

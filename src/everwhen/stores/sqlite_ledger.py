@@ -46,6 +46,7 @@ _STATE_OF = f"SELECT {sql.STATE} FROM schedules WHERE uid = ?"
 _SYSTEM_EVENTS = f"""
 SELECT id, {_EVENT} FROM audit_events WHERE uid IS NULL
     AND type IN ('system.paused', 'system.resumed', 'scheduler.clock_stepped') ORDER BY id"""
+_RETAINED_FROM = "SELECT value FROM settings WHERE key = 'retained_from'"
 _LIMITS = f"SELECT {', '.join(Limit._fields)} FROM limits"
 
 # A look through all revisions: asked by people, one at a time.
@@ -90,7 +91,8 @@ class SqliteLedger:
             system = _recorded(connection.execute(_SYSTEM_EVENTS))
             limits = None if uids is not None else [Limit._make(row) for row in connection.execute(_LIMITS)]
             lives = self._all_lives(connection) if uids is None else self._lives(connection, uids)
-            yield History(lives, system, limits)
+            retained = connection.execute(_RETAINED_FROM).fetchone()
+            yield History(lives, system, limits, int(retained[0]) if retained else 0)
 
     def _all_lives(self, connection: sqlite3.Connection) -> Iterator[Life]:
         uids = [row[0] for row in connection.execute(_UIDS)]
