@@ -248,6 +248,21 @@ def test_slots_inside_a_span_of_the_system_switch_need_no_entry() -> None:
     assert check(replace(life, jobs=kept), system=system).is_clean
 
 
+def test_slots_decided_before_the_clock_was_put_back_belong_to_the_stretch_that_it_ended() -> None:
+    world = a_world()
+    world.go_to(START + 10 * MINUTE)
+    world.now = START + 5 * MINUTE + SECOND
+    world.change(UID, partial(status.pause, by="anna"))
+    life = world.life(UID)
+    back = Event("scheduler.clock_stepped", world.now, detail={"from": START + 10 * MINUTE, "to": world.now})
+    before_the_pause = life.events[-1].id - 0.5
+    system = [Recorded(before_the_pause, back)]  # type: ignore[arg-type]
+    assert check(life, system=system).is_clean
+    forward = back._replace(detail={"from": world.now, "to": START + 10 * MINUTE})
+    system = [Recorded(before_the_pause, forward)]  # type: ignore[arg-type]
+    assert "extra" in {fault.kind for fault in check(life, system=system).faults}
+
+
 # -- ranges --
 
 

@@ -19,6 +19,7 @@ from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedule, pause_schedule
 from everwhen.ports.ledger import EventFilter
 from everwhen.ports.target import Run
+from everwhen.targets.command import CommandTarget
 from everwhen.testing import ManualClock, manual_scheduler
 from everwhen.wiring import Stack, open_stack
 
@@ -117,6 +118,41 @@ def test_a_target_that_raises_is_a_failed_job_and_the_worker_goes_on() -> None:
     service.stop()  # waits for the job to be settled
     schedule = stack.house.catalogue.get("a")
     assert schedule is not None and "boom" in (schedule.state.last_error or "")
+
+
+class Blind:
+    """An observer whose terminal is gone."""
+
+    def started(self, run: Run) -> None:
+        raise BrokenPipeError
+
+    def ended(self, run: Run, outcome: Outcome) -> None:
+        raise BrokenPipeError
+
+
+def test_an_observer_that_fails_costs_no_worker_its_place() -> None:
+    stack, target = open_stack("sqlite://"), Recording()
+    service = serve(stack, target, max_workers=1, observer=Blind())
+    add(stack, "a", every="1h")
+    service.start()
+    assert target.ran.wait(10)
+    service.stop()
+    schedule = stack.house.catalogue.get("a")
+    assert schedule is not None and schedule.state.run_count == 1
+
+
+def test_told_twice_to_stop_it_ends_what_runs_at_once() -> None:
+    stack, target = open_stack("sqlite://"), CommandTarget()
+    service = Service(stack.house, {"command": target}, check_interval=30.0)
+    spec = '{"argv": ["sleep", "60"]}'
+    create_schedule(stack.house, Submission("a", {"every": "1h"}, Target("command", spec)))
+    service.start()
+    while not target._living:
+        threading.Event().wait(0.01)
+    service.kill()
+    service.stop(timeout=30)
+    schedule = stack.house.catalogue.get("a")
+    assert schedule is not None and schedule.state.last_error == "killed by SIGKILL"
 
 
 def test_a_pause_with_an_end_ends_by_itself() -> None:

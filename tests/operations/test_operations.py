@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from everwhen.errors import BackfillError, DuplicateScheduleError, PolicyInUseError, UnknownJobError
+from everwhen.errors import (
+    BackfillError,
+    ConfigError,
+    DuplicateScheduleError,
+    PolicyInUseError,
+    UnknownJobError,
+)
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import QuietHoursPolicy, Target
 from everwhen.operations.apply import apply_submissions
@@ -12,9 +18,16 @@ from everwhen.operations.breakers import get_breaker, reset_breaker
 from everwhen.operations.jobs import backfill, cancel_job
 from everwhen.operations.quiet_hours import delete_quiet_hours, list_quiet_hours, put_quiet_hours
 from everwhen.operations.retention import prune
-from everwhen.operations.schedules import Submission, create_schedules, pause_system, resume_system
+from everwhen.operations.schedules import (
+    Submission,
+    create_schedules,
+    invalidate_schedule,
+    pause_system,
+    resume_system,
+)
 from everwhen.operations.upcoming import upcoming
 from everwhen.ports.catalogue import ScheduleFilter
+from everwhen.stores.sqlite_database import Lane
 from everwhen.testing import ManualScheduler, manual_scheduler
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
@@ -190,3 +203,54 @@ def test_applying_a_file_creates_changes_and_removes_and_leaves_the_rest_alone()
     assert s.state("b") == kept  # an `after` that was fixed stays fixed
     assert s.state("mine").status == "active"
     assert s.check().is_clean
+
+
+def a_file(**words: dict[str, object]) -> list[Submission]:
+    return [Submission(name, keys, Target("command"), source="config") for name, keys in words.items()]
+
+
+def test_enabled_in_the_file_pauses_and_resumes_but_never_what_a_person_paused() -> None:
+    s = scheduler()
+    apply_submissions(s.house, a_file(a={"every": "1h"}, b={"every": "1h"}))
+    s.pause("b")
+    apply_submissions(s.house, a_file(a={"every": "1h", "enabled": False}, b={"every": "1h"}))
+    assert (s.state("a").status, s.state("a").paused_by) == ("paused", "config")
+    apply_submissions(s.house, a_file(a={"every": "1h"}, b={"every": "1h"}))
+    assert (s.state("a").status, s.state("b").status) == ("active", "paused")
+    assert s.check().is_clean
+
+
+def test_a_valid_definition_heals_an_invalid_schedule() -> None:
+    s = scheduler()
+    apply_submissions(s.house, a_file(a={"every": "1h"}))
+    invalidate_schedule(s.house, "a", "its command is gone")
+    apply_submissions(s.house, a_file(a={"every": "1h"}))
+    assert s.state("a").status == "active"
+    assert s.check().is_clean
+
+
+def test_a_file_with_faults_is_refused_whole_and_all_of_them_are_told() -> None:
+    s = scheduler()
+    wrong = {"b": {"every": "5x"}, "c": {"cron": "0 25 * * *"}, "d": {"every": "1h", "quiet_hours": "x"}}
+    faulty = a_file(good={"every": "1h"}, **wrong)
+    with pytest.raises(ConfigError) as caught:
+        apply_submissions(s.house, faulty)
+    assert [line.split(":")[0] for line in str(caught.value).splitlines()] == ["b", "c", "d"]
+    assert s.house.catalogue.of_source("config") == []
+
+
+def test_a_definition_that_cannot_be_read_stops_nobody_else() -> None:
+    s = scheduler()
+    s.add("spoilt", every="10m")
+    s.add("other", every="10m")
+    s.stack.database.write(
+        Lane.API,
+        lambda c: c.execute(
+            """UPDATE schedule_revisions SET words = '{"trigger": {}}' WHERE schedule_id = 'spoilt'"""
+        ),
+    )
+    s.restart()
+    s.advance("30m")
+    assert len(s.jobs("other")) == 4
+    state = s.state("spoilt")
+    assert state.status == "invalid" and "cannot be read" in (state.status_reason or "")

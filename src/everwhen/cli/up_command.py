@@ -5,15 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
 from everwhen.cli.progress import JobLines
 from everwhen.config.general import Configuration, read_configuration
-from everwhen.errors import SchedulerShutdownError
+from everwhen.errors import ConfigError, SchedulerShutdownError
 from everwhen.operations.apply import Applied, apply_submissions
 from everwhen.operations.schedules import Submission
+from everwhen.system_clock import local_zone_name
 from everwhen.timetable.interval import parse_seconds
 from everwhen.wiring import build_service, open_stack
 
@@ -37,17 +40,17 @@ def command(path: Path, database: str | None) -> None:
         or service_words.get("database", "sqlite:///everwhen.db")
     )
     check_interval = float(parse_seconds(service_words.get("check_interval", "1s")))
-    stack = open_stack(url, timezone=service_words.get("timezone", "UTC"), check_interval=check_interval)
+    stack = open_stack(url, timezone=_zone_name(service_words.get("timezone")), check_interval=check_interval)
     applied = apply_submissions(stack.house, submissions_of(configuration))
     service = build_service(
         stack,
         check_interval=check_interval,
-        max_workers=int(service_words.get("max_workers", 8)),
+        max_workers=_max_workers(service_words.get("max_workers", 8)),
         lease=float(parse_seconds(service_words.get("lease", "30s"))),
         observer=JobLines(),
     )
     click.secho(_greeting(url, configuration, applied), err=True, bold=True)
-    stopped = _stop_on_signals()
+    stopped = _stop_on_signals(service.kill)
     service.start()
     stopped.wait()
     click.secho("stopping …", err=True)
@@ -61,11 +64,26 @@ def command(path: Path, database: str | None) -> None:
     click.secho("stopped", err=True)
 
 
+def _zone_name(name: str | None) -> str:
+    return local_zone_name() if name == "local" else name or "UTC"
+
+
+def _max_workers(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1_000:
+        raise ConfigError(f"service.max_workers: {value!r} must be a whole number from 1 to 1,000")
+    return value
+
+
 def submissions_of(configuration: Configuration) -> list[Submission]:
     return [
-        Submission(s.schedule_id, s.words, s.target, source="config", may_be_past=True)
+        Submission(s.schedule_id, _resolved(s.words), s.target, source="config", may_be_past=True)
         for s in configuration.schedules
     ]
+
+
+def _resolved(words: Mapping[str, Any]) -> dict[str, Any]:
+    """`local` is written down as the host's zone, so that every node means the same (T7)."""
+    return {**words, "timezone": local_zone_name()} if words.get("timezone") == "local" else dict(words)
 
 
 def _greeting(url: str, configuration: Configuration, applied: Applied) -> str:
@@ -83,11 +101,12 @@ def _greeting(url: str, configuration: Configuration, applied: Applied) -> str:
     return f"everwhen: {count} schedule{plural} on {url}{' (' + ', '.join(news) + ')' if news else ''}; Ctrl-C stops"
 
 
-def _stop_on_signals() -> threading.Event:
+def _stop_on_signals(kill: Callable[[], None]) -> threading.Event:
     stopped = threading.Event()
 
     def stop(_number: int, _frame: object) -> None:
         if stopped.is_set():  # the second one means it
+            kill()
             raise SystemExit(130)
         stopped.set()
 

@@ -32,7 +32,8 @@ def _first_reason(schedule: Schedule, now: int, shared: Shared) -> str | None:
         return "disabled"
     if state.outstanding and definition.if_running == "skip":
         return "already_running"
-    if capacity is not None and shared.limit(capacity.key).outstanding >= capacity.limit:
+    is_limited = definition.if_running in ("skip", "allow")  # the others enqueue, and wait
+    if is_limited and capacity is not None and shared.limit(capacity.key).outstanding >= capacity.limit:
         return "at_capacity"
     if state.next_run_at is None or state.next_run_at > now:
         return "not_due"
@@ -43,6 +44,6 @@ def _first_reason(schedule: Schedule, now: int, shared: Shared) -> str | None:
         return "circuit_open"
     if shared.spent_budget(definition.budgets, now) is not None:
         return "budget"
-    if guard is not None and shared.limit(guard.key).outstanding >= guard.limit:
+    if is_limited and guard is not None and shared.limit(guard.key).outstanding >= guard.limit:
         return "outstanding_limit"
     return None

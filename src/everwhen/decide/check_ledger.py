@@ -18,7 +18,7 @@ from everwhen.decide.ledger_chains import check_chain
 from everwhen.decide.ledger_counts import Tally, check_counters, check_job
 from everwhen.decide.ledger_entries import Entries, Fault, Kind, entries_of
 from everwhen.decide.ledger_slots import check_grid
-from everwhen.decide.ledger_stretches import SystemSpan, stretches_of, system_spans
+from everwhen.decide.ledger_stretches import SystemSpan, reach_of, stretches_of, system_spans
 from everwhen.model.history import History, Life
 from everwhen.model.schedule import Status
 
@@ -80,7 +80,7 @@ def check_life(
     """Everything wrong with one schedule's record."""
     tally.begin()
     entries = Entries()
-    is_steady = not any(recorded.event.type == "scheduler.clock_stepped" for recorded in history.system)
+    is_steady = reach_of(history.system) == 0
     for job in life.jobs:
         tally.add(job)
         entries.add_job(job)

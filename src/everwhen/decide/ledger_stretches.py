@@ -107,7 +107,7 @@ def stretches_of(life: Life, system: Sequence[Recorded], now: int) -> tuple[list
         if status == "active" and event.type not in STOPS:
             current = _begun(revisions[revision], number, event, system)
     if current is not None:
-        current = replace(current, reach=_reach(system, current.begun_id, OPEN), now=now)
+        current = replace(current, reach=reach_of(system, current.begun_id, OPEN), now=now)
         found.append(current)
     return found, status
 
@@ -132,7 +132,7 @@ def _is_a_month_from_now(stretch: Stretch, anchor_at: int) -> bool:
 
 
 def _span(system: Sequence[Recorded], begun: Recorded, until: int, closed_by: int) -> SystemSpan:
-    return SystemSpan(begun.event.at, until, begun.id, closed_by, _reach(system, 0, begun.id))
+    return SystemSpan(begun.event.at, until, begun.id, closed_by, reach_of(system, 0, begun.id))
 
 
 def _begun(revision: Revision, number: int, event: Event, system: Sequence[Recorded]) -> Stretch:
@@ -145,7 +145,7 @@ def _begun(revision: Revision, number: int, event: Event, system: Sequence[Recor
         begun_at=event.at,
         begun_id=number,
         revision=revision.revision,
-        is_steady=_reach(system, number, OPEN) == 0,
+        is_steady=reach_of(system, number, OPEN) == 0,
     )
 
 
@@ -159,15 +159,16 @@ def _closed(
         and previous.id == stretch.begun_id
         and event.at == stretch.begun_at
     )
-    reach = _reach(system, stretch.begun_id, number)
+    reach = reach_of(system, stretch.begun_id, number)
     return replace(stretch, until=event.at, closed_by=number, reach=reach, is_void=is_void)
 
 
-def _reach(system: Sequence[Recorded], after_id: int, before_id: int) -> int:
+def reach_of(system: Sequence[Recorded], after_id: int = 0, before_id: int = OPEN) -> int:
     """How far the clock had come when it was put back in that part of the record (E9); 0 when it was not."""
     steps = (
-        int(str(recorded.event.detail.get("from", 0)))
+        recorded.event.detail
         for recorded in system
         if recorded.event.type == "scheduler.clock_stepped" and after_id < recorded.id < before_id
     )
-    return max(steps, default=0)
+    ends = ((int(str(step.get("from", 0))), int(str(step.get("to", 0)))) for step in steps)
+    return max((start for start, end in ends if end < start), default=0)

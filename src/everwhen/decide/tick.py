@@ -6,6 +6,7 @@ values; nothing moves before the store has committed them.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -13,6 +14,8 @@ from everwhen.decide import breaker as breakers
 from everwhen.decide.catch_up import Entries, catch_up
 from everwhen.decide.draft import Draft
 from everwhen.decide.overlap import overlap
+from everwhen.decide.status import end_open_slots
+from everwhen.errors import StoreError
 from everwhen.model.decision import Decision
 from everwhen.model.instants import SECOND
 from everwhen.model.reasons import HoldReason, SkipReason
@@ -46,9 +49,20 @@ def _guarded(schedule: Schedule, now: int, shared: Shared) -> Decision:
     except Exception as error:  # whatever it is, it concerns this schedule alone
         shared.back_to(mark)
         draft = Draft(schedule, now, shared)
-        _abandon_open_slots(draft)
+        _end_what_is_open(schedule, draft)
         draft.become("invalid", "schedule.invalidated", f"{type(error).__name__}: {error}")
         return draft.decision()
+
+
+def _end_what_is_open(schedule: Schedule, draft: Draft) -> None:
+    """Every slot that was reached gets its entry, by the calendar where that still works."""
+    trial = Draft(schedule, draft.now, draft.shared)
+    with contextlib.suppress(Exception):  # the calendar itself may be at fault
+        if schedule.plan.fault is None:
+            end_open_slots(trial, "paused")
+            draft.state, draft.events = trial.state, trial.events
+            return
+    _abandon_open_slots(draft)
 
 
 def _abandon_open_slots(draft: Draft) -> None:
@@ -68,6 +82,8 @@ def decide(schedule: Schedule, now: int, shared: Shared) -> Decision:
     state = draft.state
     if state.status != "active":
         return draft.decision()
+    if draft.plan.fault is not None:
+        raise StoreError(draft.plan.fault)
     is_due = state.next_run_at is not None and state.next_run_at <= now
     if state.held_slot_at is not None:
         if is_due and not draft.plan.definition.is_chain:

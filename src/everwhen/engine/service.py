@@ -54,6 +54,7 @@ class Service:
         self.status: Status = "stopped"
         self.started_at: int | None = None
         self._house = house
+        self._targets = targets
         self._check_interval = check_interval
         self._lease = lease
         self._changes = changes
@@ -71,7 +72,7 @@ class Service:
             on_settled=self._scheduler_wake,
             observer=observer,
         )
-        self._clock_watch = ClockWatch(house.clock)
+        self._clock_watch, self._clock_lock = ClockWatch(house.clock), threading.Lock()
         self._rescues_from = 0.0
         self._started = 0.0
         self._loops: list[threading.Thread] = []
@@ -136,6 +137,13 @@ class Service:
         thread.start()
         return thread
 
+    def kill(self) -> None:
+        """Told twice to stop: what still runs is ended at once."""
+        for target in self._targets.values():
+            kill = getattr(target, "kill", None)
+            if kill is not None:
+                kill()
+
     def unreadiness(self) -> str | None:
         """Why this node is not ready (G3); None when it is.
 
@@ -170,6 +178,8 @@ class Service:
         self._loop("job claim", self._work_once, self._stopped)
 
     def _work_once(self) -> None:
+        if self.worker.running_count:
+            self.worker.cancel(self._house.slots.cancel_requests(self.node))
         if not self.worker.step() and not self._stopped.is_set():
             self._sleep(self._worker_wake, self.worker.seconds_to_next(self._check_interval))
 
@@ -179,6 +189,7 @@ class Service:
     def _keep_once(self) -> None:
         self._gone.wait(self._lease / 3)
         if not self._gone.is_set():
+            self._watch_clock()
             self._beat()
             self._rescue()
             self._resume()
@@ -217,9 +228,11 @@ class Service:
 
     def _watch_clock(self) -> None:
         """After a step of the clock leases of others mean nothing for one whole lease (E9, R8)."""
-        step = self._clock_watch.look()
+        with self._clock_lock:  # both loops look, and one of them sees it first
+            step = self._clock_watch.look()
+            if step is not None:
+                self._rescues_from = self._house.clock.monotonic() + self._lease
         if step is not None:
-            self._rescues_from = self._house.clock.monotonic() + self._lease
             detail = {"seconds": step.seconds, "from": step.from_at, "to": step.to_at}
             self._record("scheduler.clock_stepped", detail)
             self._beat()

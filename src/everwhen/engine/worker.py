@@ -7,10 +7,11 @@ still hold. Threads run targets; the claims and the settlements of many jobs sha
 from __future__ import annotations
 
 import json
+import logging
 import queue
 import threading
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from everwhen.engine.wake import Wake
@@ -22,6 +23,8 @@ from everwhen.ports.slots import JobEnd, Slots
 from everwhen.ports.target import Run, Target
 
 SETTLED_AT_ONCE = 500
+
+log = logging.getLogger("everwhen")
 
 
 @dataclass(slots=True)
@@ -121,11 +124,18 @@ class Worker:
 
     def _execute(self, running: Running) -> None:
         job = running.claimed.job
-        self._observer.started(running.run)
+        self._tell(lambda: self._observer.started(running.run))
         outcome = self._outcome_of(running)
-        self._observer.ended(running.run, outcome)
+        self._tell(lambda: self._observer.ended(running.run, outcome))
         self._ended.put(JobEnd(job.job_id, job.fence, outcome))
         self._wake.set()
+
+    def _tell(self, tell: Callable[[], None]) -> None:
+        """An observer only watches: one that fails (a closed terminal) must not cost a worker its place."""
+        try:
+            tell()
+        except Exception:
+            log.warning("an observer failed", exc_info=True)
 
     def _outcome_of(self, running: Running) -> Outcome:
         target = running.claimed.definition.target

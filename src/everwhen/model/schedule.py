@@ -22,7 +22,7 @@ from everwhen.model.policy import (
     OnLost,
     WhenClosed,
 )
-from everwhen.timetable.civil_time import EARLIEST, LATEST, DstRule, Fold, Gap, Zone
+from everwhen.timetable.civil_time import EARLIEST, LATEST, DstRule, Fold, Gap, Zone, zone
 from everwhen.timetable.occurrences import FirstRun, Occurrences, dst_rule, series_of
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger
 from everwhen.timetable.windows import ClosedTimes, NotOn, OnlyBetween, QuietHours, Window
@@ -142,11 +142,21 @@ class Plan:
     Its calendar depends on the anchor, which moves when a schedule is resumed; the last one is remembered.
     """
 
-    __slots__ = ("_calendar", "_closed_times", "defers", "definition", "grace", "quiet", "schedule_id")
+    __slots__ = (
+        "_calendar",
+        "_closed_times",
+        "defers",
+        "definition",
+        "fault",
+        "grace",
+        "quiet",
+        "schedule_id",
+    )
 
     def __init__(self, schedule_id: str, definition: Definition, quiet: QuietHoursPolicy | None) -> None:
         self.schedule_id = schedule_id
         self.definition = definition
+        self.fault: str | None = None  # why the stored definition cannot be used
         self.quiet = quiet
         self.defers = _deferred_reasons(definition, quiet)
         self._closed_times = _closed_times(definition, quiet)
@@ -177,6 +187,13 @@ class Plan:
             jitter_key=self.schedule_id,
         )
         return Calendar(slots, self._closed_times, definition.is_chain)
+
+
+def broken_plan(schedule_id: str, fault: str) -> Plan:
+    """What stands for a definition that cannot be read: it has no slots, and its evaluation says why."""
+    plan = Plan(schedule_id, Definition(OnRequest("chat"), zone("UTC"), Target("unreadable")), None)
+    plan.fault = fault
+    return plan
 
 
 def _closed_times(definition: Definition, quiet: QuietHoursPolicy | None) -> ClosedTimes:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from everwhen.errors import ConfigError, SchedulerError
 from everwhen.model.schedule import Definition, Schedule
 from everwhen.model.words import words_of
 from everwhen.operations.schedules import (
@@ -13,6 +14,11 @@ from everwhen.operations.schedules import (
     create_schedules,
     define,
     delete_schedule,
+    get_schedule,
+    pause_schedule,
+    quiet_hours_of,
+    restore_schedule,
+    resume_schedule,
     update_schedule,
 )
 from everwhen.ports.house import House
@@ -29,7 +35,8 @@ class Applied:
 
 
 def apply_submissions(house: House, submissions: Sequence[Submission]) -> Applied:
-    """Make the schedules of source `config` those that are declared."""
+    """Make the schedules of source `config` those that are declared; refused whole when one cannot be."""
+    refuse_faults(house, submissions)
     stored = {schedule.state.schedule_id: schedule for schedule in house.catalogue.of_source("config")}
     declared = {submission.schedule_id for submission in submissions}
     new = [s for s in submissions if s.schedule_id not in stored]
@@ -41,7 +48,33 @@ def apply_submissions(house: House, submissions: Sequence[Submission]) -> Applie
         update_schedule(house, submission, actor="config")
     for schedule_id in removed:
         delete_schedule(house, schedule_id, by="config")
+    for submission in submissions:
+        if submission.schedule_id in stored:
+            _switch(house, submission)
     return Applied(tuple(s.schedule_id for s in new), tuple(s.schedule_id for s in changed), tuple(removed))
+
+
+def refuse_faults(house: House, submissions: Sequence[Submission]) -> None:
+    """Every declaration is tried before anything is written; all that is wrong is told at once."""
+    problems: list[str] = []
+    for submission in submissions:
+        try:
+            quiet_hours_of(house, define(house, submission, house.clock.now()))
+        except SchedulerError as error:
+            problems.append(f"{submission.schedule_id}: {error}")
+    if problems:
+        raise ConfigError("\n".join(problems))
+
+
+def _switch(house: House, submission: Submission) -> None:
+    """`enabled` in the file pauses and resumes, but never what a person paused (X8); a valid definition heals."""
+    state = get_schedule(house, submission.schedule_id).state
+    if state.status == "invalid":
+        state = restore_schedule(house, submission.schedule_id)
+    if not submission.is_enabled and state.status == "active":
+        pause_schedule(house, submission.schedule_id, by="config")
+    elif submission.is_enabled and state.status == "paused" and state.paused_by == "config":
+        resume_schedule(house, submission.schedule_id, by="config")
 
 
 def differs(house: House, submission: Submission, stored: Schedule) -> bool:

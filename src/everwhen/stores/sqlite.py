@@ -22,7 +22,6 @@ from everwhen.model.instants import DAY, SECOND
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.outcome import Outcome
-from everwhen.model.policy import LEAST_GRACE
 from everwhen.model.schedule import Plan, Schedule, State
 from everwhen.model.shared import Coverage, Shared, keys_of
 from everwhen.ports.slots import JobEnd, TickReport
@@ -68,7 +67,7 @@ class SqliteSlots:
         schedules = self.schedules_of(connection, states)
         shared = load_shared(connection, schedules, [job for s in schedules for job in s.outstanding])
         shared.stagger = self._stagger
-        if min(state.next_run_at or now for state in states) < now - LEAST_GRACE:  # something may be missed
+        if min(state.next_run_at or now for state in states) < now - SECOND:  # something may be missed
             shared.coverage = _coverage(connection, now)
         decisions = tick(schedules, now, shared)
         commit_decisions(connection, decisions, shared, now)

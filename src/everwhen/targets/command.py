@@ -24,6 +24,14 @@ _POLL = 0.05
 class CommandTarget:
     """Runs `{"argv": […], "cwd": …, "env": {…}}`."""
 
+    def __init__(self) -> None:
+        self._living: set[subprocess.Popen[bytes]] = set()
+
+    def kill(self) -> None:
+        """End every process group at once; for a service that is told twice to stop."""
+        for process in list(self._living):
+            _signal_group(process, signal.SIGKILL)
+
     def run(self, spec: str, run: Run) -> Outcome:
         words = json.loads(spec)
         try:
@@ -36,9 +44,13 @@ class CommandTarget:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        except OSError as error:
-            return Outcome("failed", error=f"cannot start {words['argv'][0]!r}: {error.strerror}")
-        return _await(process, run)
+        except (OSError, ValueError) as error:
+            return Outcome("failed", error=f"cannot start {words['argv'][0]!r}: {error}")
+        self._living.add(process)
+        try:
+            return _await(process, run)
+        finally:
+            self._living.discard(process)
 
 
 def _await(process: subprocess.Popen[bytes], run: Run) -> Outcome:
@@ -49,10 +61,13 @@ def _await(process: subprocess.Popen[bytes], run: Run) -> Outcome:
     tail.join()
     text = tail.text()
     if ending is not None:
-        return Outcome(ending, error=text or ending, result=None)
+        said = "cancelled" if ending == "cancelled" else f"timed out after {run.seconds_left:g}s"
+        return Outcome(ending, error=f"{said}: {text}" if text else said)
     if process.returncode == 0:
         return Outcome("succeeded", result=text)
-    error = f"exit code {process.returncode}" + (f": {text}" if text else "")
+    code = process.returncode
+    ended = f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
+    error = f"{ended}: {text}" if text else ended
     return Outcome("failed", error=error, is_final=process.returncode == FINAL_EXIT)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from everwhen.decide.check import CheckResult
 from everwhen.decide.check_ledger import LedgerReport, check_ledger
+from everwhen.engine.clock_watch import ClockWatch
 from everwhen.engine.ticker import Ticker
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.events import Event
@@ -109,6 +110,7 @@ class ManualScheduler:
         self._keys = {"timezone": timezone, **keys}
         self.stack: Stack = open_stack(database, clock=clock, **self._keys)
         self._ticker = Ticker(self.stack.house.slots, clock)
+        self._clock_watch = ClockWatch(clock)
         self.beat()
 
     @property
@@ -177,6 +179,7 @@ class ManualScheduler:
 
     def step(self, *, work: bool = True) -> None:
         """Evaluate what is due, and run what is ready."""
+        self._watch_clock()
         for _ in range(MOST_STEPS):
             self.tick()
             if not (work and self.work()):
@@ -215,6 +218,13 @@ class ManualScheduler:
         self.stack = open_stack("", clock=self.clock, database=database, **self._keys)
         self._ticker = Ticker(self.stack.house.slots, self.clock)
         self.beat()
+
+    def _watch_clock(self) -> None:
+        step = self._clock_watch.look()
+        if step is not None:
+            detail = {"seconds": step.seconds, "from": step.from_at, "to": step.to_at}
+            event = Event("scheduler.clock_stepped", self.clock.now(), detail=detail)
+            self.house.slots.record([event])
 
     def _move(self, instant: int) -> None:
         self.beat()
