@@ -231,7 +231,11 @@ def test_a_valid_definition_heals_an_invalid_schedule() -> None:
 
 def test_a_file_with_faults_is_refused_whole_and_all_of_them_are_told() -> None:
     s = scheduler()
-    wrong = {"b": {"every": "5x"}, "c": {"cron": "0 25 * * *"}, "d": {"every": "1h", "quiet_hours": "x"}}
+    wrong: dict[str, dict[str, object]] = {
+        "b": {"every": "5x"},
+        "c": {"cron": "0 25 * * *"},
+        "d": {"every": "1h", "quiet_hours": "x"},
+    }
     faulty = a_file(good={"every": "1h"}, **wrong)
     with pytest.raises(ConfigError) as caught:
         apply_submissions(s.house, faulty)
