@@ -12,8 +12,9 @@ import queue
 import threading
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from everwhen.engine.crew import Crew
 from everwhen.engine.wake import Wake
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import Outcome
@@ -33,7 +34,7 @@ class Running:
 
     claimed: ClaimedJob
     run: Run
-    thread: threading.Thread | None = None
+    ended: threading.Event = field(default_factory=threading.Event)
 
 
 class Worker:
@@ -62,6 +63,7 @@ class Worker:
         self._ended: queue.SimpleQueue[JobEnd] = queue.SimpleQueue()
         self._running: dict[str, Running] = {}
         self._lock = threading.Lock()
+        self._crew = Crew(max_workers)
 
     @property
     def running_count(self) -> int:
@@ -110,17 +112,13 @@ class Worker:
         self.cancel()
         deadline = self._clock.monotonic() + seconds
         for running in list(self._running.values()):
-            if running.thread is not None:
-                running.thread.join(max(deadline - self._clock.monotonic(), 0.0))
+            running.ended.wait(max(deadline - self._clock.monotonic(), 0.0))
 
     def _start(self, claimed: ClaimedJob) -> None:
         running = Running(claimed, _run_of(claimed))
         with self._lock:
             self._running[claimed.job.job_id] = running
-        running.thread = threading.Thread(
-            target=self._execute, args=(running,), name=f"job-{claimed.job.job_id}", daemon=True
-        )
-        running.thread.start()
+        self._crew.hand_over(lambda: self._execute(running))
 
     def _execute(self, running: Running) -> None:
         job = running.claimed.job
@@ -128,6 +126,7 @@ class Worker:
         outcome = self._outcome_of(running)
         self._tell(lambda: self._observer.ended(running.run, outcome))
         self._ended.put(JobEnd(job.job_id, job.fence, outcome))
+        running.ended.set()
         self._wake.set()
 
     def _tell(self, tell: Callable[[], None]) -> None:

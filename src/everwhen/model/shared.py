@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from everwhen.model.breaker import Breaker, Transition
 from everwhen.model.limits import Limit
@@ -62,27 +61,22 @@ class Shared:
     touched_limits: set[str] = field(default_factory=set)
     touched_breakers: set[str] = field(default_factory=set)
     transitions: list[Transition] = field(default_factory=list)
+    undo: list[Limit | Breaker] = field(default_factory=list)  # what stood there before each change
 
-    def mark(self) -> tuple[Any, ...]:
+    def mark(self) -> tuple[int, int, int]:
         """Where the fold stands, to come back to when an evaluation fails."""
-        return (
-            dict(self.limits),
-            dict(self.breakers),
-            self.staggered,
-            set(self.touched_limits),
-            set(self.touched_breakers),
-            list(self.transitions),
-        )
+        return len(self.undo), len(self.transitions), self.staggered
 
-    def back_to(self, mark: tuple[Any, ...]) -> None:
-        (
-            self.limits,
-            self.breakers,
-            self.staggered,
-            self.touched_limits,
-            self.touched_breakers,
-            self.transitions,
-        ) = mark
+    def back_to(self, mark: tuple[int, int, int]) -> None:
+        """Undo everything since the mark. Keys stay touched: they are written as they were."""
+        undone, transitions, self.staggered = mark
+        while len(self.undo) > undone:
+            old = self.undo.pop()
+            if isinstance(old, Limit):
+                self.limits[old.key] = old
+            else:
+                self.breakers[old.key] = old
+        del self.transitions[transitions:]
 
     def limit(self, key: str) -> Limit:
         return self.limits.get(key) or Limit(key)
@@ -95,10 +89,12 @@ class Shared:
             self.put(self.limit(key).moved(outstanding, running))
 
     def put(self, limit: Limit) -> None:
+        self.undo.append(self.limit(limit.key))
         self.limits[limit.key] = limit
         self.touched_limits.add(limit.key)
 
     def change(self, breaker: Breaker, transition: Transition | None = None) -> None:
+        self.undo.append(self.breaker(breaker.key))
         self.breakers[breaker.key] = breaker
         self.touched_breakers.add(breaker.key)
         if transition is not None:

@@ -27,7 +27,7 @@ from everwhen.model.shared import Coverage, Shared, keys_of
 from everwhen.ports.slots import JobEnd, TickReport
 from everwhen.stores import statements as sql
 from everwhen.stores.plans import PlanCache
-from everwhen.stores.sqlite_commit import commit_decisions, write_events, write_shared
+from everwhen.stores.sqlite_commit import commit_decisions, move_states, write_events, write_shared
 from everwhen.stores.sqlite_database import Lane, SqliteDatabase
 
 LATELY = 10 * SECOND
@@ -120,18 +120,23 @@ class SqliteSlots:
         if is_system_paused(connection):
             return []
         wanted = None if queues is None else json.dumps(list(queues))
-        values = {"now": now, "limit": 4 * limit + 100, "queues": wanted}
-        jobs = [Job._make(row) for row in connection.execute(sql.READY_JOBS, values)]
-        states = load_states(connection, {job.uid for job in jobs})
-        shared = load_shared(connection, (), jobs)
-        plans = self._plans.load(connection, [(job.uid, job.revision) for job in jobs])
-        taken, postponed = claim(jobs, plans, states, shared, node=node, limit=limit, now=now)
+        for look in (limit + 10, 4 * limit + 100):  # further only where some of the nearest may not be taken
+            values = {"now": now, "limit": look, "queues": wanted}
+            jobs = [Job._make(row) for row in connection.execute(sql.READY_JOBS, values)]
+            states = load_states(connection, {job.uid for job in jobs})
+            before = dict(states)
+            shared = load_shared(connection, (), jobs)
+            plans = self._plans.load(connection, [(job.uid, job.revision) for job in jobs])
+            taken, postponed = claim(jobs, plans, states, shared, node=node, limit=limit, now=now)
+            if len(taken) == limit or len(jobs) < look:
+                break
         started = [(now, c.job.deadline_at, node, c.job.is_probe, c.job.row_id) for c in taken]
         connection.executemany(sql.START_JOB, started)
         probes = [t for t in shared.transitions if t.to_state == "half_open"]
         write_events(connection, [_half_opened(t) for t in probes])
         connection.executemany(sql.POSTPONE_JOB, [(until, job.row_id) for job, until in postponed])
-        _write_states(connection, {c.job.uid for c in taken}, states)
+        uids = {c.job.uid for c in taken} & states.keys()
+        move_states(connection, [(before[uid], states[uid]) for uid in uids])
         write_shared(connection, shared, now)
         return taken
 
@@ -170,44 +175,43 @@ class SqliteSlots:
         schedules = {s.state.uid: s for s in self.schedules_of(connection, list(states.values()))}
         shared = load_shared(connection, schedules.values(), [job for job, _ in ended])
         opened: set[str] = set()
+        pending: list[Settlement] = []
         for job, outcome in ended:
             if job.status == "cancelled":  # it was over already; now its worker has let go of it
+                self._write_settlements(connection, pending, now)
                 _let_go(connection, job, schedules, shared, now)
                 continue
-            schedule = self._with_jobs(connection, schedules.get(job.uid), job)
+            schedule = schedules.get(job.uid)
+            if schedule is not None and _needs_jobs(schedule, job):
+                self._write_settlements(connection, pending, now)  # each sees the ones before it
+                schedule = _with_jobs(connection, schedule, job)
             if schedule is not None and schedule.outstanding:  # of older revisions, with keys of their own
                 load_more(connection, shared, [], schedule.outstanding)
             settlement = settle(job, outcome, schedule, now, shared)
-            self._write_settlement(connection, settlement, schedules, now)
-            opened |= {t.key for t in shared.transitions if t.to_state == "open"}
+            pending.append(settlement)
+            if settlement.decision is not None:
+                schedules[job.uid] = Schedule(settlement.decision.after, settlement.decision.plan)
+        self._write_settlements(connection, pending, now)
+        opened |= {t.key for t in shared.transitions if t.to_state == "open"}
         for key in opened:
             self._cancel_catch_up(connection, key, schedules, shared, now)
         write_shared(connection, shared, now)
 
-    def _with_jobs(
-        self, connection: sqlite3.Connection, schedule: Schedule | None, job: Job
-    ) -> Schedule | None:
-        """The end of a run may end its schedule, and with it the queued jobs: then they are needed."""
-        if schedule is None or not job.is_own or schedule.state.outstanding < 2:
-            return schedule
-        others = [other for other in outstanding_jobs(connection, job.uid) if other.row_id != job.row_id]
-        return Schedule(schedule.state, schedule.plan, others)
-
-    def _write_settlement(
-        self,
-        connection: sqlite3.Connection,
-        settlement: Settlement,
-        schedules: dict[str, Schedule],
-        now: int,
-    ) -> None:
-        job, outcome, decision = settlement
-        connection.execute(sql.END_JOB, (outcome.status, now, now, outcome.error, outcome.result, job.row_id))
-        if decision is not None:
-            commit_decisions(connection, [decision], Shared(), now)
-            schedules[job.uid] = Schedule(decision.after, decision.plan)
-        beside = job.origin == "backfill"
-        if job.is_serial or beside or (decision is not None and decision.after.outstanding):
-            connection.execute(sql.READY_SUCCESSOR, {"now": now, "uid": job.uid, "beside": beside})
+    def _write_settlements(self, connection: sqlite3.Connection, pending: list[Settlement], now: int) -> None:
+        """Write what was settled since the last time, and forget it."""
+        if not pending:
+            return
+        connection.executemany(
+            sql.END_JOB, [(o.status, now, now, o.error, o.result, job.row_id) for job, o, _ in pending]
+        )
+        decisions = [decision for _, _, decision in pending if decision is not None]
+        commit_decisions(connection, decisions, Shared(), now)
+        for job, _, decision in pending:
+            beside = job.origin == "backfill"
+            # Where nothing is outstanding nobody stands in line.
+            if beside or (job.is_serial if decision is None else decision.after.outstanding):
+                connection.execute(sql.READY_SUCCESSOR, {"now": now, "uid": job.uid, "beside": beside})
+        pending.clear()
 
     def _cancel_catch_up(
         self,
@@ -297,6 +301,16 @@ def _continue_chain(draft: Draft, job: Job) -> None:
     waits = state.status == "active" and state.next_slot_at is None and state.held_slot_at is None
     if draft.plan.definition.is_chain and waits:
         continue_chain(draft, max(job.slot_at, state.last_slot_at or 0), draft.now)
+
+
+def _needs_jobs(schedule: Schedule, job: Job) -> bool:
+    """The end of a run may end its schedule, and with it the queued jobs: then they are needed."""
+    return job.is_own and schedule.state.outstanding >= 2
+
+
+def _with_jobs(connection: sqlite3.Connection, schedule: Schedule, job: Job) -> Schedule:
+    others = [other for other in outstanding_jobs(connection, job.uid) if other.row_id != job.row_id]
+    return Schedule(schedule.state, schedule.plan, others)
 
 
 # -- claims --
@@ -403,11 +417,6 @@ def system_paused_at(connection: sqlite3.Connection) -> int | None:
 
 def is_system_paused(connection: sqlite3.Connection) -> bool:
     return system_paused_at(connection) is not None
-
-
-def _write_states(connection: sqlite3.Connection, uids: Iterable[str], states: dict[str, State]) -> None:
-    rows = [(*states[uid][3:], states[uid].row_id) for uid in uids if uid in states]
-    connection.executemany(sql.UPDATE_STATE, rows)
 
 
 def _half_opened(transition: Transition) -> Event:

@@ -21,7 +21,7 @@ def commit_decisions(
     """Write a batch. Nothing of it is seen by anybody before the transaction ends."""
     jobs: list[tuple[object, ...]] = []
     fired: list[tuple[object, ...]] = []
-    moved: list[tuple[object, ...]] = []
+    moved: dict[int, tuple[State, State]] = {}
     events: list[Event] = []
     for decision in decisions:
         after = decision.after
@@ -41,7 +41,8 @@ def commit_decisions(
                 )
             )
         elif after is not decision.before:
-            moved.append((*after[3:], after.row_id))
+            first = moved.get(after.row_id)
+            moved[after.row_id] = (decision.before if first is None else first[0], after)
         for cancelled, reason in decision.cancelled:
             connection.execute(sql.CANCEL_JOB, {"now": now, "reason": reason, "row_id": cancelled.row_id})
         for beside in {cancelled.origin == "backfill" for cancelled, _ in decision.cancelled}:
@@ -51,8 +52,7 @@ def commit_decisions(
         _insert_jobs(connection, jobs)
     if fired:
         connection.executemany(sql.UPDATE_FIRED, fired)
-    if moved:
-        connection.executemany(sql.UPDATE_STATE, moved)
+    move_states(connection, moved.values())
     write_events(connection, events)
     write_shared(connection, shared, now)
     for decision in decisions:
@@ -65,6 +65,20 @@ def commit_decisions(
                 "row_id": before.row_id,
             }
             connection.execute(sql.RELEASE_NEXT_HELD, values)
+
+
+def move_states(connection: sqlite3.Connection, moved: Iterable[tuple[State, State]]) -> None:
+    """Write what changed on each row and nothing else: an index whose columns stay is not touched.
+
+    Each row once, with the first state before and the last one after.
+    """
+    alike: dict[tuple[int, ...], list[tuple[object, ...]]] = {}
+    for before, after in moved:
+        changed = tuple([i for i, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]])
+        if changed:
+            alike.setdefault(changed, []).append((*[after[i] for i in changed], after.row_id))
+    for changed, rows in alike.items():
+        connection.executemany(sql.update_of(changed), rows)
 
 
 def _insert_jobs(connection: sqlite3.Connection, jobs: Sequence[tuple[object, ...]]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from everwhen.model.job import Job
 from everwhen.model.schedule import State
 
@@ -30,6 +32,13 @@ SELECT min(at) FROM (
 # The primary key of schedules.
 _MOVING = [name for name in State._fields if name not in ("row_id", "uid", "schedule_id")]
 UPDATE_STATE = f"UPDATE schedules SET {', '.join(f'{name} = ?' for name in _MOVING)} WHERE row_id = ?"
+
+
+@cache
+def update_of(columns: tuple[int, ...]) -> str:
+    """The update of some of a state's columns, by their positions. The primary key of schedules."""
+    return f"UPDATE schedules SET {', '.join(f'{State._fields[i]} = ?' for i in columns)} WHERE row_id = ?"
+
 
 # What an ordinary firing moves; everything else on the row stays as it is.
 _FIRED = ("next_slot_at", "next_run_at", "fire_count", "outstanding", "last_fired_at", "last_slot_at")
