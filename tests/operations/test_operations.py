@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from everwhen.decide.by_hand import trigger
 from everwhen.errors import (
     BackfillError,
     ConfigError,
@@ -258,3 +259,17 @@ def test_a_definition_that_cannot_be_read_stops_nobody_else() -> None:
     assert len(s.jobs("other")) == 4
     state = s.state("spoilt")
     assert state.status == "invalid" and "cannot be read" in (state.status_reason or "")
+
+
+def test_an_own_job_by_request_takes_and_gives_back_its_places() -> None:
+    s = scheduler()
+    s.add("g.hook", group="g", type="webhook", max_outstanding=1, max_concurrent=2)
+    s.house.catalogue.change(
+        s.clock.now(),
+        "g.hook",
+        lambda schedule, now, shared: trigger(schedule, now, shared, origin="webhook"),
+    )
+    assert s.state("g.hook").last_fired_at == s.clock.now()
+    s.step()
+    assert s.state("g.hook").run_count == 1
+    assert s.check().is_clean

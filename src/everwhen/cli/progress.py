@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
-from everwhen.model.instants import moment_of
 from everwhen.model.outcome import Outcome
 from everwhen.ports.target import Run
+from everwhen.system_clock import now
 
 _COLOURS = {"succeeded": "green", "failed": "red", "timed_out": "red", "lost": "red", "cancelled": "yellow"}
 
@@ -17,7 +17,7 @@ class JobLines:
     def started(self, run: Run) -> None:
         late = "" if run.origin == "schedule" else f" ({run.origin})"
         click.echo(
-            f"{_slot(run)}  {run.schedule_name:<24} started{late}  {click.style(run.job_id, dim=True)}",
+            f"{_time()}  {run.schedule_name:<24} started{late}  {click.style(run.job_id, dim=True)}",
             err=True,
         )
 
@@ -25,8 +25,9 @@ class JobLines:
         word = click.style(outcome.status, fg=_COLOURS[outcome.status])
         text = (outcome.result if outcome.status == "succeeded" else outcome.error) or ""
         first = text.splitlines()[0][:100] if text else ""
-        click.echo(f"{_slot(run)}  {run.schedule_name:<24} {word}  {first}".rstrip(), err=True)
+        click.echo(f"{_time()}  {run.schedule_name:<24} {word}  {first}".rstrip(), err=True)
 
 
-def _slot(run: Run) -> str:
-    return f"{moment_of(run.slot_at):%H:%M:%S}"
+def _time() -> str:
+    """The time on this machine's wall: lines come in the order in which things happen."""
+    return f"{now().astimezone():%H:%M:%S}"

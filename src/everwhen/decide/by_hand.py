@@ -13,7 +13,7 @@ from everwhen.decide.tick import continue_chain
 from everwhen.errors import BackfillError
 from everwhen.model.decision import Decision
 from everwhen.model.history import Life
-from everwhen.model.job import NewJob, Origin, job_id
+from everwhen.model.job import NewJob, Origin, is_own, job_id
 from everwhen.model.policy import IfRunning
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
@@ -53,9 +53,11 @@ def trigger(
         )
     )
     draft.state = draft.state._replace(fire_count=number, outstanding=draft.state.outstanding + 1)
-    capacity = draft.plan.definition.capacity
-    if capacity is not None:
-        shared.move(capacity.key, outstanding=1)
+    if is_own(origin):  # a webhook or a chat: it counts for the guard, which never refuses it
+        draft.state = draft.state._replace(last_fired_at=now)
+        draft.take_places(1)
+    elif draft.plan.definition.capacity is not None:
+        shared.move(draft.plan.definition.capacity.key, outstanding=1)
     return draft.decision()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import lru_cache
 
 from everwhen.errors import IntervalParseError, shown
 
@@ -38,6 +39,11 @@ def parse_seconds(text: str) -> int:
     """The duration that `text` names, in seconds."""
     if not isinstance(text, str):
         raise _invalid(text)
+    return _parse_seconds(text)
+
+
+@lru_cache(maxsize=4_096)  # thousands of schedules say `5m`
+def _parse_seconds(text: str) -> int:
     if not text.strip(_BLANKS):
         raise IntervalParseError("Interval cannot be empty", interval=text)
     parts = _split(text)
