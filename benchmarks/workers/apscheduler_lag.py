@@ -27,21 +27,28 @@ class Lag(Jobs):
         self.amounts: dict[str, float] = {}
 
     def run(self, _part: int, _parts: int) -> Timings:
-        path = self.a_file()
-        began = int(time()) + 4
+        path, began = self.filled()
+        lags = self.watch(a_scheduler(path, self.journal), began)
+        missed = EVERY_SECOND * self.seconds - len(lags)
+        self.amounts = {"slots missed": missed, "lag p99": percentile(lags, 99)}
+        return {"lag p99": (percentile(lags, 99), 1)}
+
+    def filled(self) -> tuple[Path, int]:
+        """A file, and the second in which its jobs begin: later when the machine is slow at filling it."""
+        for lead in (4, 8, 16, 32):
+            path, began = self.a_file(), int(time()) + lead
+            self.fill(path, began)
+            if time() < began:
+                return path, began
+        raise TimeoutError("filling the file took longer than half a minute")
+
+    def fill(self, path: Path, began: int) -> None:
         scheduler = a_scheduler(path, self.journal, is_durable=False)
         first = datetime.fromtimestamp(began, UTC)
         for number in range(EVERY_SECOND):
             trigger = {"seconds": 1, "start_date": first - timedelta(seconds=1), "next_run_time": first}
             scheduler.add_job(no_work, "interval", id=f"s{number}", **trigger)
         scheduler.shutdown()
-        scheduler = a_scheduler(path, self.journal)
-        if time() > began:
-            raise TimeoutError("loading took longer than the time that was left for it")
-        lags = self.watch(scheduler, began)
-        missed = EVERY_SECOND * self.seconds - len(lags)
-        self.amounts = {"slots missed": missed, "lag p99": percentile(lags, 99)}
-        return {"lag p99": (percentile(lags, 99), 1)}
 
     def watch(self, scheduler: Any, began: int) -> list[float]:
         ended = began + self.seconds

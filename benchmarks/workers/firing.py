@@ -199,13 +199,14 @@ class Holding:
         return {}
 
     def run(self, _part: int, _parts: int) -> Timings:
-        self.clock.set(self.clock.now() + HOUR)
         began = perf_counter()
-        self.ticker.step()
+        for _ in range(5):
+            self.clock.set(self.clock.now() + HOUR)
+            self.ticker.step()
         fired = perf_counter()
         for _ in range(100):
             self.ticker.step()
-        return {"500 others due": (fired - began, 1), "nothing due": (perf_counter() - fired, 100)}
+        return {"500 others due": (fired - began, 5), "nothing due": (perf_counter() - fired, 100)}
 
 
 TASKS: dict[str, Callable[[Path, bool], Task]] = {

@@ -13,9 +13,9 @@ from everwhen.errors import TimetableError, UnknownScheduleError, shown
 from everwhen.model.decision import Decision
 from everwhen.model.declare import declare
 from everwhen.model.policy import IfRunning
-from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State, Target
+from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State, Status, Target
 from everwhen.model.shared import Shared
-from everwhen.ports.catalogue import NewSchedule
+from everwhen.ports.catalogue import NewSchedule, ScheduleFilter
 from everwhen.ports.house import House
 from everwhen.timetable.occurrences import FirstRun
 
@@ -163,6 +163,19 @@ def get_schedule(house: House, schedule_id: str) -> Schedule:
     if schedule is None:
         raise UnknownScheduleError(schedule_id)
     return schedule
+
+
+def list_schedules(
+    house: House,
+    *,
+    status: Status | None = None,
+    group: str | None = None,
+    owner: str | None = None,
+    limit: int = 50,
+    after: str | None = None,
+) -> list[State]:
+    """Schedules by id, a page at a time; `after` is the last id of the page before."""
+    return house.catalogue.states(ScheduleFilter(status, group, owner), limit=limit, after=after)
 
 
 def pause_system(house: House, *, by: str | None = None) -> None:
