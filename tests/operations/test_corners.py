@@ -71,7 +71,7 @@ def test_the_check_names_the_rules_after_herdctls_five(words: dict[str, Any], re
 def test_a_second_retry_waits_while_the_probe_is_out() -> None:
     s = scheduler()
     breaker = {"threshold": 1, "reset_after": "30m"}
-    shared = {
+    shared: dict[str, Any] = {
         "group": "g",
         "command": "poll",
         "max_retries": 3,
