@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from everwhen.model.quick_replace import quick_replace
-
 JobStatus = Literal["queued", "running", "succeeded", "failed", "timed_out", "cancelled", "lost"]
 Origin = Literal["schedule", "catch_up", "retry", "manual", "backfill", "webhook", "chat"]
 
@@ -53,7 +51,6 @@ class NewJob(NamedTuple):
     attempt: int = 0  # starts of the slot's work so far
 
 
-@quick_replace
 class Job(NamedTuple):
     """A job as the store keeps it, in the order of its columns."""
 

@@ -6,10 +6,8 @@ from typing import NamedTuple
 
 from everwhen.model.instants import DAY, HOUR
 from everwhen.model.policy import Budget
-from everwhen.model.quick_replace import quick_replace
 
 
-@quick_replace
 class Limit(NamedTuple):
     """Counts of one key. `hour` and `day` are the starts of the windows that the fires were counted in."""
 

@@ -22,7 +22,6 @@ from everwhen.model.policy import (
     OnLost,
     WhenClosed,
 )
-from everwhen.model.quick_replace import quick_replace
 from everwhen.timetable.civil_time import EARLIEST, LATEST, DstRule, Fold, Gap, Zone, zone
 from everwhen.timetable.occurrences import FirstRun, Occurrences, dst_rule, series_of
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger
@@ -214,7 +213,6 @@ def _deferred_reasons(definition: Definition, quiet: QuietHoursPolicy | None) ->
     return frozenset(reasons)
 
 
-@quick_replace
 class State(NamedTuple):
     """Where a schedule stands: the hot columns of its row, in their order."""
 

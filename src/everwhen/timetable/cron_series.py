@@ -72,7 +72,11 @@ class CronSeries:
                 later = self._reading_after(reading)
                 if later is not None and later < count_until:
                     return after + self._step(later - reading)
-        slot_at = self.next_after(max(epoch_seconds(after), EARLIEST))
+                beyond = None if later is None else self._next_beyond(self._span, reading, later)
+                return self._datetime(beyond)
+        return self._datetime(self.next_after(max(epoch_seconds(after), EARLIEST)))
+
+    def _datetime(self, slot_at: int | None) -> datetime | None:
         if slot_at is None or slot_at > LATEST:
             return None
         return datetime.fromtimestamp(slot_at, self.zone.tzinfo)
