@@ -1,4 +1,4 @@
-"""Jobs, as people cancel and repeat them."""
+"""Jobs, as people look them up, cancel them, and fill in those that are missing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The hot port: tick, claim, settle, rescue. Batches go in, decisions are made inside the transaction.
+"""The hot port: tick, claim, settle, rescue; whole batches, and the decisions made inside the transaction.
 
-A tick claims due rows and fires them in one transaction, so the decision is handed in as a function: values
-in, values out. What it returns is committed with the claim or not at all.
+A tick claims due rows, asks `decide` what becomes of them, and commits the answer with the claim or not at all;
+so do claims, settlements and rescues.
 """
 
 from __future__ import annotations
