@@ -105,6 +105,16 @@ def test_cancelling_the_job_of_a_chain_lets_the_chain_go_on() -> None:
     assert s.check().is_clean
 
 
+def test_an_edit_after_a_cancelled_run_counts_from_the_runs_end() -> None:
+    s = scheduler()
+    s.add("a", every="10m", interval_from="completion")
+    s.tick()
+    s.claim()
+    s.advance("8m", work=False)
+    cancel_job(s.house, s.jobs("a")[0].job_id)
+    assert s.edit("a", every="5m", interval_from="completion").next_run_at == s.clock.now() + 300_000_000
+
+
 def test_backfill_fills_the_slots_that_have_no_job_and_moves_nothing() -> None:
     s = scheduler()
     s.add("a", every="1h", first_run="after_interval")

@@ -157,6 +157,8 @@ class Draft:
                 waiting=state.waiting - is_waiting,
                 retries_waiting=state.retries_waiting - (is_waiting and job.origin == "retry"),
             )
+        if job.is_own and job.status == "running":
+            self.state = self.state._replace(last_completed_at=self.now)  # the slot's last attempt is over
         if job.is_counted:
             self.shared.move(job.guard_key, outstanding=-1)
             self.shared.move(job.capacity_key, outstanding=-1)
