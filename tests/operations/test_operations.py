@@ -12,6 +12,7 @@ from everwhen.errors import (
     PolicyInUseError,
     UnknownJobError,
 )
+from everwhen.model.instants import moment_of
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import QuietHoursPolicy, Target
 from everwhen.operations.apply import apply_submissions
@@ -132,6 +133,21 @@ def test_backfill_fills_the_slots_that_have_no_job_and_moves_nothing() -> None:
     assert (after.next_run_at, after.run_count, after.outstanding) == (before.next_run_at, 0, 0)
     assert backfill(s.house, "a", start, end) == []
     assert s.check().is_clean
+
+
+def test_backfill_follows_the_grid_that_was_in_force() -> None:
+    s = scheduler()
+    s.add("a", every="1h", first_run="after_interval")
+    s.advance("10m")
+    s.pause("a")
+    s.advance("30m")
+    s.resume("a")  # from now on at forty past
+    start = s.clock.moment
+    s.sleep("3h10m")
+    s.step()
+    s.edit("a", every="2h")
+    slots = backfill(s.house, "a", start, s.clock.moment, dry_run=True)
+    assert [f"{moment_of(slot):%H:%M}" for slot in slots] == ["09:40", "10:40", "11:40"]
 
 
 def test_backfill_is_refused_for_chains_and_for_too_many_slots() -> None:

@@ -13,6 +13,7 @@ from everwhen.decide.tick import continue_chain
 from everwhen.errors import BackfillError
 from everwhen.model.decision import Decision
 from everwhen.model.history import Life
+from everwhen.model.instants import SECOND
 from everwhen.model.job import NewJob, Origin, is_own, job_id
 from everwhen.model.policy import IfRunning
 from everwhen.model.schedule import Schedule
@@ -107,29 +108,37 @@ def backfill(
     return draft.decision()
 
 
-def slots_of_life(life: Life, first: int, last: int) -> list[int]:
-    """The slots that a schedule's revisions had in a span [first, last); chains and requests have none."""
+def slots_of_life(life: Life, first: int, last: int, most: int) -> list[int]:
+    """Up to `most` slots that a schedule's revisions had in a span [first, last), each on the grid of its time."""
     found: list[int] = []
-    for position, revision in enumerate(life.revisions):
-        definition = revision.plan.definition
+    grids = _grids_of(life)
+    plans = {revision.revision: revision.plan for revision in life.revisions}
+    for position, (begins_at, revision, anchor_at) in enumerate(grids):
+        definition = plans[revision].definition
         if definition.is_chain or isinstance(definition.trigger, OnRequest):
             raise BackfillError("a chain, a webhook or a chat has no past slots to fill")
-        following = life.revisions[position + 1].in_force_at if position + 1 < len(life.revisions) else last
-        start, end = max(first, revision.in_force_at if position else first), min(last, following)
-        calendar = revision.plan.calendar(_anchor_of(life, revision.revision))
-        slot_at = calendar.first_from(start)
-        while slot_at is not None and slot_at < end:
+        ends_at = grids[position + 1][0] if position + 1 < len(grids) else last
+        calendar = plans[revision].calendar(anchor_at)
+        slot_at = calendar.first_from(max(first, begins_at - begins_at % SECOND))
+        while slot_at is not None and slot_at < min(last, ends_at) and len(found) < most:
             found.append(slot_at)
             slot_at = calendar.next_after(slot_at)
     return found
 
 
-def _anchor_of(life: Life, revision: int) -> int | None:
+def _grids_of(life: Life) -> list[tuple[int, int, int | None]]:
+    """From when on which revision was in force, with which anchor: events that move either carry it."""
+    grids: list[tuple[int, int, int | None]] = []
+    revision, anchor_at = 1, None
     for recorded in life.events:
         detail = recorded.event.detail
-        if detail.get("revision") == revision and isinstance(detail.get("anchor_at"), int):
-            return detail["anchor_at"]  # type: ignore[return-value]
-    return life.state.anchor_at if life.state is not None else None
+        if "revision" not in detail and "anchor_at" not in detail:
+            continue
+        revision = int(str(detail.get("revision", revision)))
+        moved = detail.get("anchor_at", anchor_at)
+        anchor_at = moved if isinstance(moved, int) else None
+        grids.append((recorded.event.at, revision, anchor_at))
+    return grids
 
 
 def _merged(base: str, payload: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from everwhen.ports.house import House
 from everwhen.ports.ledger import JobFilter
 
 MOST_BACKFILLED = 1_000
+MOST_LOOKED_AT = 100_000
 
 
 def cancel_job(house: House, job_id: str) -> State:
@@ -65,7 +66,7 @@ def _slots_between(house: House, uid: str, first: int, last: int) -> list[int]:
     """The slots of the revisions in force then, without those that have a job."""
     with house.ledger.history([uid]) as history:
         (life,) = history.lives
-        planned = by_hand.slots_of_life(life, first, last)
+        planned = by_hand.slots_of_life(life, first, last, most=MOST_LOOKED_AT)
     wanted = JobFilter(uid=uid, origins=("schedule", "catch_up", "backfill"), since=first, until=last)
     taken = {job.slot_at for job in house.ledger.jobs(wanted, limit=1_000_000)}
     return [slot for slot in planned if slot not in taken]
