@@ -9,6 +9,7 @@ from everwhen.errors import UnknownScheduleError
 from everwhen.model import reasons
 from everwhen.model.instants import instant_of
 from everwhen.model.outcome import Outcome
+from everwhen.operations.schedules import pause_system, resume_system
 from everwhen.operations.why import why
 from everwhen.testing import ManualScheduler, manual_scheduler
 from everwhen.timetable.civil_time import zone
@@ -109,6 +110,23 @@ def test_a_slot_inside_a_pause_is_answered_by_the_span() -> None:
     s.pause("a")
     s.advance("3h")
     assert "lies in a span in which the schedule was paused" in said(s, "a", "09:00:00")
+
+
+def test_a_slot_inside_a_system_pause_is_answered_by_that_span() -> None:
+    s = scheduler()
+    s.add("a", every="1h", first_run="after_interval")
+    pause_system(s.house)
+    s.advance("90m")
+    resume_system(s.house)
+    s.step()
+    assert "in which the whole system was paused" in said(s, "a", "09:00:00")
+
+
+def test_a_slot_that_is_still_gathered_on_the_row_says_why() -> None:
+    s = scheduler()
+    s.add("a", every="10s")
+    s.advance("55s", work=False)
+    assert "was skipped: an earlier run was still going" in said(s, "a", "08:00:30")
 
 
 def test_a_slot_to_come_will_fire() -> None:

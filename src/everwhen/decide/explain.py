@@ -119,6 +119,9 @@ def _fate(evidence: Evidence, now: int) -> tuple[Fate, str | None, str]:
                 f"was missed; job {event.job_id} stood for it and {event.slot_count - 1} others",
             )
     state = evidence.state
+    gathered = None if state is None else _gathered(state, evidence.slot_at)
+    if gathered is not None:
+        return "skipped", gathered, SKIPPED[gathered]
     if state is not None and state.held_slot_at == evidence.slot_at and state.held_reason is not None:
         return "held", state.held_reason, HELD[state.held_reason]
     if evidence.stopped_by is not None:
@@ -126,6 +129,14 @@ def _fate(evidence: Evidence, now: int) -> tuple[Fate, str | None, str]:
     if state is not None and state.status == "active" and evidence.slot_at >= (state.next_slot_at or now):
         return "pending", None, "will fire" if evidence.slot_at > now else "is being decided"
     return "unknown", None, "has no entry: it lies before the schedule, after its end, or beyond retention"
+
+
+def _gathered(state: State, slot_at: int) -> str | None:
+    """The reason of a slot that is counted on the row until its run of equal skips ends (L5)."""
+    first, last = state.skip_first_at, state.skip_last_at
+    if state.skip_reason is None or first is None or last is None or not first <= slot_at <= last:
+        return None
+    return state.skip_reason.partition(":")[0]
 
 
 def _fired(jobs: Sequence[Job]) -> str:

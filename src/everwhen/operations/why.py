@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from everwhen.decide.explain import Evidence, Explanation, explain_slot, no_slot
 from everwhen.errors import UnknownScheduleError
-from everwhen.model.history import Life, Revision
+from everwhen.model.history import Life, Recorded, Revision
 from everwhen.model.instants import SECOND
 from everwhen.model.job import OWN_ORIGINS
 from everwhen.ports.house import House
@@ -24,7 +26,7 @@ _STARTED_BY = ("schedule.created", "schedule.resumed", "schedule.revived", "sche
 def why(house: House, schedule_id: str, at: int | None = None) -> Explanation:
     """What became of the slot nearest to an instant (default: the last one)."""
     now = house.clock.now()
-    life = _life(house, schedule_id)
+    life, system = _life(house, schedule_id)
     revision = _revision_at(life, now if at is None else at)
     slot_at = _nearest(life, revision, now, at)
     if isinstance(slot_at, Explanation):
@@ -36,18 +38,18 @@ def why(house: House, schedule_id: str, at: int | None = None) -> Explanation:
         life.state,
         list(reversed(jobs)),
         house.ledger.events_of_slot(life.uid, slot_at),
-        _stopped_by(life, slot_at),
+        "system" if _is_system_paused(system, slot_at) else _stopped_by(life, slot_at),
     )
     return explain_slot(evidence, now)
 
 
-def _life(house: House, schedule_id: str) -> Life:
+def _life(house: House, schedule_id: str) -> tuple[Life, Sequence[Recorded]]:
     uid = house.ledger.uid_of(schedule_id)
     if uid is None:
         raise UnknownScheduleError(schedule_id)
     with house.ledger.history([uid]) as history:
         for life in history.lives:
-            return life
+            return life, history.system
     raise UnknownScheduleError(schedule_id)
 
 
@@ -86,6 +88,11 @@ def _anchor_at(life: Life, instant: int) -> int | None:
             found = event.detail["anchor_at"]
             anchor = found if isinstance(found, int) else None
     return anchor
+
+
+def _is_system_paused(system: Sequence[Recorded], slot_at: int) -> bool:
+    switched = [r.event.type for r in system if r.event.at <= slot_at and r.event.type.startswith("system.")]
+    return bool(switched) and switched[-1] == "system.paused"
 
 
 def _stopped_by(life: Life, slot_at: int) -> str | None:
