@@ -119,7 +119,9 @@ def slots_of_life(life: Life, first: int, last: int, most: int) -> list[int]:
             raise BackfillError("a chain, a webhook or a chat has no past slots to fill")
         ends_at = grids[position + 1][0] if position + 1 < len(grids) else last
         calendar = plans[revision].calendar(anchor_at)
-        slot_at = calendar.first_from(max(first, begins_at - begins_at % SECOND))
+        # Slots come after the event that brought the grid, but for one in the very second of creation.
+        is_immediate = anchor_at is not None and begins_at - SECOND < anchor_at <= begins_at
+        slot_at = calendar.next_after(max(first - 1, begins_at - SECOND if is_immediate else begins_at))
         while slot_at is not None and slot_at < min(last, ends_at) and len(found) < most:
             found.append(slot_at)
             slot_at = calendar.next_after(slot_at)
