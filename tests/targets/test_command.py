@@ -71,13 +71,7 @@ def test_it_runs_where_it_is_told(tmp_path: Path) -> None:
 
 def test_a_timeout_ends_the_whole_process_group(tmp_path: Path) -> None:
     mark = tmp_path / "child"
-    code = (
-        "import subprocess, sys, time\n"
-        f"child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
-        f"open({str(mark)!r}, 'w').write(str(child.pid))\n"
-        "time.sleep(60)\n"
-    )
-    outcome = python(code, run=a_run(seconds=1.0))
+    outcome = run("sh", "-c", f"sleep 60 & echo $! > {mark}; wait", run=a_run(seconds=3.0))
     assert outcome.status == "timed_out"
     assert not is_alive(int(mark.read_text()))
 
