@@ -19,9 +19,9 @@ from everwhen.model.instants import SECOND
 from everwhen.model.job import NewJob, job_id
 from everwhen.model.schedule import State
 from everwhen.operations.schedules import create_schedules
-from everwhen.stores import statements as sql
+from everwhen.stores import sqlite_statements as sql
+from everwhen.stores.flows.commit import FIRED, job_row
 from everwhen.stores.lanes import Lane
-from everwhen.stores.sqlite_commit import job_row
 
 MANY = 10_000
 HERD = 100_000
@@ -97,7 +97,7 @@ class Statements(Firing):
             for s in due
             if s.next_run_at is not None
         ]
-        connection.executemany(sql.UPDATE_FIRED, moved)
+        connection.executemany(sql.update_of(FIRED), moved)
         limits = [(f"guard:g{group}:sync", BATCH, 0, 0, 0, 0, 0) for group in range(houses.GROUPS)]
         connection.executemany(sql.PUT_LIMIT, limits)
         return len(due)

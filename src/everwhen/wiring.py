@@ -8,13 +8,14 @@ from everwhen.engine.service import Service
 from everwhen.ports.clock import Clock
 from everwhen.ports.house import House
 from everwhen.ports.observer import Observer
+from everwhen.stores.catalogue import StoredCatalogue
 from everwhen.stores.migrate import migrate
 from everwhen.stores.migrations.sqlite import MIGRATIONS
 from everwhen.stores.plans import PlanCache
-from everwhen.stores.sqlite import SqliteSlots
-from everwhen.stores.sqlite_catalogue import SqliteCatalogue
+from everwhen.stores.slots import StoredSlots
 from everwhen.stores.sqlite_database import SqliteDatabase, open_sqlite
 from everwhen.stores.sqlite_ledger import SqliteLedger
+from everwhen.stores.sqlite_transaction import SqliteStore
 from everwhen.system_clock import SystemClock
 from everwhen.targets.command import CommandTarget
 
@@ -46,8 +47,9 @@ def open_stack(
     migrate(database, MIGRATIONS, applied_at=clock.now())
     plans = PlanCache()
     lately = int(10 * check_interval * 1_000_000)
-    slots = SqliteSlots(database, plans, lately=lately, stagger=catch_up_stagger)
-    catalogue = SqliteCatalogue(database, plans, slots)
+    store = SqliteStore(database)
+    slots = StoredSlots(store, plans, lately=lately, stagger=catch_up_stagger)
+    catalogue = StoredCatalogue(store, plans)
     ledger = SqliteLedger(database, plans)
     return Stack(House(slots, catalogue, ledger, clock, timezone), database, plans)
 

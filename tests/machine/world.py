@@ -17,14 +17,15 @@ from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule
 from everwhen.model.shared import Shared
 from everwhen.ports.catalogue import NewSchedule
 from everwhen.ports.slots import JobEnd
+from everwhen.stores.catalogue import StoredCatalogue
+from everwhen.stores.flows.load import system_paused_at
 from everwhen.stores.migrate import migrate
 from everwhen.stores.migrations.sqlite import MIGRATIONS
 from everwhen.stores.plans import PlanCache
-from everwhen.stores.sqlite import SqliteSlots, is_system_paused
-from everwhen.stores.sqlite_catalogue import SqliteCatalogue
-from everwhen.stores.sqlite_commit import write_events
-from everwhen.stores.sqlite_database import Lane, open_sqlite
+from everwhen.stores.slots import StoredSlots
+from everwhen.stores.sqlite_database import open_sqlite
 from everwhen.stores.sqlite_ledger import SqliteLedger
+from everwhen.stores.sqlite_transaction import SqliteStore, SqliteTransaction
 
 MOST_TICKS = 2_000
 
@@ -48,8 +49,9 @@ class World:
     def restart(self) -> None:
         """Another process on the same database: nothing in memory survives."""
         plans = PlanCache()
-        self.slots = SqliteSlots(self.database, plans)
-        self.catalogue = SqliteCatalogue(self.database, plans, self.slots)
+        store = SqliteStore(self.database)
+        self.slots = StoredSlots(store, plans)
+        self.catalogue = StoredCatalogue(store, plans)
         self.ledger = SqliteLedger(self.database, plans)
 
     # -- time --
@@ -149,7 +151,7 @@ class World:
     def stuck(self) -> list[str]:
         """Schedules that nothing will ever move, right after an evaluation: due ones, and held ones with room."""
         with self.database.read() as connection:
-            if is_system_paused(connection):
+            if system_paused_at(SqliteTransaction(connection)) is not None:
                 return []
             limits = dict(connection.execute("SELECT key, outstanding FROM limits"))
         return [sentence for state in self.states() if (sentence := self._stuck(state, limits)) is not None]
@@ -201,10 +203,7 @@ class World:
         return True
 
     def _record(self, event: Event) -> None:
-        def write(connection: sqlite3.Connection) -> None:
-            write_events(connection, [event])
-
-        self.database.write(Lane.API, write)
+        self.slots.record([event])
 
 
 def _words(kind: str, rows: sqlite3.Cursor, zero: int) -> list[str]:

@@ -20,9 +20,10 @@ from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.schedule import State
 from everwhen.ports.ledger import Counts, EventFilter, JobFilter
-from everwhen.stores import statements as sql
+from everwhen.stores import sqlite_statements as sql
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.sqlite_database import SqliteDatabase
+from everwhen.stores.sqlite_snapshot import SqliteSnapshot
 
 _EVENT = ", ".join(Event._fields)
 
@@ -114,7 +115,7 @@ class SqliteLedger:
 
     def _life(self, connection: sqlite3.Connection, uid: str, jobs: Iterable[Job]) -> Life:
         rows = connection.execute(_REVISIONS, (uid,)).fetchall()
-        plans = self._plans.load(connection, [(uid, revision) for _, revision, _, _ in rows])
+        plans = self._plans.load(SqliteSnapshot(connection), [(uid, revision) for _, revision, _, _ in rows])
         row = connection.execute(_STATE_OF, (uid,)).fetchone()
         return Life(
             uid=uid,

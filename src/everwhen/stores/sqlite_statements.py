@@ -29,20 +29,16 @@ SELECT min(at) FROM (
     SELECT min(next_run_at) AS at FROM schedules WHERE enabled
     UNION ALL SELECT min(release_at) FROM schedules WHERE release_at IS NOT NULL)"""
 
-# The primary key of schedules.
-_MOVING = [name for name in State._fields if name not in ("row_id", "uid", "schedule_id")]
-UPDATE_STATE = f"UPDATE schedules SET {', '.join(f'{name} = ?' for name in _MOVING)} WHERE row_id = ?"
-
 
 @cache
-def update_of(columns: tuple[int, ...]) -> str:
-    """The update of some of a state's columns, by their positions. The primary key of schedules."""
-    return f"UPDATE schedules SET {', '.join(f'{State._fields[i]} = ?' for i in columns)} WHERE row_id = ?"
+def update_of(columns: tuple[str, ...]) -> str:
+    """The update of some columns of a schedule. The primary key of schedules."""
+    return f"UPDATE schedules SET {', '.join(f'{quoted(name)} = ?' for name in columns)} WHERE row_id = ?"
 
 
-# What an ordinary firing moves; everything else on the row stays as it is.
-_FIRED = ("next_slot_at", "next_run_at", "fire_count", "outstanding", "last_fired_at", "last_slot_at")
-UPDATE_FIRED = f"UPDATE schedules SET {', '.join(f'{name} = ?' for name in _FIRED)} WHERE row_id = ?"
+def quoted(column: str) -> str:
+    return f'"{column}"' if column == "group" else column
+
 
 INSERT_JOB = """
 INSERT INTO jobs (job_id, schedule_row, uid, schedule_id, revision, number, retry, origin, status, slot_at,
@@ -120,8 +116,6 @@ RELEASE_NEXT_HELD = """
 UPDATE schedules SET release_at = :now WHERE row_id = (
     SELECT row_id FROM schedules WHERE held_key = :key AND release_at IS NULL
         AND (held_due_at, row_id) > (:due_at, :row_id) ORDER BY held_due_at, row_id LIMIT 1)"""
-# The primary key of limits.
-PLACES_TAKEN = "SELECT outstanding FROM limits WHERE key = ?"
 
 # idx_jobs_unreleased
 JOBS_OF_DEAD_NODES = f"""
@@ -143,3 +137,47 @@ WHERE uid IS NULL AND type = 'scheduler.clock_stepped' AND at >= :since
     AND json_extract(detail, '$.to') > json_extract(detail, '$.from') ORDER BY id"""
 COVERAGE = """
 SELECT started_at, heartbeat_at FROM nodes WHERE is_scheduler AND heartbeat_at >= :since ORDER BY started_at"""
+
+# The unique keys on schedule_id and uid.
+STATE_BY_ID = f"""
+SELECT {STATE} FROM schedules WHERE schedule_id = :id OR uid = :id ORDER BY schedule_id = :id DESC"""
+# A pass over schedules: rare, and by slot_at, which no index knows (jitter sets next_run_at apart).
+STATES_REACHED = f"SELECT {STATE} FROM schedules WHERE enabled AND next_slot_at <= ? ORDER BY row_id"
+# idx_schedules_release: a deferred slot has its opening there, and no key.
+STATES_DEFERRED = f"""
+SELECT {STATE} FROM schedules WHERE release_at IS NOT NULL AND held_key IS NULL AND quiet_hours_policy_id = ?"""
+# idx_schedules_resume
+DUE_TO_RESUME = """
+SELECT schedule_id FROM schedules WHERE resume_at IS NOT NULL AND resume_at <= ? AND status = 'paused'"""
+# idx_jobs_outstanding, whole: what is outstanding is little beside what was.
+QUEUED_CATCH_UP = f"""
+SELECT {JOB} FROM jobs WHERE status IN ('queued', 'running') AND status = 'queued' AND origin = 'catch_up'
+    AND breaker_key IN"""
+# idx_jobs_outstanding
+OUTSTANDING = f"SELECT {JOB} FROM jobs WHERE status IN ('queued', 'running') AND uid IN"
+
+INSERT_REVISION = """
+INSERT INTO schedule_revisions (uid, revision, schedule_id, in_force_at, anchor_at, words)
+VALUES (?, ?, ?, ?, ?, ?)"""
+PUT_SETTING = """
+INSERT INTO settings (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"""
+PUT_POLICY = """
+INSERT INTO quiet_hours_policies (policy_id, name, words, created_at, updated_at)
+VALUES (:id, :name, :words, :now, :now)
+ON CONFLICT (policy_id) DO UPDATE SET name = :name, words = :words, updated_at = :now"""
+
+# Row ids grow with time, so the oldest rows are at the front of each table.
+PRUNE_JOBS = """
+DELETE FROM jobs WHERE row_id IN (
+    SELECT row_id FROM jobs WHERE ended_at < :before AND released_at IS NOT NULL ORDER BY row_id LIMIT :limit)"""
+PRUNE_AUDIT = """
+DELETE FROM audit_events WHERE id IN (
+    SELECT id FROM audit_events WHERE at < :before AND type NOT IN ('schedule.created', 'schedule.updated',
+        'schedule.paused', 'schedule.resumed', 'schedule.revived', 'schedule.invalidated', 'schedule.restored')
+    ORDER BY id LIMIT :limit)"""
+PRUNE_TRANSITIONS = """
+DELETE FROM circuit_breaker_transitions WHERE id IN (
+    SELECT id FROM circuit_breaker_transitions WHERE at < :before ORDER BY id LIMIT :limit)"""
+PRUNE_OUTPUT = """
+DELETE FROM job_output WHERE (job_id, attempt, stream, position) IN (
+    SELECT job_id, attempt, stream, position FROM job_output WHERE at < :before LIMIT :limit)"""

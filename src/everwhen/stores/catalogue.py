@@ -1,0 +1,89 @@
+"""The catalogue port on any database: schedules, their revisions, quiet-hours policies, the system switch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from everwhen.model.retention import Cutoffs
+from everwhen.model.schedule import QuietHoursPolicy, Schedule, State
+from everwhen.model.shared import Shared
+from everwhen.model.words import policy_of
+from everwhen.ports.catalogue import Change, NewSchedule, ScheduleFilter
+from everwhen.stores.flows.change import change_schedule, create_schedules, load_schedule
+from everwhen.stores.flows.load import add_shared, schedules_of
+from everwhen.stores.flows.system import close_breaker, remove_policy, switch_system, write_policy
+from everwhen.stores.lanes import Lane
+from everwhen.stores.plans import PlanCache
+from everwhen.stores.transaction import Store, Transaction
+
+
+class StoredCatalogue:
+    """What is declared, kept in a store."""
+
+    def __init__(self, store: Store, plans: PlanCache) -> None:
+        self._store = store
+        self._plans = plans
+
+    def create(self, now: int, schedules: Sequence[NewSchedule]) -> list[State]:
+        return self._store.write(Lane.API, lambda tx: create_schedules(tx, now, schedules))
+
+    def change(self, now: int, schedule_id: str, decide: Change) -> State:
+        return self._store.write(
+            Lane.API, lambda tx: change_schedule(tx, self._plans, now, schedule_id, decide).after
+        )
+
+    def delete(self, now: int, schedule_id: str, decide: Change) -> None:
+        def remove(tx: Transaction) -> None:
+            tx.delete_schedule(change_schedule(tx, self._plans, now, schedule_id, decide).after.row_id)
+
+        self._store.write(Lane.API, remove)
+
+    def get(self, schedule_id: str) -> Schedule | None:
+        with self._store.read() as tx:
+            return load_schedule(tx, self._plans, schedule_id)
+
+    def of_source(self, source: str) -> list[Schedule]:
+        with self._store.read() as tx:
+            return schedules_of(tx, self._plans, tx.states_of_source(source))
+
+    def due_to_resume(self, now: int) -> list[str]:
+        with self._store.read() as tx:
+            return tx.due_to_resume(now)
+
+    def shared_of(self, schedule: Schedule) -> Shared:
+        shared = Shared()
+        with self._store.read() as tx:
+            add_shared(tx, shared, [schedule])
+        return shared
+
+    def states(self, wanted: ScheduleFilter, *, limit: int, after: str | None = None) -> list[State]:
+        values = {"status": wanted.status, "group": wanted.group, "owner": wanted.owner, "type": wanted.type}
+        given = {name: value for name, value in values.items() if value is not None}
+        with self._store.read() as tx:
+            return tx.list_states(given, limit=limit, after=after or "")
+
+    def reset_breaker(self, now: int, key: str) -> bool:
+        return self._store.write(Lane.API, lambda tx: close_breaker(tx, now, key))
+
+    def policies(self) -> list[QuietHoursPolicy]:
+        with self._store.read() as tx:
+            return [policy_of(policy_id, json.loads(words)) for policy_id, words in tx.policies()]
+
+    def put_policy(self, now: int, policy: QuietHoursPolicy) -> None:
+        self._store.write(Lane.API, lambda tx: write_policy(tx, self._plans, now, policy))
+
+    def delete_policy(self, policy_id: str) -> None:
+        self._store.write(Lane.API, lambda tx: remove_policy(tx, policy_id))
+
+    def prune(self, cutoffs: Cutoffs, *, limit: int) -> int:
+        def delete(tx: Transaction) -> int:
+            deleted = tx.prune(cutoffs, limit=limit)
+            if deleted:  # the checker has to know from when on the record is whole
+                tx.put_setting("retained_from", str(max(cutoffs.jobs, cutoffs.audit)))
+            return deleted
+
+        return self._store.write(Lane.RETENTION, delete)
+
+    def set_system_paused(self, now: int, is_paused: bool, actor: str | None = None) -> None:
+        self._store.write(Lane.API, lambda tx: switch_system(tx, self._plans, now, is_paused, actor))

@@ -1,0 +1,1 @@
+"""What happens inside a transaction, written once for every database: load, decide, write."""

@@ -1,0 +1,108 @@
+"""Schedules come, change and go: one decision about one schedule, with a new revision where its plan changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from everwhen.errors import DuplicateScheduleError, UnknownScheduleError
+from everwhen.model.decision import Decision
+from everwhen.model.schedule import Definition, Plan, Schedule, State
+from everwhen.model.words import words_of
+from everwhen.ports.catalogue import Change, NewSchedule
+from everwhen.stores.flows.commit import commit_decisions, hand_on_places, write_shared
+from everwhen.stores.flows.load import add_shared, hold, schedules_of, with_jobs
+from everwhen.stores.plans import PlanCache
+from everwhen.stores.transaction import Row, Snapshot, Transaction
+from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest
+
+# What a definition shows on its row for those who look at the table; `source` and `created_at` stay for ever.
+SHOWN = (
+    "name",
+    "group",
+    "command",
+    "type",
+    "spec",
+    "timezone",
+    "catch_up_policy",
+    "quiet_hours_policy_id",
+    "payload",
+    "updated_at",
+)
+INSERTED = (*State._fields[1:], *SHOWN, "source", "created_at")
+
+
+def create_schedules(tx: Transaction, now: int, schedules: Sequence[NewSchedule]) -> list[State]:
+    """Write new schedules, all or none."""
+    rows = [
+        (*new.creation.state[1:], *_shown(new.plan.definition, now), new.source, now) for new in schedules
+    ]
+    revisions = [_revision(new.creation.state, new.plan, now) for new in schedules]
+    taken = tx.insert_schedules(rows, revisions)
+    if taken is not None:
+        raise DuplicateScheduleError(taken)
+    events = [event for new in schedules for event in new.creation.events]
+    if events:
+        tx.insert_events(events)
+    return [new.creation.state for new in schedules]
+
+
+def change_schedule(
+    tx: Transaction, plans: PlanCache, now: int, schedule_id: str, decide: Change
+) -> Decision:
+    """Decide about one schedule, and write it."""
+    shared = hold(tx, plans, tx.glance_schedule(schedule_id))
+    schedule = load_schedule(tx, plans, schedule_id)
+    if schedule is None:
+        raise UnknownScheduleError(schedule_id)
+    add_shared(tx, shared, [schedule], schedule.outstanding)
+    decision = decide(schedule, now, shared)
+    commit_decisions(tx, [decision], now)
+    write_shared(tx, shared, now)
+    hand_on_places(tx, [decision], now)
+    after = decision.after
+    if after.revision != decision.before.revision:
+        tx.insert_revision(_revision(after, decision.plan, now))
+        tx.update_states(SHOWN, [(*_shown(decision.plan.definition, now), after.row_id)])
+    return decision
+
+
+def load_schedule(tx: Snapshot, plans: PlanCache, schedule_id: str) -> Schedule | None:
+    """A schedule whole, with its outstanding jobs."""
+    state = tx.state(schedule_id)
+    if state is None:
+        return None
+    (schedule,) = with_jobs(tx, schedules_of(tx, plans, [state]), [state.uid])
+    return schedule
+
+
+def _shown(definition: Definition, now: int) -> Row:
+    return (
+        definition.name,
+        definition.group,
+        definition.command,
+        definition.type,
+        _spec(definition),
+        definition.zone.name,
+        definition.catch_up_policy,
+        definition.quiet_hours_id,
+        definition.payload,
+        now,
+    )
+
+
+def _spec(definition: Definition) -> str:
+    match definition.trigger:
+        case Every() | EveryMonth():
+            return definition.trigger.text
+        case Cron():
+            return definition.trigger.expression.text
+        case Once():
+            return definition.trigger.text
+        case OnRequest():
+            return definition.trigger.kind
+
+
+def _revision(state: State, plan: Plan, now: int) -> Row:
+    words = json.dumps(words_of(plan.definition), separators=(",", ":"))
+    return (state.uid, state.revision, state.schedule_id, now, state.anchor_at, words)

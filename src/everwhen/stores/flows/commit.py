@@ -1,0 +1,161 @@
+"""Writing decisions: jobs, rows, ledger, limits and breakers of a whole batch, inside one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from everwhen.model.decision import Decision
+from everwhen.model.events import Event
+from everwhen.model.job import OWN_ORIGINS, Job, NewJob
+from everwhen.model.limits import Limit
+from everwhen.model.reasons import CancelReason
+from everwhen.model.schedule import Plan, State
+from everwhen.model.shared import Shared
+from everwhen.stores.transaction import Declined, Line, Row, Transaction
+
+# What an ordinary firing moves; everything else on the row stays as it is.
+FIRED = ("next_slot_at", "next_run_at", "fire_count", "outstanding", "last_fired_at", "last_slot_at")
+
+
+def commit_decisions(tx: Transaction, decisions: Sequence[Decision], now: int) -> None:
+    """Write a batch. Nothing of it is seen by anybody before the transaction ends."""
+    jobs: list[Row] = []
+    fired: list[Row] = []
+    moved: dict[int, tuple[State, State]] = {}
+    events: list[Event] = []
+    cancelled: list[tuple[Job, CancelReason]] = []
+    for decision in decisions:
+        after = decision.after
+        for job in decision.jobs:
+            jobs.append(job_row(job, after, decision.plan, now))
+        events.extend(decision.events)
+        cancelled.extend(decision.cancelled)
+        if _only_fired(decision):
+            fired.append(
+                (
+                    after.next_slot_at,
+                    after.next_run_at,
+                    after.fire_count,
+                    after.outstanding,
+                    after.last_fired_at,
+                    after.last_slot_at,
+                    after.row_id,
+                )
+            )
+        elif after is not decision.before:
+            first = moved.get(after.row_id)
+            moved[after.row_id] = (decision.before if first is None else first[0], after)
+    if cancelled:
+        tx.cancel_jobs(cancelled, now)
+        # One of them may have been the next in line.
+        tx.ready_successors({Line(job.uid, job.origin == "backfill") for job, _ in cancelled}, now)
+    if jobs:
+        tx.insert_jobs(jobs)
+    if fired:
+        tx.update_states(FIRED, fired)
+    move_states(tx, moved.values())
+    if events:
+        tx.insert_events(events)
+
+
+def hand_on_places(tx: Transaction, decisions: Sequence[Decision], now: int) -> None:
+    """A held slot that was offered a place and did not take it leaves it to the next in line (E5)."""
+    declined = [
+        Declined(before.held_key, before.held_due_at or 0, before.row_id)
+        for decision in decisions
+        if (before := decision.before).held_key is not None and _declines(decision, now)
+    ]
+    if declined:
+        tx.release_next_held(declined, now)
+
+
+def move_states(tx: Transaction, moved: Iterable[tuple[State, State]]) -> None:
+    """Write what changed on each row and nothing else: an index whose columns stay is not touched.
+
+    Each row once, with the first state before and the last one after.
+    """
+    alike: dict[tuple[int, ...], list[Row]] = {}
+    for before, after in moved:
+        changed = tuple([i for i, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]])
+        if changed:
+            alike.setdefault(changed, []).append((*[after[i] for i in changed], after.row_id))
+    for changed, rows in alike.items():
+        tx.update_states(tuple([State._fields[i] for i in changed]), rows)
+
+
+def _declines(decision: Decision, now: int) -> bool:
+    before, after = decision.before, decision.after
+    if before.release_at is None or before.release_at > now:
+        return False
+    return after.release_at is None and not decision.jobs
+
+
+def _only_fired(decision: Decision) -> bool:
+    """An ordinary firing moves six columns; the narrow update is worth the look."""
+    if len(decision.jobs) != 1 or decision.events or decision.cancelled:
+        return False
+    before, after = decision.before, decision.after
+    if before.held_slot_at is not None or after.held_slot_at is not None or before.skip_reason is not None:
+        return False
+    return decision.jobs[0].not_before is None
+
+
+def job_row(job: NewJob, state: State, plan: Plan, now: int) -> Row:
+    """A new job, in the order of the columns that are inserted."""
+    definition = plan.definition
+    guard = definition.guard if job.origin in OWN_ORIGINS else None
+    capacity = definition.capacity
+    return (
+        job.job_id,
+        state.row_id,
+        state.uid,
+        state.schedule_id,
+        state.revision,
+        job.number,
+        job.retry,
+        job.origin,
+        job.slot_at,
+        job.due_at,
+        job.not_before,
+        job.is_ready,
+        job.is_counted,
+        job.is_probe,
+        job.attempt,
+        job.payload,
+        definition.queue,
+        guard.key if guard is not None else None,
+        capacity.key if capacity is not None else None,
+        capacity.limit if capacity is not None else None,
+        definition.breaker.key if definition.breaker is not None else None,
+        definition.if_running != "allow",
+        now,
+        (job.not_before or now) if job.is_ready else None,
+    )
+
+
+def write_shared(tx: Transaction, shared: Shared, now: int) -> None:
+    """Write what changed; where places came free, the oldest held slots of the key are decided again (E5)."""
+    if shared.touched_limits:
+        tx.put_limits([shared.limits[key] for key in sorted(shared.touched_limits)])
+        if freed := _freed_places(shared):
+            tx.release_held(freed, now)
+    if shared.touched_breakers:
+        tx.put_breakers([shared.breakers[key] for key in sorted(shared.touched_breakers)])
+    if shared.transitions:
+        tx.insert_transitions(shared.transitions)
+        closed = {transition.key for transition in shared.transitions if transition.to_state == "closed"}
+        if closed:
+            tx.let_retries_go(closed, now)
+
+
+def _freed_places(shared: Shared) -> list[tuple[str, int]]:
+    """How many places of each key are free that were taken when the transaction began."""
+    taken: dict[str, int] = {}
+    for old in shared.undo:
+        if isinstance(old, Limit):
+            taken.setdefault(old.key, old.outstanding)
+    return [
+        (key, taken[key] - shared.limits[key].outstanding)
+        for key in sorted(taken)
+        if taken[key] > shared.limits[key].outstanding
+    ]

@@ -1,0 +1,82 @@
+"""What a decision needs, read in batches: schedules with their plans, and the limits and breakers of their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from everwhen.model.instants import DAY
+from everwhen.model.job import Job
+from everwhen.model.schedule import Plan, Schedule, State
+from everwhen.model.shared import Coverage, Shared, keys_of
+from everwhen.stores.plans import PlanCache
+from everwhen.stores.transaction import Glimpse, Snapshot
+
+_LOOK_BACK = 400 * DAY
+
+
+def hold(tx: Snapshot, plans: PlanCache, glanced: Sequence[Glimpse]) -> Shared:
+    """The limits and breakers of what was glanced at, locked before any row of theirs."""
+    shared = Shared()
+    if glanced:
+        known = plans.load(tx, {(seen.uid, seen.revision) for seen in glanced})
+        _add(tx, shared, known.values(), glanced)
+    return shared
+
+
+def add_shared(tx: Snapshot, shared: Shared, schedules: Iterable[Schedule], jobs: Iterable[Job] = ()) -> None:
+    """Add the limits and breakers that these need and the working copy lacks."""
+    _add(tx, shared, [schedule.plan for schedule in schedules], jobs)
+
+
+def _add(
+    tx: Snapshot, shared: Shared, plans: Iterable[Plan], holders: Iterable[Job] | Iterable[Glimpse]
+) -> None:
+    limits: set[str] = set()
+    breakers: set[str] = set()
+    for plan in {id(plan): plan for plan in plans}.values():
+        definition = plan.definition
+        if definition.guard or definition.capacity or definition.breaker or definition.budgets:
+            more_limits, more_breakers = keys_of(definition)
+            limits |= more_limits
+            breakers |= more_breakers
+    for holder in holders:
+        limits |= {key for key in (holder.guard_key, holder.capacity_key) if key is not None}
+        if holder.breaker_key is not None:
+            breakers.add(holder.breaker_key)
+    if missing := limits - shared.limits.keys():
+        shared.limits |= tx.limits(missing)
+    if missing := breakers - shared.breakers.keys():
+        shared.breakers |= tx.breakers(missing)
+
+
+def schedules_of(tx: Snapshot, plans: PlanCache, states: Sequence[State]) -> list[Schedule]:
+    """Rows with their plans, and with their outstanding jobs where a tick looks at them."""
+    known = plans.load(tx, [(state.uid, state.revision) for state in states])
+    found = [Schedule(state, known[state.uid, state.revision]) for state in states]
+    crowded = [s.state.uid for s in found if s.state.outstanding and s.definition.if_running == "cancel"]
+    return with_jobs(tx, found, crowded) if crowded else found
+
+
+def with_jobs(tx: Snapshot, schedules: Iterable[Schedule], uids: Collection[str]) -> list[Schedule]:
+    """The same, those of these uids with their outstanding jobs."""
+    jobs = tx.outstanding(uids)
+    return [
+        Schedule(s.state, s.plan, jobs.get(s.state.uid, ())) if s.state.uid in uids else s for s in schedules
+    ]
+
+
+def coverage(tx: Snapshot, now: int) -> Coverage:
+    """When schedulers were alive, by their heartbeats, without what the clock was stepped over."""
+    merged: list[tuple[int, int]] = []
+    for start, end in tx.heartbeats(now - _LOOK_BACK):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return Coverage(tuple(merged)).without(tx.clock_steps(now - _LOOK_BACK))
+
+
+def system_paused_at(tx: Snapshot) -> int | None:
+    """Since when the system switch is on; None when it is off."""
+    value = tx.settings().get("system_paused")
+    return int(value) if value else None

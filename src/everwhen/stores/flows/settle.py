@@ -1,0 +1,186 @@
+"""Jobs end, many in one transaction, each seeing the ones before it (R0–R6).
+
+Who may say that a job has ended: whoever shows the fence of its last claim, while the job is not yet let go of.
+A job that was rescued has a new fence, so the word of a worker that was given up for dead changes nothing; the
+first word about a job is the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from everwhen.decide.draft import Draft
+from everwhen.decide.settle import settle
+from everwhen.decide.tick import continue_chain
+from everwhen.model.decision import Decision
+from everwhen.model.job import FAILURES, Job
+from everwhen.model.outcome import Outcome
+from everwhen.model.schedule import Schedule
+from everwhen.model.shared import Shared
+from everwhen.ports.slots import JobEnd
+from everwhen.stores.flows.commit import commit_decisions, write_shared
+from everwhen.stores.flows.load import add_shared, hold, schedules_of
+from everwhen.stores.plans import PlanCache
+from everwhen.stores.transaction import Line, Transaction
+
+Ended = tuple[Job, Outcome]
+
+
+def settle_jobs(tx: Transaction, plans: PlanCache, ends: Sequence[JobEnd], now: int) -> int:
+    """Write how claimed jobs ended; how many of the ends still mattered."""
+    ids = [end.job_id for end in ends]
+    glanced = tx.glance_jobs(ids)
+    shared = hold(tx, plans, glanced)
+    tx.states({seen.uid for seen in glanced})  # locked before their jobs
+    jobs = tx.jobs(ids)
+    current: dict[str, Ended] = {}
+    for end in ends:
+        job = jobs.get(end.job_id)
+        if job is not None and _is_held_by(job, end.fence):
+            current.setdefault(end.job_id, (job, end.outcome))
+    if current:
+        end_jobs(tx, plans, list(current.values()), shared, now)
+    return len(current)
+
+
+def _is_held_by(job: Job, fence: int) -> bool:
+    return job.fence == fence and job.node is not None and job.released_at is None
+
+
+def end_jobs(tx: Transaction, plans: PlanCache, ended: Sequence[Ended], shared: Shared, now: int) -> None:
+    """Settle jobs, and do what follows from it for their schedules, breakers and limits."""
+    ending = _Ending(tx, plans, shared, now)
+    ending.load(ended)
+    for job, outcome in ended:
+        ending.end(job, outcome)
+    ending.write()
+    opened = {transition.key for transition in shared.transitions if transition.to_state == "open"}
+    if opened:
+        ending.cancel_catch_up(opened)
+    write_shared(tx, shared, now)
+
+
+class _Ending:
+    """Schedules while jobs of theirs end: each decision is made from the state that the one before it left."""
+
+    def __init__(self, tx: Transaction, plans: PlanCache, shared: Shared, now: int) -> None:
+        self._tx = tx
+        self._plans = plans
+        self._shared = shared
+        self._now = now
+        self._schedules: dict[str, Schedule] = {}
+        self._jobs: dict[str, list[Job]] = {}  # outstanding ones, of schedules that have several
+        self._ended: list[Ended] = []
+        self._let_go: list[Job] = []
+        self._decisions: list[Decision] = []
+        self._lines: set[Line] = set()
+
+    def load(self, ended: Sequence[Ended]) -> None:
+        """All that the ends can need, in batches."""
+        self._load_schedules({job.uid for job, _ in ended} | self._uids_of_catch_up(ended))
+        own = {job.uid for job, _ in ended if job.is_own}
+        self._load_jobs([uid for uid in own & self._schedules.keys() if self._is_crowded(uid)])
+        add_shared(self._tx, self._shared, self._schedules.values(), [job for job, _ in ended])
+
+    def end(self, job: Job, outcome: Outcome) -> None:
+        if job.status == "cancelled":
+            self._let_go_of(job)
+            return
+        schedule = self._schedules.get(job.uid)
+        if schedule is not None and job.is_own and self._is_crowded(job.uid):
+            schedule = Schedule(schedule.state, schedule.plan, self._others(job))
+        _, _, decision = settle(job, outcome, schedule, self._now, self._shared)
+        self._ended.append((job, outcome))
+        beside = job.origin == "backfill"
+        # Where nothing is outstanding nobody stands in line.
+        if beside or (job.is_serial if decision is None else decision.after.outstanding):
+            self._lines.add(Line(job.uid, beside))
+        if decision is not None:
+            self._decide(decision, job)
+
+    def _is_crowded(self, uid: str) -> bool:
+        """The end of a run may end its schedule, and with it the queued jobs: then they are needed."""
+        return self._schedules[uid].state.outstanding >= 2
+
+    def _others(self, job: Job) -> list[Job]:
+        if job.uid not in self._jobs:
+            self.write()  # a retry of this very batch is among them
+            self._load_jobs([job.uid])
+        return [other for other in self._jobs[job.uid] if other.row_id != job.row_id]
+
+    def _decide(self, decision: Decision, job: Job) -> None:
+        """The state moves on; what is known of its jobs, too, or is forgotten."""
+        self._decisions.append(decision)
+        uid = decision.after.uid
+        self._schedules[uid] = Schedule(decision.after, decision.plan)
+        if uid in self._jobs:
+            gone = {job.row_id, *(other.row_id for other, _ in decision.cancelled)}
+            self._jobs[uid] = [other for other in self._jobs[uid] if other.row_id not in gone]
+            if decision.jobs:
+                del self._jobs[uid]
+
+    def _let_go_of(self, job: Job) -> None:
+        """The worker of a cancelled job has ended: only now does it stop counting as running."""
+        self._let_go.append(job)
+        self._shared.move(job.capacity_key, running=-1)
+        self._lines.add(Line(job.uid, job.origin == "backfill"))
+        schedule = self._schedules.get(job.uid)
+        if schedule is not None:
+            before = schedule.state
+            after = before._replace(running_jobs=before.running_jobs - 1)
+            self._decide(Decision(before, after, schedule.plan, (), (), ()), job)
+
+    def write(self) -> None:
+        """Write what was decided since the last time, and forget it."""
+        if self._ended:
+            self._tx.end_jobs(self._ended, self._now)
+        if self._let_go:
+            self._tx.let_go_of_jobs(self._let_go, self._now)
+        if self._decisions:
+            commit_decisions(self._tx, self._decisions, self._now)
+        if self._lines:
+            self._tx.ready_successors(self._lines, self._now)
+        self._ended, self._let_go, self._decisions, self._lines = [], [], [], set()
+
+    def cancel_catch_up(self, keys: set[str]) -> None:
+        """A breaker that opens takes the queued catch-up jobs of its key with it (R6)."""
+        of_uid: dict[str, list[Job]] = {}
+        for job in self._tx.queued_catch_up(keys):
+            of_uid.setdefault(job.uid, []).append(job)
+        self._load_schedules(of_uid.keys() - self._schedules.keys())
+        concerned = [self._schedules[uid] for uid in of_uid if uid in self._schedules]
+        add_shared(self._tx, self._shared, concerned, [job for jobs in of_uid.values() for job in jobs])
+        for schedule in concerned:
+            draft = Draft(schedule, self._now, self._shared)
+            for job in of_uid[schedule.state.uid]:
+                draft.cancel(job, "circuit_open")
+                _continue_chain(draft, job)
+            self._decisions.append(draft.decision())
+        self.write()
+
+    def _uids_of_catch_up(self, ended: Iterable[Ended]) -> set[str]:
+        """Whose catch-up jobs would go with a breaker that these failures may open: locked in time."""
+        keys = {job.breaker_key for job, outcome in ended if outcome.status in FAILURES and job.breaker_key}
+        return {job.uid for job in self._tx.queued_catch_up(keys)} if keys else set()
+
+    def _load_schedules(self, uids: Iterable[str]) -> None:
+        if wanted := set(uids):
+            states = list(self._tx.states(wanted).values())
+            for schedule in schedules_of(self._tx, self._plans, states):
+                self._schedules[schedule.state.uid] = schedule
+
+    def _load_jobs(self, uids: Sequence[str]) -> None:
+        if not uids:
+            return
+        found = self._tx.outstanding(uids)
+        self._jobs |= {uid: found.get(uid, []) for uid in uids}
+        # Some may be of older revisions, with keys of their own.
+        add_shared(self._tx, self._shared, (), [job for jobs in found.values() for job in jobs])
+
+
+def _continue_chain(draft: Draft, job: Job) -> None:
+    """The slot of a chain is over with its job, and the next is counted from here (T3)."""
+    state = draft.state
+    waits = state.status == "active" and state.next_slot_at is None and state.held_slot_at is None
+    if draft.plan.definition.is_chain and waits:
+        continue_chain(draft, max(job.slot_at, state.last_slot_at or 0), draft.now)

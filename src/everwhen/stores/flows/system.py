@@ -1,0 +1,80 @@
+"""What concerns many schedules at once: the system switch, quiet-hours policies, a breaker closed by hand."""
+
+from __future__ import annotations
+
+import json
+
+from everwhen.decide.breaker import reset
+from everwhen.decide.status import leave_system_span
+from everwhen.errors import PolicyInUseError
+from everwhen.model.events import Event
+from everwhen.model.schedule import Plan, QuietHoursPolicy
+from everwhen.model.shared import Shared
+from everwhen.model.words import policy_words
+from everwhen.stores.flows.commit import commit_decisions, write_shared
+from everwhen.stores.flows.load import schedules_of, system_paused_at
+from everwhen.stores.plans import PlanCache
+from everwhen.stores.transaction import Transaction
+
+_PORTION = 1_000
+
+
+def switch_system(tx: Transaction, plans: PlanCache, now: int, is_paused: bool, actor: str | None) -> None:
+    """Turn the switch; what it is already changes nothing."""
+    paused_at = system_paused_at(tx)
+    if is_paused == (paused_at is not None):
+        return
+    if paused_at is not None:
+        _leave_span(tx, plans, paused_at, now)
+    tx.put_setting("system_paused", str(now) if is_paused else "")
+    tx.insert_events([Event("system.paused" if is_paused else "system.resumed", now, actor=actor)])
+
+
+def _leave_span(tx: Transaction, plans: PlanCache, paused_at: int, now: int) -> None:
+    """Every schedule with a slot in the span moves on to its next; one transaction, or a tick might fire it."""
+    states = tx.states_reached(now)
+    for start in range(0, len(states), _PORTION):
+        schedules = schedules_of(tx, plans, states[start : start + _PORTION])
+        shared = Shared()
+        decisions = [leave_system_span(schedule, paused_at, now, shared) for schedule in schedules]
+        commit_decisions(tx, decisions, now)
+        write_shared(tx, shared, now)
+
+
+def write_policy(tx: Transaction, plans: PlanCache, now: int, policy: QuietHoursPolicy) -> None:
+    """Create or replace a policy; slots that wait for an opening wait for the new one (E5)."""
+    rows = []
+    # Read before the policy is written, and planned here: the cache must not know it before its commit.
+    for schedule in schedules_of(tx, plans, tx.states_deferred(policy.policy_id)):
+        state = schedule.state
+        plan = Plan(state.schedule_id, schedule.definition, policy)
+        is_deferred = state.held_reason in plan.defers
+        opening = plan.calendar(state.anchor_at).opening_from(now) if is_deferred else None
+        rows.append((now if opening is None else opening, state.row_id))
+    tx.put_policy(policy.policy_id, policy.name, json.dumps(policy_words(policy)), now)
+    if rows:
+        tx.update_states(("release_at",), rows)
+    _touch_policies(tx)
+
+
+def remove_policy(tx: Transaction, policy_id: str) -> None:
+    """Remove a policy that no schedule uses."""
+    if users := tx.users_of_policy(policy_id):
+        raise PolicyInUseError(policy_id, users)
+    tx.delete_policy(policy_id)
+    _touch_policies(tx)
+
+
+def _touch_policies(tx: Transaction) -> None:
+    """Every process that remembers plans reads them again."""
+    tx.put_setting("policies_version", str(int(tx.settings().get("policies_version", "0")) + 1))
+
+
+def close_breaker(tx: Transaction, now: int, key: str) -> bool:
+    """Close a breaker by hand; False when it was closed already."""
+    shared = Shared(breakers=tx.breakers([key]))
+    was_open = reset(shared, key, now)
+    write_shared(tx, shared, now)
+    if was_open:
+        tx.insert_events([Event("breaker.reset", now, detail={"key": key})])
+    return was_open

@@ -1,0 +1,33 @@
+"""One evaluation: take due rows, decide, write (E1, E2)."""
+
+from __future__ import annotations
+
+from everwhen.decide.tick import tick
+from everwhen.model.instants import SECOND
+from everwhen.ports.slots import TickReport
+from everwhen.stores.flows.commit import commit_decisions, hand_on_places, write_shared
+from everwhen.stores.flows.load import add_shared, coverage, hold, schedules_of, system_paused_at
+from everwhen.stores.plans import PlanCache
+from everwhen.stores.transaction import Due, Transaction
+
+
+def evaluate(tx: Transaction, plans: PlanCache, due: Due, *, stagger: int) -> TickReport:
+    """Decide a batch of due and released slots."""
+    if system_paused_at(tx) is not None:
+        return TickReport()
+    shared = hold(tx, plans, tx.glance_due(due))
+    states = tx.due(due)
+    if not states:
+        return TickReport()
+    now = due.now
+    schedules = schedules_of(tx, plans, states)
+    add_shared(tx, shared, schedules, [job for s in schedules for job in s.outstanding])
+    shared.stagger = stagger
+    if min(state.next_run_at or now for state in states) < now - SECOND:  # something may be missed
+        shared.coverage = coverage(tx, now)
+    decisions = tick(schedules, now, shared)
+    commit_decisions(tx, decisions, now)
+    write_shared(tx, shared, now)
+    hand_on_places(tx, decisions, now)
+    fired = sum([len(decision.jobs) for decision in decisions])
+    return TickReport(len(states), fired, more=len(states) >= due.limit, woke_workers=fired > 0)

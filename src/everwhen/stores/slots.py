@@ -1,0 +1,87 @@
+"""The slots port on any database: each verb is one flow in one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from everwhen.model.claim import ClaimedJob
+from everwhen.model.events import Event
+from everwhen.model.instants import SECOND
+from everwhen.ports.slots import JobEnd, TickReport
+from everwhen.stores.flows.claim import take_jobs
+from everwhen.stores.flows.load import system_paused_at
+from everwhen.stores.flows.rescue import rescue_jobs
+from everwhen.stores.flows.settle import settle_jobs
+from everwhen.stores.flows.tick import evaluate
+from everwhen.stores.lanes import Lane
+from everwhen.stores.plans import PlanCache
+from everwhen.stores.transaction import Due, Store
+
+LATELY = 10 * SECOND
+
+
+class StoredSlots:
+    """Ticks, claims, settlements and rescues, kept in a store."""
+
+    def __init__(self, store: Store, plans: PlanCache, *, lately: int = LATELY, stagger: int = 0) -> None:
+        self._store = store
+        self._plans = plans
+        self._lately = lately
+        self._stagger = stagger
+
+    def tick(self, now: int, *, limit: int, behind: bool = False) -> TickReport:
+        due = Due(now, now - self._lately, limit, behind)
+        # A read is a hundredth of a write; most wake-ups find nothing.
+        wake_at = self.next_wake_at()
+        if wake_at is None or wake_at > (due.floor if behind else now):
+            return TickReport()
+        return self._store.write(Lane.TICK, lambda tx: evaluate(tx, self._plans, due, stagger=self._stagger))
+
+    def next_wake_at(self) -> int | None:
+        with self._store.read() as tx:
+            # A loop that was told of a due slot while the system is paused would not sleep at all.
+            return tx.next_wake_at() if system_paused_at(tx) is None else None
+
+    def claim_jobs(
+        self, now: int, *, node: str, limit: int, queues: Sequence[str] | None = None
+    ) -> list[ClaimedJob]:
+        ready_at = self.next_ready_at()
+        if ready_at is None or ready_at > now:
+            return []
+        return self._store.write(
+            Lane.CLAIM, lambda tx: take_jobs(tx, self._plans, now, node=node, limit=limit, queues=queues)
+        )
+
+    def next_ready_at(self) -> int | None:
+        with self._store.read() as tx:
+            return tx.next_ready_at() if system_paused_at(tx) is None else None
+
+    def settle(self, now: int, ends: Sequence[JobEnd]) -> int:
+        if not ends:
+            return 0
+        return self._store.write(Lane.SETTLE, lambda tx: settle_jobs(tx, self._plans, ends, now))
+
+    def rescue(self, now: int, *, node: str, lease: int) -> int:
+        return self._store.write(
+            Lane.SETTLE, lambda tx: rescue_jobs(tx, self._plans, now, node=node, lease=lease)
+        )
+
+    def cancel_requests(self, node: str) -> list[str]:
+        with self._store.read() as tx:
+            return tx.cancel_requests(node)
+
+    def heartbeat(self, now: int, *, node: str, version: str, is_scheduler: bool) -> None:
+        self._store.write(
+            Lane.SETTLE,
+            lambda tx: tx.put_heartbeat(now, node=node, version=version, is_scheduler=is_scheduler),
+        )
+
+    def record(self, events: Sequence[Event]) -> None:
+        self._store.write(Lane.SETTLE, lambda tx: tx.insert_events(events))
+
+    def last_heartbeat_at(self) -> int | None:
+        with self._store.read() as tx:
+            return tx.last_heartbeat_at()
+
+    def farewell(self, now: int, *, node: str) -> None:
+        self._store.write(Lane.SETTLE, lambda tx: tx.put_farewell(now, node=node))

@@ -1,0 +1,165 @@
+"""Reading on SQLite: thin statements on the connection whose turn it is, or on a reader's.
+
+One writer at a time, under the file lock: what a transaction reads nobody changes before its commit. So nothing is
+locked, and there is nothing to glance at.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+
+from everwhen.model.breaker import Breaker
+from everwhen.model.job import Job
+from everwhen.model.limits import Limit
+from everwhen.model.schedule import State
+from everwhen.stores import sqlite_statements as sql
+from everwhen.stores.transaction import Due, Glimpse, Row
+
+_PORTION = 1_000  # SQLite takes a bounded number of parameters
+
+
+class SqliteSnapshot:
+    """What can be read on one connection."""
+
+    __slots__ = ("_all", "_many", "_settings")
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._all = connection.execute
+        self._many = connection.executemany
+        self._settings: dict[str, str] | None = None
+
+    # -- nothing to glance at --
+
+    def glance_due(self, due: Due) -> Sequence[Glimpse]:
+        return ()
+
+    def glance_ready(self, now: int, *, limit: int, queues: Sequence[str] | None) -> Sequence[Glimpse]:
+        return ()
+
+    def glance_jobs(self, job_ids: Sequence[str]) -> Sequence[Glimpse]:
+        return ()
+
+    def glance_schedule(self, schedule_id: str) -> Sequence[Glimpse]:
+        return ()
+
+    # -- reading --
+
+    def _of_keys(self, query: str, keys: Collection[str]) -> Iterator[Row]:
+        """The rows of many keys, in portions."""
+        wanted = sorted(keys)
+        for start in range(0, len(wanted), _PORTION):
+            portion = wanted[start : start + _PORTION]
+            yield from self._all(f"{query} ({', '.join('?' * len(portion))})", portion)
+
+    def limits(self, keys: Collection[str]) -> dict[str, Limit]:
+        query = f"SELECT {', '.join(Limit._fields)} FROM limits WHERE key IN"
+        found = {limit.key: limit for limit in map(Limit._make, self._of_keys(query, keys))}
+        return {key: found.get(key) or Limit(key) for key in keys}
+
+    def breakers(self, keys: Collection[str]) -> dict[str, Breaker]:
+        query = f"SELECT {', '.join(Breaker._fields)} FROM circuit_breakers WHERE key IN"
+        found = {breaker.key: breaker for breaker in map(Breaker._make, self._of_keys(query, keys))}
+        return {key: found.get(key) or Breaker(key) for key in keys}
+
+    def due(self, due: Due) -> list[State]:
+        values = {"now": due.now, "floor": due.floor, "limit": due.limit}
+        if due.behind:
+            return self._states(sql.DUE_BEHIND, values)
+        released = self._states(sql.RELEASED, values)
+        values["limit"] -= len(released)
+        return released + self._states(sql.DUE_LATELY, values)
+
+    def _states(self, query: str, values: Mapping[str, object] | Sequence[object]) -> list[State]:
+        return [State._make(row) for row in self._all(query, values)]
+
+    def states(self, uids: Collection[str]) -> dict[str, State]:
+        query = f"SELECT {sql.STATE} FROM schedules WHERE uid IN"
+        return {state.uid: state for state in map(State._make, self._of_keys(query, uids))}
+
+    def state(self, schedule_id: str) -> State | None:
+        return next(iter(self._states(sql.STATE_BY_ID, {"id": schedule_id})), None)
+
+    def states_of_source(self, source: str) -> list[State]:
+        return self._states(f"SELECT {sql.STATE} FROM schedules WHERE source = ?", (source,))
+
+    def states_reached(self, now: int) -> list[State]:
+        return self._states(sql.STATES_REACHED, (now,))
+
+    def states_deferred(self, policy_id: str) -> list[State]:
+        return self._states(sql.STATES_DEFERRED, (policy_id,))
+
+    def list_states(self, wanted: Mapping[str, str], *, limit: int, after: str) -> list[State]:
+        where = " AND ".join([*(f'"{name}" = :{name}' for name in wanted), "schedule_id > :after"])
+        # The unique key on schedule_id, walked in order.
+        query = f"SELECT {sql.STATE} FROM schedules WHERE {where} ORDER BY schedule_id LIMIT :limit"
+        return self._states(query, {**wanted, "after": after, "limit": limit})
+
+    def ready_jobs(self, now: int, *, limit: int, queues: Sequence[str] | None) -> list[Job]:
+        wanted = None if queues is None else json.dumps(list(queues))
+        rows = self._all(sql.READY_JOBS, {"now": now, "limit": limit, "queues": wanted})
+        return [Job._make(row) for row in rows]
+
+    def jobs(self, job_ids: Sequence[str]) -> dict[str, Job]:
+        query = f"SELECT {sql.JOB} FROM jobs WHERE job_id IN"
+        return {job.job_id: job for job in map(Job._make, self._of_keys(query, set(job_ids)))}
+
+    def outstanding(self, uids: Collection[str]) -> dict[str, list[Job]]:
+        jobs = map(Job._make, self._of_keys(sql.OUTSTANDING, uids))
+        in_order = sorted(jobs, key=lambda job: (job.uid, job.slot_at, job.row_id))
+        return {uid: list(group) for uid, group in groupby(in_order, key=lambda job: job.uid)}
+
+    def queued_catch_up(self, breaker_keys: Collection[str]) -> list[Job]:
+        return [Job._make(row) for row in self._of_keys(sql.QUEUED_CATCH_UP, breaker_keys)]
+
+    def jobs_of_dead_nodes(self, *, node: str, before: int) -> list[Job]:
+        rows = self._all(sql.JOBS_OF_DEAD_NODES, {"node": node, "before": before})
+        return [Job._make(row) for row in rows]
+
+    def settings(self) -> Mapping[str, str]:
+        if self._settings is None:
+            self._settings = dict(self._all("SELECT key, value FROM settings"))
+        return self._settings
+
+    def policies(self) -> list[tuple[str, str]]:
+        return self._all("SELECT policy_id, words FROM quiet_hours_policies ORDER BY policy_id").fetchall()
+
+    def revisions(self, keys: Sequence[tuple[str, int]]) -> Iterable[tuple[str, int, str, str]]:
+        for start in range(0, len(keys), _PORTION // 2):
+            portion = keys[start : start + _PORTION // 2]
+            places = ", ".join(["(?, ?)"] * len(portion))
+            query = f"""SELECT uid, revision, schedule_id, words FROM schedule_revisions
+                WHERE (uid, revision) IN (VALUES {places})"""
+            yield from self._all(query, [value for key in portion for value in key])
+
+    def heartbeats(self, since: int) -> list[tuple[int, int]]:
+        return self._all(sql.COVERAGE, {"since": since}).fetchall()
+
+    def clock_steps(self, since: int) -> list[tuple[int, int]]:
+        return self._all(sql.CLOCK_STEPS, {"since": since}).fetchall()
+
+    def last_heartbeat_at(self) -> int | None:
+        return self._one(sql.LAST_HEARTBEAT)
+
+    def _one(self, query: str) -> int | None:
+        found: int | None = self._all(query).fetchone()[0]
+        return found
+
+    def next_wake_at(self) -> int | None:
+        return self._one(sql.NEXT_WAKE)
+
+    def next_ready_at(self) -> int | None:
+        return self._one(sql.NEXT_READY)
+
+    def cancel_requests(self, node: str) -> list[str]:
+        return [row[0] for row in self._all(sql.CANCEL_REQUESTS, {"node": node})]
+
+    def due_to_resume(self, now: int) -> list[str]:
+        return [row[0] for row in self._all(sql.DUE_TO_RESUME, (now,))]
+
+    def users_of_policy(self, policy_id: str) -> int:
+        query = "SELECT count(*) FROM schedules WHERE quiet_hours_policy_id = ?"
+        users: int = self._all(query, (policy_id,)).fetchone()[0]
+        return users

@@ -1,0 +1,174 @@
+"""Writing on SQLite: thin statements, one after another, on the connection whose turn it is."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+from everwhen.errors import StoreError
+from everwhen.model.breaker import Breaker, Transition
+from everwhen.model.claim import ClaimedJob
+from everwhen.model.events import NOTHING, Event
+from everwhen.model.job import Job
+from everwhen.model.limits import Limit
+from everwhen.model.outcome import Outcome
+from everwhen.model.reasons import CancelReason
+from everwhen.model.retention import Cutoffs
+from everwhen.stores import sqlite_statements as sql
+from everwhen.stores.flows.change import INSERTED
+from everwhen.stores.sqlite_database import Lane, SqliteDatabase
+from everwhen.stores.sqlite_snapshot import SqliteSnapshot
+from everwhen.stores.transaction import Declined, Line, Row, Snapshot, Transaction
+
+T = TypeVar("T")
+
+_INSERT_SCHEDULE = f"""INSERT INTO schedules ({", ".join(map(sql.quoted, INSERTED))})
+    VALUES ({", ".join("?" * len(INSERTED))})"""
+
+
+class SqliteStore:
+    """Transactions on one SQLite database."""
+
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._database = database
+
+    def write(self, lane: Lane, work: Callable[[Transaction], T]) -> T:
+        return self._database.write(lane, lambda connection: work(SqliteTransaction(connection)))
+
+    @contextmanager
+    def read(self) -> Iterator[Snapshot]:
+        with self._database.read() as connection:
+            yield SqliteSnapshot(connection)
+
+
+class SqliteTransaction(SqliteSnapshot):
+    """The verbs of a transaction on one connection."""
+
+    __slots__ = ()
+
+    # -- jobs --
+
+    def insert_jobs(self, rows: Sequence[Row]) -> None:
+        try:
+            self._many(sql.INSERT_JOB, rows)
+        except sqlite3.IntegrityError as error:
+            # Two schedulers cannot come here: a row was moved back by hand, or `decide` did not decide it.
+            raise StoreError(
+                "a slot, or an id, of this batch has its job already, so nothing of the batch was written; "
+                "look for a schedule whose next_slot_at lies before its last_slot_at"
+            ) from error
+
+    def start_jobs(self, claimed: Sequence[ClaimedJob]) -> None:
+        jobs = [c.job for c in claimed]
+        self._many(sql.START_JOB, [(j.started_at, j.deadline_at, j.node, j.is_probe, j.row_id) for j in jobs])
+
+    def postpone_jobs(self, postponed: Sequence[tuple[Job, int]]) -> None:
+        self._many(sql.POSTPONE_JOB, [(until, job.row_id) for job, until in postponed])
+
+    def end_jobs(self, ended: Sequence[tuple[Job, Outcome]], now: int) -> None:
+        self._many(sql.END_JOB, [(o.status, now, now, o.error, o.result, job.row_id) for job, o in ended])
+
+    def cancel_jobs(self, cancelled: Sequence[tuple[Job, CancelReason]], now: int) -> None:
+        rows = [{"now": now, "reason": reason, "row_id": job.row_id} for job, reason in cancelled]
+        self._many(sql.CANCEL_JOB, rows)
+
+    def let_go_of_jobs(self, jobs: Sequence[Job], now: int) -> None:
+        self._many(sql.RELEASE_JOB, [(now, job.row_id) for job in jobs])
+
+    def requeue_jobs(self, jobs: Sequence[Job], now: int) -> None:
+        self._many(sql.REQUEUE_JOB, [{"now": now, "row_id": job.row_id} for job in jobs])
+
+    def ready_successors(self, lines: Collection[Line], now: int) -> None:
+        self._many(sql.READY_SUCCESSOR, [{"now": now, **line._asdict()} for line in sorted(lines)])
+
+    def let_retries_go(self, breaker_keys: Collection[str], now: int) -> None:
+        self._many(sql.LET_RETRIES_GO, [{"now": now, "key": key} for key in sorted(breaker_keys)])
+
+    # -- schedules --
+
+    def insert_schedules(self, schedules: Sequence[Row], revisions: Sequence[Row]) -> str | None:
+        self._all("SAVEPOINT creation")
+        try:
+            self._many(_INSERT_SCHEDULE, schedules)
+            self._many(sql.INSERT_REVISION, revisions)
+        except sqlite3.IntegrityError:
+            self._all("ROLLBACK TO creation")  # or those before it would be taken for the ones there
+            return self._taken([(str(row[0]), str(row[1])) for row in schedules])
+        self._all("RELEASE creation")
+        return None
+
+    def _taken(self, new: Sequence[tuple[str, str]]) -> str:
+        """The first id that exists or comes twice; if none does, the first such uid."""
+        seen: set[str] = set()
+        for _, schedule_id in new:
+            found = self._all("SELECT 1 FROM schedules WHERE schedule_id = ?", (schedule_id,)).fetchone()
+            if found is not None or schedule_id in seen:
+                return schedule_id
+            seen.add(schedule_id)
+        for uid, _ in new:
+            found = self._all("SELECT 1 FROM schedule_revisions WHERE uid = ?", (uid,)).fetchone()
+            if found is not None or uid in seen:
+                return uid
+            seen.add(uid)
+        return new[0][0]
+
+    def insert_revision(self, revision: Row) -> None:
+        self._all(sql.INSERT_REVISION, revision)
+
+    def update_states(self, columns: tuple[str, ...], rows: Sequence[Row]) -> None:
+        self._many(sql.update_of(columns), rows)
+
+    def delete_schedule(self, row_id: int) -> None:
+        self._all("DELETE FROM schedules WHERE row_id = ?", (row_id,))
+
+    def release_held(self, places: Sequence[tuple[str, int]], now: int) -> None:
+        self._many(sql.RELEASE_HELD, [{"now": now, "key": key, "places": free} for key, free in places])
+
+    def release_next_held(self, declined: Sequence[Declined], now: int) -> None:
+        self._many(sql.RELEASE_NEXT_HELD, [{"now": now, **one._asdict()} for one in declined])
+
+    # -- the ledger, and what is shared --
+
+    def insert_events(self, events: Sequence[Event]) -> None:
+        rows = [
+            (*event[:10], "{}" if event.detail is NOTHING else json.dumps(dict(event.detail)), event.trace_id)
+            for event in events
+        ]
+        self._many(sql.INSERT_EVENT, rows)
+
+    def put_limits(self, limits: Sequence[Limit]) -> None:
+        self._many(sql.PUT_LIMIT, limits)
+
+    def put_breakers(self, breakers: Sequence[Breaker]) -> None:
+        self._many(sql.PUT_BREAKER, breakers)
+
+    def insert_transitions(self, transitions: Sequence[Transition]) -> None:
+        self._many(sql.INSERT_TRANSITION, transitions)
+
+    def put_setting(self, key: str, value: str) -> None:
+        self._settings = None
+        self._all(sql.PUT_SETTING, (key, value))
+
+    def put_policy(self, policy_id: str, name: str, words: str, now: int) -> None:
+        self._all(sql.PUT_POLICY, {"id": policy_id, "name": name, "words": words, "now": now})
+
+    def delete_policy(self, policy_id: str) -> None:
+        self._all("DELETE FROM quiet_hours_policies WHERE policy_id = ?", (policy_id,))
+
+    def put_heartbeat(self, now: int, *, node: str, version: str, is_scheduler: bool) -> None:
+        self._all(sql.HEARTBEAT, {"node": node, "version": version, "scheduler": is_scheduler, "now": now})
+
+    def put_farewell(self, now: int, *, node: str) -> None:
+        self._all(sql.FAREWELL, {"now": now, "node": node})
+
+    def prune(self, cutoffs: Cutoffs, *, limit: int) -> int:
+        portions = (
+            (sql.PRUNE_OUTPUT, cutoffs.output),
+            (sql.PRUNE_JOBS, cutoffs.jobs),
+            (sql.PRUNE_AUDIT, cutoffs.audit),
+            (sql.PRUNE_TRANSITIONS, cutoffs.breaker_transitions),
+        )
+        return sum([self._all(query, {"before": at, "limit": limit}).rowcount for query, at in portions])
