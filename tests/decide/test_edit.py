@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from everwhen.decide.edit import create, edit
-from everwhen.decide.slots import first_slot
+from everwhen.decide.slots import first_slot, next_slot
 from everwhen.errors import TimetableError
 from everwhen.model.decision import Creation, Decision
 from everwhen.model.instants import DAY, SECOND
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
 from everwhen.timetable.civil_time import zone
+from everwhen.timetable.occurrences import FirstRun
 from tests.decide.builders import (
     a_breaker_rule,
     a_chain,
@@ -347,3 +350,15 @@ def test_a_day_of_edits_never_brings_a_slot_back() -> None:
         world.edit(a_plan(every="1h" if number % 2 else "30m", jitter_ms=number * 1_000))
     slots = [job.slot_at for job in world.jobs.values()]
     assert slots == sorted(set(slots))
+
+
+@given(
+    seconds=st.integers(1, 10**6),
+    now=st.integers(0, 2**33).map(lambda second: second * SECOND) | st.integers(0, 2**53),
+    first_run=st.sampled_from(["immediately", "after_interval"]),
+)
+def test_an_interval_begins_where_its_calendar_begins(seconds: int, now: int, first_run: FirstRun) -> None:
+    plan = a_plan(every=f"{seconds}s")
+    found = first_slot(plan, now, first_run)
+    assert found.anchor_at is not None
+    assert found == next_slot(plan, found.anchor_at, found.anchor_at - 1)

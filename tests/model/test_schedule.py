@@ -30,17 +30,14 @@ def test_the_type_of_a_schedule_is_that_of_its_trigger(words: dict[str, Any], ki
 
 
 def test_the_dedupe_key_names_group_command_and_local_id() -> None:
-    words: dict[str, Any] = {"every": "1h", "local_id": "hourly"}
-    assert a_definition(**words, group="withings", command="poll").dedupe_key() == "withings:poll:hourly"
-    assert a_definition(**words).dedupe_key() == "-:command:hourly"
+    plugin = a_definition(every="1h", group="withings", command="poll")
+    assert plugin.dedupe_key("withings.hourly") == "withings:poll:hourly"
+    assert a_definition(every="1h").dedupe_key("hourly") == "-:command:hourly"
 
 
 def test_the_dedupe_key_of_a_catch_up_job_ends_in_its_slot() -> None:
-    assert (
-        a_definition(every="1h", local_id="x")
-        .dedupe_key("catch_up", NINE)
-        .endswith(f":x:catchup:{NINE // SECOND}")
-    )
+    key = a_definition(every="1h").dedupe_key("x", "catch_up", NINE)
+    assert key.endswith(f":x:catchup:{NINE // SECOND}")
 
 
 def test_an_instant_is_microseconds_and_comes_back_as_the_same_moment() -> None:

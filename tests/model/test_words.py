@@ -59,7 +59,6 @@ def definitions() -> st.SearchStrategy[Definition]:
         description=TEXT,
         owner=maybe(TEXT),
         group=maybe(TEXT),
-        local_id=TEXT,
         command=maybe(TEXT),
         payload=TEXT,
         queue=TEXT,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from itertools import islice
+
 import pytest
 
 from everwhen.decide.by_hand import trigger
@@ -26,6 +29,7 @@ from everwhen.operations.schedules import (
     invalidate_schedule,
     pause_system,
     resume_system,
+    uids_from,
 )
 from everwhen.operations.upcoming import upcoming
 from everwhen.ports.catalogue import ScheduleFilter
@@ -50,6 +54,22 @@ def test_creating_many_is_all_or_nothing() -> None:
     with pytest.raises(DuplicateScheduleError, match='duplicate schedule id "a"'):
         create_schedules(s.house, submissions)
     assert s.house.catalogue.states(ScheduleFilter(), limit=10) == []
+
+
+def test_uids_drawn_for_many_are_twelve_hexadecimal_digits_each_its_own() -> None:
+    s = scheduler()
+    submissions = [Submission(f"s{n}", {"every": "1h"}, Target("command")) for n in range(50)]
+    uids = {
+        state.uid
+        for call in (submissions[:25], submissions[25:])
+        for state in create_schedules(s.house, call)
+    }
+    assert len(uids) == 50
+    assert all(re.fullmatch("[0-9a-f]{12}", uid) for uid in uids)
+
+
+def test_a_run_of_uids_goes_on_at_the_front_when_it_reaches_the_end() -> None:
+    assert list(islice(uids_from(2**48 - 1), 2)) == ["f" * 12, "0" * 12]
 
 
 def test_schedules_are_listed_by_id_and_filter() -> None:

@@ -27,27 +27,12 @@ def create(
     actor: str | None = None,
 ) -> Creation:
     """A new schedule. An instant already past is refused, or, in a file, makes it `done`."""
-    definition = plan.definition
+    definition, schedule_id = plan.definition, plan.schedule_id
     found = first_slot(plan, now, default_first_run)
-    state = State(
-        row_id=0,
-        uid=uid,
-        schedule_id=plan.schedule_id,
-        owner=definition.owner,
-        revision=1,
-        status="active",
-        anchor_at=found.anchor_at,
-        next_slot_at=found.slot_at,
-        next_run_at=found.due_at,
-    )
+    state = State(0, uid, schedule_id, definition.owner, 1, "active", *found)
+    detail = {"revision": 1, "anchor_at": found.anchor_at}
     created = Event(
-        "schedule.created",
-        now,
-        plan.schedule_id,
-        uid,
-        definition.owner,
-        actor=actor,
-        detail={"revision": 1, "anchor_at": found.anchor_at},
+        "schedule.created", now, schedule_id, uid, definition.owner, None, None, 1, None, actor, detail
     )
     if found.slot_at is None and not isinstance(definition.trigger, OnRequest):
         if not may_be_past:

@@ -35,6 +35,8 @@ def first_slot(plan: Plan, created_at: int, default_first_run: FirstRun = "immed
         start_at=definition.start_at,
         default_first_run=default_first_run,
     )
+    if isinstance(definition.trigger, Every) and not definition.has_bounds and not definition.jitter_ms:
+        return NextSlot(anchor, anchor, anchor)  # what the long way says, too, of nearly every interval
     if definition.start_at is not None and anchor <= created_at:
         return next_slot(plan, anchor, created_at)
     begins = is_first_slot_at_anchor(definition.trigger, definition.first_run or default_first_run)

@@ -19,4 +19,4 @@ class ClaimedJob:
 
     @property
     def dedupe_key(self) -> str:
-        return self.definition.dedupe_key(self.job.origin, self.job.slot_at)
+        return self.definition.dedupe_key(self.job.schedule_id, self.job.origin, self.job.slot_at)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, get_args
 
 from everwhen.errors import IntervalParseError, TimetableError, shown
@@ -23,7 +24,7 @@ from everwhen.model.policy import (
     WhenClosed,
 )
 from everwhen.model.schedule import Definition, Target
-from everwhen.timetable.civil_time import Fold, Gap, zone
+from everwhen.timetable.civil_time import Fold, Gap, Zone, zone
 from everwhen.timetable.interval import parse_seconds
 from everwhen.timetable.jitter import parse_jitter_ms
 from everwhen.timetable.occurrences import FirstRun, dst_rule
@@ -31,7 +32,7 @@ from everwhen.timetable.trigger import OnRequest, Trigger, parse_instant, parse_
 from everwhen.timetable.windows import parse_weekdays, parse_window
 
 _TRIGGER_KEYS = ("every", "cron", "at", "after")
-_PLAIN_KEYS = {"name": "name", "description": "description", "owner": "owner", "queue": "queue"}
+_PLAIN_KEYS = ("name", "description", "owner", "queue")
 _WORDS: dict[str, tuple[str, ...]] = {
     "first_run": get_args(FirstRun),
     "interval_from": get_args(IntervalFrom),
@@ -42,6 +43,9 @@ _WORDS: dict[str, tuple[str, ...]] = {
 }
 _NUMBERS = {"catch_up_limit": 1, "queue_limit": 1, "total_repeats": 0, "max_retries": 0}
 _DURATIONS = ("retry_delay", "misfire_grace")
+_SHARED = frozenset(("max_outstanding", "max_concurrent", "circuit_breaker", "budget"))
+# Values that are equal only to what means the same, once their classes are compared, too (1 == True).
+_PLAIN_VALUES = frozenset((str, int, bool, type(None)))
 
 
 def declare(
@@ -53,52 +57,84 @@ def declare(
     timezone: str = "UTC",
     group: str | None = None,
 ) -> Definition:
-    """The definition that the words say; the first thing wrong with them is a typed error with its key."""
+    """The definition that the words say; the first thing wrong with them is a typed error with its key.
+
+    A definition does not say whose it is, so schedules that are declared alike share one: of a bulk load most
+    are. Words that count from now, or name limits after the schedule, are read each time.
+    """
+    values = words.values()
+    is_alike = (
+        ("every" in words or "cron" in words)
+        and "after" not in words
+        and (group or _SHARED.isdisjoint(words))
+        and _PLAIN_VALUES.issuperset(map(type, values))
+    )
+    if not is_alike:
+        return _declare(schedule_id, words, target, now, timezone, group)
+    return _declared_alike(tuple(words.items()), tuple(map(type, values)), target, timezone, group)
+
+
+@lru_cache(maxsize=4_096)
+def _declared_alike(
+    words: tuple[tuple[str, Any], ...],
+    _types: tuple[type, ...],
+    target: Target,
+    timezone: str,
+    group: str | None,
+) -> Definition:
+    return _declare("", dict(words), target, 0, timezone, group)
+
+
+def _declare(
+    schedule_id: str, words: Mapping[str, Any], target: Target, now: int, timezone: str, group: str | None
+) -> Definition:
     where = zone(words.get("timezone") or timezone)
     gap, fold = _dst(words.get("dst"))
-    trigger = _trigger(words, where, now, gap, fold)
-    keys: dict[str, Any] = {
-        field: str(words[key]) for key, field in _PLAIN_KEYS.items() if words.get(key) is not None
-    }
-    keys |= _closed_times(words) | _limits(schedule_id, words, group)
-    for key, allowed in _WORDS.items():
-        if words.get(key) is not None:
-            keys[key] = _one_of(key, words[key], allowed)
-    for key, least in _NUMBERS.items():
-        if words.get(key) is not None:
-            keys[key] = _number(key, words[key], least)
-    for key in _DURATIONS:
-        if words.get(key) not in (None, "auto"):
-            keys[key] = _duration(key, words[key])
+    given = {key: value for key, value in words.items() if value is not None}
+    trigger = _trigger(given, where, now, gap, fold)
+    keys: dict[str, Any] = {key: str(given[key]) for key in _PLAIN_KEYS if key in given}
+    keys |= _closed_times(given)
+    if not _SHARED.isdisjoint(given):
+        keys |= _limits(schedule_id, given, group)
+    keys |= _policies(given)
     for key in ("start_at", "end_at"):
-        if words.get(key) is not None:
-            keys[key] = parse_instant(words[key], where)
-    if keys.get("catch_up") == "run_all_capped":
-        keys["catch_up"] = "run_all"
-    if words.get("jitter") is not None:
-        keys["jitter_ms"] = parse_jitter_ms(words["jitter"], trigger)
+        if key in given:
+            keys[key] = parse_instant(given[key], where)
+    if "jitter" in given:
+        keys["jitter_ms"] = parse_jitter_ms(given["jitter"], trigger)
     return Definition(
         trigger=trigger,
         zone=where,
         target=target,
         group=group,
-        local_id=schedule_id.rpartition(".")[2],
-        command=words.get("command"),
-        payload=_payload(words.get("payload")),
+        command=given.get("command"),
+        payload=_payload(given.get("payload")),
         gap=gap,
         fold=fold,
-        timeout=_timeout(words.get("timeout"), target),
+        timeout=_timeout(given.get("timeout"), target),
         **keys,
     )
 
 
-def _trigger(words: Mapping[str, Any], where: Any, now: int, gap: Gap | None, fold: Fold | None) -> Trigger:
-    if words.get("type") in ("webhook", "chat"):
-        return OnRequest(words["type"])
-    given = {key: words[key] for key in _TRIGGER_KEYS if words.get(key) is not None}
+def _trigger(given: Mapping[str, Any], where: Zone, now: int, gap: Gap | None, fold: Fold | None) -> Trigger:
+    if given.get("type") in ("webhook", "chat"):
+        return OnRequest(given["type"])
+    triggers = {key: given[key] for key in _TRIGGER_KEYS if key in given}
     # A naive `at` goes through a gap or a fold as a fixed entry does, unless the schedule says otherwise.
     rule = dst_rule(OnRequest("chat"), gap=gap, fold=fold)
-    return parse_trigger(**given, zone=where, created_at=now / SECOND, dst=rule)
+    return parse_trigger(**triggers, zone=where, created_at=now / SECOND, dst=rule)
+
+
+def _policies(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is one of some words, a number or a duration."""
+    keys: dict[str, Any] = {key: _one_of(key, given[key], _WORDS[key]) for key in _WORDS if key in given}
+    keys |= {key: _number(key, given[key], _NUMBERS[key]) for key in _NUMBERS if key in given}
+    for key in _DURATIONS:
+        if key in given and given[key] != "auto":
+            keys[key] = _duration(key, given[key])
+    if keys.get("catch_up") == "run_all_capped":
+        keys["catch_up"] = "run_all"
+    return keys
 
 
 def _dst(value: Any) -> tuple[Gap | None, Fold | None]:

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from everwhen.model.calendar import Calendar
 from everwhen.model.instants import MINUTE, SECOND
 from everwhen.model.job import Job, Origin
+from everwhen.model.memory import by_identity
 from everwhen.model.policy import (
     LEAST_GRACE,
     MOST_GRACE,
@@ -26,6 +27,9 @@ from everwhen.timetable.civil_time import EARLIEST, LATEST, DstRule, Fold, Gap, 
 from everwhen.timetable.occurrences import FirstRun, Occurrences, dst_rule, series_of
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger
 from everwhen.timetable.windows import ClosedTimes, NotOn, OnlyBetween, QuietHours, Window
+
+_NEVER_CLOSED = ClosedTimes()
+_NOTHING_DEFERRED: frozenset[str] = frozenset()
 
 Status = Literal["active", "paused", "invalid", "done", "dead"]
 ScheduleType = Literal["interval", "cron", "one_shot", "webhook", "chat"]
@@ -60,7 +64,6 @@ class Definition:
     description: str = ""
     owner: str | None = None
     group: str | None = None
-    local_id: str = ""
     command: str | None = None
     payload: str = "{}"
     queue: str = "default"
@@ -96,6 +99,10 @@ class Definition:
         return self.interval_from == "completion" and isinstance(self.trigger, Every)
 
     @property
+    def has_bounds(self) -> bool:
+        return self.start_at is not None or self.end_at is not None
+
+    @property
     def is_one_shot(self) -> bool:
         return isinstance(self.trigger, Once)
 
@@ -129,10 +136,11 @@ class Definition:
     def dst(self) -> DstRule:
         return dst_rule(self.trigger, gap=self.gap, fold=self.fold)
 
-    def dedupe_key(self, origin: Origin = "schedule", slot_at: int = 0) -> str:
+    def dedupe_key(self, schedule_id: str, origin: Origin = "schedule", slot_at: int = 0) -> str:
         """The label of a job: whose it is, and for catch-up of which slot. What makes firing unique is the
         store's key on (slot_at, uid), so this one never outlives the job in flight."""
-        key = f"{self.group or '-'}:{self.command or self.target.kind}:{self.local_id}"
+        local_id = schedule_id.rpartition(".")[2]
+        key = f"{self.group or '-'}:{self.command or self.target.kind}:{local_id}"
         return f"{key}:catchup:{slot_at // SECOND}" if origin == "catch_up" else key
 
 
@@ -178,15 +186,10 @@ class Plan:
 
     def _make_calendar(self, anchor_at: int | None) -> Calendar:
         definition = self.definition
+        if isinstance(definition.trigger, Cron) and not definition.jitter_ms and self.quiet is None:
+            return _cron_calendar(definition)
         anchor = 0 if anchor_at is None else anchor_at // SECOND
-        slots = Occurrences(
-            series_of(definition.trigger, zone=definition.zone, anchor_at=anchor, dst=definition.dst),
-            start_at=EARLIEST if definition.start_at is None else definition.start_at,
-            end_at=LATEST if definition.end_at is None else definition.end_at,
-            jitter_ms=definition.jitter_ms,
-            jitter_key=self.schedule_id,
-        )
-        return Calendar(slots, self._closed_times, definition.is_chain)
+        return _make_calendar(definition, self._closed_times, anchor, self.schedule_id)
 
 
 def broken_plan(schedule_id: str, fault: str) -> Plan:
@@ -196,8 +199,27 @@ def broken_plan(schedule_id: str, fault: str) -> Plan:
     return plan
 
 
+@by_identity(most=4_096)
+def _cron_calendar(definition: Definition) -> Calendar:
+    """One for all schedules that are declared alike: neither an anchor nor a jitter sets them apart."""
+    return _make_calendar(definition, _closed_times(definition, None), 0, "")
+
+
+def _make_calendar(definition: Definition, closed: ClosedTimes, anchor: int, jitter_key: str) -> Calendar:
+    slots = Occurrences(
+        series_of(definition.trigger, zone=definition.zone, anchor_at=anchor, dst=definition.dst),
+        start_at=EARLIEST if definition.start_at is None else definition.start_at,
+        end_at=LATEST if definition.end_at is None else definition.end_at,
+        jitter_ms=definition.jitter_ms,
+        jitter_key=jitter_key,
+    )
+    return Calendar(slots, closed, definition.is_chain)
+
+
 def _closed_times(definition: Definition, quiet: QuietHoursPolicy | None) -> ClosedTimes:
     zone = definition.zone
+    if not definition.not_on and definition.only_between is None and quiet is None:
+        return _NEVER_CLOSED
     return ClosedTimes(
         not_on=NotOn(zone, definition.not_on) if definition.not_on else None,
         only_between=OnlyBetween(zone, definition.only_between) if definition.only_between else None,
@@ -207,6 +229,8 @@ def _closed_times(definition: Definition, quiet: QuietHoursPolicy | None) -> Clo
 
 def _deferred_reasons(definition: Definition, quiet: QuietHoursPolicy | None) -> frozenset[str]:
     """The closed times that hold a slot until the opening instead of skipping it."""
+    if definition.outside_window != "defer" and quiet is None:
+        return _NOTHING_DEFERRED
     reasons = {"excluded_day", "outside_window"} if definition.outside_window == "defer" else set()
     if quiet is not None and quiet.action == "defer":
         reasons.add("quiet_hours")

@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import lru_cache
+from json import JSONEncoder, loads
+from operator import attrgetter
 from typing import Any
 
 from everwhen.errors import StoreError
+from everwhen.model.memory import by_identity
 from everwhen.model.policy import BreakerRule, Budget, Capacity, Guard
 from everwhen.model.schedule import Definition, QuietHoursPolicy, Target
 from everwhen.timetable.civil_time import zone
@@ -19,13 +23,26 @@ from everwhen.timetable.windows import QuietHours, QuietWindow, Window
 
 Words = dict[str, Any]
 
-_PLAIN = [
-    field.name
+_PLAIN = {
+    field.name: field.default
     for field in fields(Definition)
     if field.name
     not in ("trigger", "zone", "target", "only_between", "guard", "capacity", "breaker", "budgets")
-]
-_DEFAULTS = {field.name: field.default for field in fields(Definition)}
+}
+_plain_values = attrgetter(*_PLAIN)
+_spell = JSONEncoder(separators=(",", ":")).encode
+
+
+@by_identity(most=4_096)
+def text_of(definition: Definition) -> str:
+    """The definition in words, as a revision's row holds them."""
+    return _spell(words_of(definition))
+
+
+@lru_cache(maxsize=4_096)
+def definition_in(text: str) -> Definition:
+    """The definition that a revision's row holds; rows that say the same share it."""
+    return definition_of(loads(text))
 
 
 def words_of(definition: Definition) -> Words:
@@ -35,9 +52,8 @@ def words_of(definition: Definition) -> Words:
         "timezone": definition.zone.name,
         "target": [definition.target.kind, definition.target.spec],
     }
-    for name in _PLAIN:
-        value = getattr(definition, name)
-        if value != _DEFAULTS[name]:
+    for (name, default), value in zip(_PLAIN.items(), _plain_values(definition), strict=True):
+        if value != default:
             words[name] = value
     if definition.only_between is not None:
         words["only_between"] = [definition.only_between.start, definition.only_between.end]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from everwhen.errors import SchedulerError
 from everwhen.model.schedule import Plan, QuietHoursPolicy, broken_plan
-from everwhen.model.words import definition_of, policy_of
+from everwhen.model.words import definition_in, policy_of
 from everwhen.stores.transaction import Snapshot
 
 KEPT = 200_000
@@ -47,7 +47,7 @@ class PlanCache:
 
     def _plan(self, schedule_id: str, words: str) -> Plan:
         try:
-            definition = definition_of(json.loads(words))
+            definition = definition_in(words)
         except (SchedulerError, LookupError, TypeError, ValueError) as error:  # it harms nobody else (E7)
             return broken_plan(schedule_id, f"its definition cannot be read: {error}")
         quiet = self._policies.get(definition.quiet_hours_id) if definition.quiet_hours_id else None

@@ -29,6 +29,9 @@ _INSERT_SCHEDULE = f"""INSERT INTO schedules ({", ".join(map(sql.quoted, INSERTE
     VALUES ({", ".join("?" * len(INSERTED))})"""
 
 
+_spell = json.JSONEncoder(default=dict).encode  # a detail is any mapping
+
+
 class SqliteStore:
     """Transactions on one SQLite database."""
 
@@ -134,7 +137,7 @@ class SqliteTransaction(SqliteSnapshot):
 
     def insert_events(self, events: Sequence[Event]) -> None:
         rows = [
-            (*event[:10], "{}" if event.detail is NOTHING else json.dumps(dict(event.detail)), event.trace_id)
+            (*event[:10], "{}" if event.detail is NOTHING else _spell(event.detail), event.trace_id)
             for event in events
         ]
         self._many(sql.INSERT_EVENT, rows)

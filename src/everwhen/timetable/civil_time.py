@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -37,7 +37,9 @@ class DstRule:
     fold: Fold
 
     def overridden(self, *, gap: Gap | None = None, fold: Fold | None = None) -> DstRule:
-        return replace(self, gap=gap or self.gap, fold=fold or self.fold)
+        if gap is None and fold is None:  # nearly always
+            return self
+        return DstRule(gap or self.gap, fold or self.fold)
 
 
 FIXED = DstRule(gap="shift", fold="first")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
+from operator import itemgetter
 
 from everwhen.errors import DuplicateScheduleError, UnknownScheduleError
 from everwhen.model.decision import Decision
+from everwhen.model.memory import by_identity
 from everwhen.model.schedule import Definition, Plan, Schedule, State
-from everwhen.model.words import words_of
+from everwhen.model.words import text_of
 from everwhen.ports.catalogue import Change, NewSchedule
 from everwhen.stores.flows.commit import commit_decisions, hand_on_places, write_shared
 from everwhen.stores.flows.load import add_shared, hold, schedules_of, with_jobs
@@ -29,13 +30,17 @@ SHOWN = (
     "payload",
     "updated_at",
 )
-INSERTED = (*State._fields[1:], *SHOWN, "source", "created_at")
+# What sets a new row apart; the other columns of a state begin with its defaults, which are the table's, too.
+_BEGINS = (*State._fields[1 : State._fields.index("held_slot_at")], "paused_by", "status_reason")
+_begins = itemgetter(*[State._fields.index(name) for name in _BEGINS])
+INSERTED = (*_BEGINS, *SHOWN, "source", "created_at")
 
 
 def create_schedules(tx: Transaction, now: int, schedules: Sequence[NewSchedule]) -> list[State]:
     """Write new schedules, all or none."""
     rows = [
-        (*new.creation.state[1:], *_shown(new.plan.definition, now), new.source, now) for new in schedules
+        (*_begins(new.creation.state), *_shown(new.plan.definition, now), new.source, now)
+        for new in schedules
     ]
     revisions = [_revision(new.creation.state, new.plan, now) for new in schedules]
     taken = tx.insert_schedules(rows, revisions)
@@ -77,6 +82,11 @@ def load_schedule(tx: Snapshot, plans: PlanCache, schedule_id: str) -> Schedule 
 
 
 def _shown(definition: Definition, now: int) -> Row:
+    return (*_declared(definition), now)
+
+
+@by_identity(most=4_096)
+def _declared(definition: Definition) -> Row:
     return (
         definition.name,
         definition.group,
@@ -87,7 +97,6 @@ def _shown(definition: Definition, now: int) -> Row:
         definition.catch_up_policy,
         definition.quiet_hours_id,
         definition.payload,
-        now,
     )
 
 
@@ -104,5 +113,4 @@ def _spec(definition: Definition) -> str:
 
 
 def _revision(state: State, plan: Plan, now: int) -> Row:
-    words = json.dumps(words_of(plan.definition), separators=(",", ":"))
-    return (state.uid, state.revision, state.schedule_id, now, state.anchor_at, words)
+    return (state.uid, state.revision, state.schedule_id, now, state.anchor_at, text_of(plan.definition))
