@@ -20,7 +20,8 @@ class Limit(NamedTuple):
     day_fires: int = 0
 
     def moved(self, outstanding: int = 0, running: int = 0) -> Limit:
-        return self._replace(outstanding=self.outstanding + outstanding, running=self.running + running)
+        key, places, runs, *windows = self
+        return Limit(key, places + outstanding, runs + running, *windows)
 
     def fired(self, now: int) -> Limit:
         """One more firing by the clock; windows are whole hours and days of UTC."""

@@ -157,6 +157,7 @@ class Plan:
         "definition",
         "fault",
         "grace",
+        "is_plain",
         "quiet",
         "schedule_id",
     )
@@ -170,6 +171,10 @@ class Plan:
         self._closed_times = _closed_times(definition, quiet)
         self._calendar: tuple[int | None, Calendar] | None = None
         self.grace = definition.misfire_grace
+        # Nothing but its limits and its own jobs can stand in the way of its slots.
+        self.is_plain = self._closed_times is _NEVER_CLOSED and not (
+            definition.breaker or definition.budgets or definition.jitter_ms or definition.is_chain
+        )
 
     def calendar(self, anchor_at: int | None) -> Calendar:
         if self._calendar is None or self._calendar[0] != anchor_at:
@@ -196,6 +201,7 @@ def broken_plan(schedule_id: str, fault: str) -> Plan:
     """What stands for a definition that cannot be read: it has no slots, and its evaluation says why."""
     plan = Plan(schedule_id, Definition(OnRequest("chat"), zone("UTC"), Target("unreadable")), None)
     plan.fault = fault
+    plan.is_plain = False
     return plan
 
 
@@ -278,6 +284,25 @@ class State(NamedTuple):
     paused_by: str | None = None
     status_reason: str | None = None
     resume_at: int | None = None
+
+    def fired(self, now: int, following: int) -> State:
+        """The row after an ordinary firing of its next slot; by position, as `_replace` costs four times as much."""
+        slot_at, last_slot_at = self.next_slot_at, self.last_slot_at
+        assert slot_at is not None
+        return State._make(
+            (
+                *self[:7],
+                following,
+                following,
+                *self[9:15],
+                self.fire_count + 1,
+                self.outstanding + 1,
+                *self[17:24],
+                slot_at if last_slot_at is None or slot_at > last_slot_at else last_slot_at,
+                now,
+                *self[26:],
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)

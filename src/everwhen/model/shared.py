@@ -86,7 +86,10 @@ class Shared:
 
     def move(self, key: str | None, *, outstanding: int = 0, running: int = 0) -> None:
         if key is not None:
-            self.put(self.limit(key).moved(outstanding, running))
+            old = self.limits.get(key) or Limit(key)
+            self.undo.append(old)
+            self.limits[key] = old.moved(outstanding, running)
+            self.touched_limits.add(key)
 
     def put(self, limit: Limit) -> None:
         self.undo.append(self.limit(limit.key))

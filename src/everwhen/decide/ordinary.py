@@ -1,0 +1,48 @@
+"""The decision about nearly every slot, by a short way: it is due, on time, and nothing stands in its way.
+
+`tick` asks here first. What is answered is what the long way would have answered, word for word (a property test
+holds the two against each other); None means that there is more to consider, and nothing was touched.
+"""
+
+from __future__ import annotations
+
+from everwhen.model.decision import Decision
+from everwhen.model.job import NewJob, job_id
+from everwhen.model.schedule import Schedule
+from everwhen.model.shared import Shared
+
+
+def fire_ordinary(schedule: Schedule, now: int, shared: Shared) -> Decision | None:
+    """Fire the one slot that is due, or leave everything to the long way."""
+    state, plan = schedule.state, schedule.plan
+    slot_at = state.next_slot_at
+    if not plan.is_plain or slot_at is None or slot_at > now or state.next_run_at != slot_at:
+        return None
+    if state.status != "active" or state.outstanding or state.waiting:
+        return None
+    if state.held_slot_at is not None or state.skip_reason is not None:
+        return None
+    following = plan.calendar(state.anchor_at).next_after(slot_at)
+    if following is None or following <= now:  # the last one, or one of several: lateness has to be looked at
+        return None
+    if now - slot_at > plan.grace_of(slot_at, following) or not _takes_places(schedule, shared):
+        return None
+    number = state.fire_count + 1
+    job = NewJob(job_id(state.uid, number, 0), number, 0, "schedule", slot_at, slot_at)
+    return Decision(state, state.fired(now, following), plan, [job], [], [])
+
+
+def _takes_places(schedule: Schedule, shared: Shared) -> bool:
+    """Take a place of the guard and of the capacity, if both have one, or may be exceeded."""
+    definition = schedule.plan.definition
+    guard, capacity = definition.guard, definition.capacity
+    if definition.if_running in ("skip", "allow"):
+        if guard is not None and shared.limit(guard.key).outstanding >= guard.limit:
+            return False
+        if capacity is not None and shared.limit(capacity.key).outstanding >= capacity.limit:
+            return False
+    if guard is not None:
+        shared.move(guard.key, outstanding=1)
+    if capacity is not None:
+        shared.move(capacity.key, outstanding=1)
+    return True

@@ -1,0 +1,131 @@
+"""The short way to a decision says what the long way says, or nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from everwhen.decide.ordinary import fire_ordinary
+from everwhen.decide.tick import decide_at_length
+from everwhen.model.instants import HOUR, MINUTE, SECOND
+from everwhen.model.limits import Limit
+from everwhen.model.schedule import Definition, Plan, Schedule, State
+from everwhen.model.shared import Shared
+from tests.decide.builders import (
+    a_breaker_rule,
+    a_budget,
+    a_capacity,
+    a_definition,
+    a_guard,
+    a_one_shot,
+    a_schedule,
+    at,
+    quiet_hours,
+)
+
+NINE = at("09:00")
+KEYS = ("guard:g", "capacity:g")
+
+
+def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | strategy
+
+
+def definitions() -> st.SearchStrategy[Definition]:
+    triggers = st.sampled_from(
+        [{"every": "1h"}, {"every": "10s"}, {"cron": "0 * * * *"}, {"every": "monthly"}, {"at_instant": NINE}]
+    )
+    words = st.fixed_dictionaries(
+        {
+            "if_running": st.sampled_from(["skip", "queue", "cancel", "allow"]),
+            "interval_from": st.sampled_from(["slot", "slot", "slot", "completion"]),
+            "guard": maybe(st.integers(1, 3).map(lambda n: a_guard(n, key=KEYS[0]))),
+            "capacity": maybe(st.integers(1, 3).map(lambda n: a_capacity(n, key=KEYS[1]))),
+            "catch_up": maybe(st.sampled_from(["skip", "run_once", "run_all"])),
+            "misfire_grace": maybe(st.integers(0, 10).map(lambda n: n * SECOND)),
+        },
+        optional={
+            "jitter_ms": st.integers(1, 5_000),
+            "only_between": st.just("08:00-18:00"),
+            "breaker": st.just(a_breaker_rule()),
+            "budgets": st.just((a_budget(per_hour=1),)),
+            "end_at": st.just(NINE + HOUR),
+        },
+    )
+    return st.builds(lambda trigger, rest: a_definition(**trigger, **rest), triggers, words)
+
+
+def states() -> st.SearchStrategy[dict[str, Any]]:
+    moments = st.sampled_from([NINE - HOUR, NINE - 10 * SECOND, NINE])
+    return st.fixed_dictionaries(
+        {
+            "fire_count": st.integers(0, 5),
+            "outstanding": st.sampled_from([0, 0, 0, 1, 2]),
+            "last_slot_at": maybe(moments),
+            "last_fired_at": maybe(moments),
+            "run_count": st.integers(0, 5),
+            "last_error": maybe(st.just("exit code 1")),
+        },
+        optional={
+            "status": st.sampled_from(["active", "paused"]),
+            "running_jobs": st.integers(0, 1),
+            "waiting": st.integers(0, 1),
+            "skip_reason": st.just("already_running"),
+            "skip_count": st.integers(0, 2),
+        },
+    )
+
+
+@given(
+    definition=definitions(),
+    changes=states(),
+    late=st.sampled_from([-1, 0, 1, SECOND, 4 * SECOND, 10 * SECOND, MINUTE, 6 * MINUTE, HOUR]),
+    taken=st.tuples(st.integers(0, 3), st.integers(0, 3)),
+)
+def test_the_short_way_says_what_the_long_way_says_or_nothing(
+    definition: Definition, changes: dict[str, Any], late: int, taken: tuple[int, int]
+) -> None:
+    plan = Plan("a", definition, None)
+    state = State(1, "a1b2c3d4e5f6", "a", None, 1, "active", NINE - 2 * HOUR, NINE, NINE)
+    state = state._replace(next_run_at=plan.calendar(state.anchor_at).due_at(NINE), **changes)
+    if state.skip_count:
+        state = state._replace(skip_first_at=NINE - HOUR, skip_last_at=NINE - 10 * SECOND)
+    schedule, now = Schedule(state, plan), NINE + late
+    short, long = (Shared(limits={k: Limit(k, n, n) for k, n in zip(KEYS, taken, strict=True)}) for _ in "ab")
+    found = fire_ordinary(schedule, now, short)
+    if found is None:
+        assert short == Shared(limits=short.limits) and not short.undo
+    else:
+        assert found == decide_at_length(schedule, now, long)
+        assert short == long
+
+
+@pytest.mark.parametrize("words", [{"every": "1h"}, {"cron": "0 * * * *"}, {"every": "10s"}])
+@pytest.mark.parametrize("limits", [{}, {"guard": a_guard(1)}, {"capacity": a_capacity(1)}])
+def test_a_slot_that_is_on_time_goes_the_short_way(words: dict[str, Any], limits: dict[str, Any]) -> None:
+    assert (
+        fire_ordinary(a_schedule(**words, **limits, next_slot_at=NINE), NINE + SECOND, Shared()) is not None
+    )
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        a_one_shot(NINE),
+        a_schedule(every="1h", next_slot_at=NINE, status="paused"),
+        a_schedule(every="1h", next_slot_at=NINE, outstanding=1),
+        a_schedule(every="1h", next_slot_at=NINE, held_slot_at=NINE - HOUR),
+        a_schedule(every="1h", next_slot_at=NINE, skip_reason="already_running"),
+        a_schedule(every="1h", next_slot_at=NINE, only_between="08:00-18:00"),
+        a_schedule(every="1h", next_slot_at=NINE, quiet=quiet_hours("22:00-07:00")),
+        a_schedule(every="1h", next_slot_at=NINE, breaker=a_breaker_rule()),
+        a_schedule(every="1h", next_slot_at=NINE, budgets=(a_budget(per_hour=9),)),
+        a_schedule(every="1h", next_slot_at=NINE, interval_from="completion"),
+        a_schedule(every="1h", next_slot_at=NINE - HOUR),
+    ],
+)
+def test_what_has_more_to_consider_goes_the_long_way(schedule: Schedule) -> None:
+    assert fire_ordinary(schedule, NINE, Shared()) is None
