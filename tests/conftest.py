@@ -2,6 +2,8 @@
 
 import zoneinfo
 
+from hypothesis import settings
+
 from tests.servers.fixtures import (
     no_server_is_left_behind,
     postgres,
@@ -15,5 +17,9 @@ from tests.servers.fixtures import (
 # was last updated. The tzdata package is pinned.
 zoneinfo.reset_tzpath(to=())
 zoneinfo.ZoneInfo.clear_cache()
+
+# How long one example takes says more about the machine's other work than about the code.
+settings.register_profile("everwhen", deadline=None)
+settings.load_profile("everwhen")
 
 __all__ = ["no_server_is_left_behind", "postgres", "postgres16", "postgres_url", "valkey", "valkey_url"]
