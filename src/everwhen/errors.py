@@ -104,6 +104,14 @@ class UnknownJobError(SchedulerError):
         self.job_id = job_id
 
 
+class RequestError(SchedulerError):
+    """A request to a schedule that the clock fires."""
+
+    def __init__(self, schedule_id: str) -> None:
+        super().__init__(f'"{shown(schedule_id)}" is no webhook or chat schedule; trigger it instead')
+        self.schedule_id = schedule_id
+
+
 class BackfillError(SchedulerError):
     """A backfill that cannot be."""
 

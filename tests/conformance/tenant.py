@@ -17,6 +17,7 @@ from everwhen.model.schedule import QuietHoursPolicy, Schedule, State, Target
 from everwhen.model.shared import Shared
 from everwhen.operations import jobs as job_operations
 from everwhen.operations import schedules as operations
+from everwhen.operations.firing import Firing, trigger_schedule
 from everwhen.operations.schedules import Submission
 from everwhen.ports.house import House
 from everwhen.ports.ledger import EventFilter, JobFilter
@@ -102,14 +103,14 @@ class Tenant:
     def resume(self, schedule_id: str) -> State:
         return operations.resume_schedule(self.house, schedule_id)
 
-    def trigger(self, schedule_id: str) -> State:
-        return operations.trigger_schedule(self.house, schedule_id)
+    def trigger(self, schedule_id: str) -> Firing:
+        return trigger_schedule(self.house, schedule_id)
 
     def delete(self, schedule_id: str, *, cancel_running: bool = False) -> None:
         operations.delete_schedule(self.house, schedule_id, cancel_running=cancel_running)
 
     def change(self, schedule_id: str, decide: Callable[[Schedule, int, Shared], Decision]) -> State:
-        return self.house.catalogue.change(self.now, schedule_id, decide)
+        return self.house.catalogue.change(self.now, schedule_id, decide).after
 
     def move_row(self, schedule_id: str, **columns: Any) -> State:
         """A crafted decision: the row says what it is told to, and nothing else happens."""
@@ -150,7 +151,7 @@ class Tenant:
     def rescue(self) -> int:
         return self.house.slots.rescue(self.now, node=self.node, lease=LEASE)
 
-    def cancel(self, job_id: str) -> State:
+    def cancel(self, job_id: str) -> Job:
         return job_operations.cancel_job(self.house, job_id)
 
     # -- what happened --

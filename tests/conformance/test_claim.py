@@ -162,7 +162,7 @@ def backfill_the_missed(house: Tenant) -> list[int]:
     house.wait("38m")
     house.step()
     begin, end = datetime(2026, 1, 5, 7, 0, tzinfo=UTC), datetime(2026, 1, 5, 8, 38, tzinfo=UTC)
-    return backfill(house.house, "a", begin, end)
+    return list(backfill(house.house, "a", begin, end).slots)
 
 
 # -- which of many --

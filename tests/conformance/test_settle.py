@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from everwhen.model.outcome import SUCCEEDED, Outcome
-from everwhen.operations import schedules as operations
+from everwhen.operations.firing import trigger_schedule
 from everwhen.ports.slots import JobEnd
 from tests.conformance.tenant import FAILED, Tenant, clock_of, end_of
 
@@ -432,7 +432,7 @@ def test_a_chain_goes_on_when_a_manual_job_takes_the_place_of_its_run(house: Ten
     house.step()
     (own,) = house.claim()
     house.wait("1m")
-    operations.trigger_schedule(house.house, "a", if_running="cancel")
+    trigger_schedule(house.house, "a", if_running="cancel")
     house.settle(own)
     house.run()
     assert clock_of(house.state("a").next_slot_at or 0) == "08:11:00"

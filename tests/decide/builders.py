@@ -111,7 +111,7 @@ def with_jobs(schedule: Schedule, *jobs: Job) -> Schedule:
     waiting = [job for job in seen if job.status == "queued" and job.not_before is not None]
     state = schedule.state._replace(
         outstanding=len(seen),
-        running_jobs=sum(job.status == "running" for job in jobs),
+        running_jobs=sum(job.status == "running" for job in seen),
         waiting=len(waiting),
         retries_waiting=sum(job.origin == "retry" for job in waiting),
         fire_count=max([schedule.state.fire_count, *(job.number for job in jobs)]),
@@ -149,7 +149,7 @@ def a_job(schedule: Schedule, number: int = 1, **fields_: Any) -> Job:
         "capacity_key": definition.capacity.key if definition.capacity else None,
         "capacity_limit": definition.capacity.limit if definition.capacity else None,
         "breaker_key": definition.breaker.key if definition.breaker else None,
-        "is_serial": definition.if_running != "allow",
+        "line": None if definition.if_running == "allow" else "own",
         "created_at": slot_at,
         "started_at": slot_at,
         "deadline_at": None,

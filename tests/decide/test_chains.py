@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from everwhen.decide.settle import cancel_catch_up
 from everwhen.decide.tick import CHAIN_AT_MOST, decide
 from everwhen.model.instants import DAY, MINUTE, SECOND
 from everwhen.model.limits import Limit
@@ -15,17 +16,21 @@ from everwhen.model.shared import Shared
 from everwhen.timetable.jitter import jitter_offset_ms
 from tests.decide.builders import (
     FAILED,
+    a_breaker_rule,
     a_capacity,
     a_chain,
+    a_job,
     a_plan,
     a_schedule,
     at,
+    cancelled,
     fired,
     misses,
     quiet_hours,
     skips,
     span,
     state_of,
+    with_jobs,
 )
 from tests.decide.world import World
 
@@ -287,6 +292,36 @@ def test_an_edit_with_a_run_in_flight_waits_for_its_end() -> None:
     world.now = at("09:02")
     world.finish(job)
     assert world.state().next_slot_at == at("09:22")
+
+
+def test_a_grid_that_becomes_a_chain_waits_for_the_last_of_its_runs() -> None:
+    world = World(at("08:58"))
+    world.add(a_schedule(every="1m", if_running="allow", next_slot_at=at("08:58")))
+    world.tick()
+    first = world.start()
+    world.go_to(at("08:59"))
+    second = world.start()
+    world.edit(a_chain_plan("5m", if_running="allow"))
+    world.now = at("09:02")
+    world.finish(first)
+    assert world.state().next_slot_at is None
+    world.now = at("09:03")
+    world.finish(second)
+    assert world.state().next_slot_at == at("09:08")
+
+
+def test_a_breaker_that_opens_leaves_a_chain_waiting_for_the_run_that_goes_on() -> None:
+    world = World(NINE)
+    rule = a_breaker_rule(threshold=1)
+    schedule = a_chain("5m", breaker=rule, next_slot_at=None)
+    running = a_job(schedule, 1)
+    queued = a_job(schedule, 2, origin="catch_up", status="queued", slot_at=at("08:05"))
+    world.add(with_jobs(schedule, running, queued))
+    decision = cancel_catch_up(world.schedule(), [rule.key], NINE, Shared())
+    assert cancelled(decision) == [(queued.job_id, "circuit_open")]
+    assert decision.after.next_slot_at is None
+    alone = cancel_catch_up(with_jobs(schedule, queued), [rule.key], NINE, Shared())
+    assert alone.after.next_slot_at == at("09:05")
 
 
 def test_an_edit_of_a_chain_that_never_ran_counts_from_now() -> None:

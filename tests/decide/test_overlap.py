@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from everwhen.decide.overlap import is_ready, overlap
+from everwhen.decide.overlap import is_ready, line_of, overlap
 from everwhen.decide.tick import decide
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
@@ -164,7 +164,7 @@ def test_a_waiting_job_holds_nobody_back() -> None:
 @pytest.mark.parametrize("if_running", ["skip", "queue", "cancel", "allow"])
 def test_a_job_with_a_time_to_wait_for_is_looked_at_when_that_comes(if_running: IfRunning) -> None:
     schedule = due_at_nine(if_running)
-    assert is_ready(with_jobs(schedule, a_job(schedule)).state, if_running, NINE)
+    assert is_ready(with_jobs(schedule, a_job(schedule)).state, line_of("retry", if_running), NINE)
 
 
 def test_overlap_of_an_idle_schedule_is_go() -> None:

@@ -53,6 +53,17 @@ def test_a_paused_schedule_has_no_next_run() -> None:
     assert event.detail == {"by": "anna", "note": "holiday", "until": at("12:00")}
 
 
+def test_a_pause_that_ends_with_the_last_run_leaves_nothing_of_it_behind() -> None:
+    world = World(NINE)
+    world.add(a_schedule(total_repeats=1, next_slot_at=NINE))
+    world.tick()
+    job = world.start()
+    world.pause()
+    world.finish(job)
+    state = world.state()
+    assert (state.status, state.paused_by, state.resume_at) == ("done", None, None)
+
+
 @pytest.mark.parametrize("status", ["paused", "invalid", "done", "dead"])
 def test_only_an_active_schedule_can_be_paused(status: str) -> None:
     with pytest.raises(StatusError) as refused:

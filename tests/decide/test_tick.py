@@ -275,11 +275,11 @@ class BrokenPlan(Plan):
 class TornShared(Shared):
     """Raises at the second catch-up job of an evaluation."""
 
-    def next_stagger(self, now: int) -> int | None:
-        self.staggered += 1
-        if self.staggered > 1:
+    def next_stagger(self, opening: int) -> int:
+        if self.stagger_offset:
             raise OverflowError("beyond the end of the calendar")
-        return None
+        self.stagger_offset += 1
+        return opening
 
 
 def broken(error: Exception, *, good_uses: int = 0, **state: Any) -> Schedule:

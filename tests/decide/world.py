@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from everwhen.decide.draft import Draft
 from everwhen.decide.edit import create, edit
 from everwhen.decide.rescue import rescue
-from everwhen.decide.settle import settle
+from everwhen.decide.settle import cancel_catch_up, settle
 from everwhen.decide.status import pause, resume, revive
 from everwhen.decide.tick import tick
 from everwhen.model.breaker import Breaker, Transition
@@ -182,7 +181,7 @@ class World:
     def _stands_behind(self, job: Job, before: Sequence[Job]) -> bool:
         """Jobs of one schedule run one after another, in order of slot_at, unless they are allowed to overlap."""
         is_busy = self.rows[job.uid][0].running_jobs or any(other.uid == job.uid for other in before)
-        return job.is_serial and bool(is_busy)
+        return job.line == "own" and bool(is_busy)
 
     def _count_start(self, job: Job) -> None:
         state, plan = self.rows[job.uid]
@@ -221,11 +220,7 @@ class World:
         """A breaker that opens takes the queued catch-up jobs of its key with it, whosever they are."""
         for uid in self.rows:
             shared = self._shared()
-            draft = Draft(self.schedule(uid), self.now, shared)
-            for job in self.outstanding(uid):
-                if job.breaker_key in keys and job.origin == "catch_up" and job.status == "queued":
-                    draft.cancel(job, "circuit_open")
-            self._commit([draft.decision()], shared)
+            self._commit([cancel_catch_up(self.schedule(uid), keys, self.now, shared)], shared)
 
     def _commit_one(self, decision: Decision) -> None:
         uid = decision.after.uid
@@ -266,7 +261,7 @@ class World:
             capacity_key=definition.capacity.key if definition.capacity else None,
             capacity_limit=definition.capacity.limit if definition.capacity else None,
             breaker_key=definition.breaker.key if definition.breaker else None,
-            is_serial=definition.if_running != "allow",
+            line=new.line,
             created_at=self.now,
             started_at=None,
             deadline_at=None,
@@ -283,7 +278,7 @@ class World:
     def _make_next_ready(self, uid: str) -> None:
         """Nothing stands before the first in line any more; those that wait for their time hold nobody back."""
         queued = [job for job in self.outstanding(uid) if job.status == "queued" and job.not_before is None]
-        behind = [job for job in queued if job.is_serial and not job.is_ready]
+        behind = [job for job in queued if job.line == "own" and not job.is_ready]
         if behind and len(behind) == len(queued) and not self.rows[uid][0].running_jobs:
             first = min(behind, key=lambda job: (job.slot_at, job.number))
             self.jobs[first.job_id] = first._replace(is_ready=True)

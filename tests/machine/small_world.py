@@ -149,7 +149,7 @@ class SmallWorld:
         for job in sorted(row.outstanding.values(), key=lambda job: job.slot_at) if row.outstanding else ():
             if job.status != "queued" or (job.not_before is not None and job.not_before > self.now):
                 continue
-            if job.is_serial and row.state.running_jobs:
+            if job.line == "own" and row.state.running_jobs:
                 return
             self._start(row, job)
 
@@ -243,7 +243,7 @@ def _kept(row_id: int, new: NewJob, row: Row, now: int) -> Job:
         capacity_key=definition.capacity.key if definition.capacity else None,
         capacity_limit=definition.capacity.limit if definition.capacity else None,
         breaker_key=definition.breaker.key if definition.breaker else None,
-        is_serial=definition.if_running != "allow",
+        line=new.line,
         created_at=now,
         started_at=None,
         deadline_at=None,

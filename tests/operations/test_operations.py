@@ -7,7 +7,6 @@ from itertools import islice
 
 import pytest
 
-from everwhen.decide.by_hand import trigger
 from everwhen.errors import (
     BackfillError,
     ConfigError,
@@ -20,6 +19,7 @@ from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import QuietHoursPolicy, Target
 from everwhen.operations.apply import apply_submissions
 from everwhen.operations.breakers import get_breaker, reset_breaker
+from everwhen.operations.firing import fire_schedule
 from everwhen.operations.jobs import backfill, cancel_job
 from everwhen.operations.quiet_hours import delete_quiet_hours, list_quiet_hours, put_quiet_hours
 from everwhen.operations.retention import prune
@@ -143,15 +143,15 @@ def test_backfill_fills_the_slots_that_have_no_job_and_moves_nothing() -> None:
     s.step()  # three are missed
     before = s.state("a")
     start, end = s.clock.moment.replace(hour=8, minute=0), s.clock.moment
-    assert len(backfill(s.house, "a", start, end, dry_run=True)) == 3
+    assert len(backfill(s.house, "a", start, end, dry_run=True).slots) == 3
     assert s.jobs("a") == []
-    slots = backfill(s.house, "a", start, end)
+    slots = list(backfill(s.house, "a", start, end).slots)
     s.step()
     assert [job.origin for job in s.jobs("a")] == ["backfill"] * 3
     assert [job.slot_at for job in s.jobs("a")] == slots
     after = s.state("a")
     assert (after.next_run_at, after.run_count, after.outstanding) == (before.next_run_at, 0, 0)
-    assert backfill(s.house, "a", start, end) == []
+    assert backfill(s.house, "a", start, end).slots == ()
     assert s.check().is_clean
 
 
@@ -166,7 +166,7 @@ def test_backfill_follows_the_grid_that_was_in_force() -> None:
     s.sleep("3h10m")
     s.step()
     s.edit("a", every="2h")
-    slots = backfill(s.house, "a", start, s.clock.moment, dry_run=True)
+    slots = backfill(s.house, "a", start, s.clock.moment, dry_run=True).slots
     assert [f"{moment_of(slot):%H:%M}" for slot in slots] == ["09:40", "10:40", "11:40"]
 
 
@@ -310,11 +310,7 @@ def test_a_definition_that_cannot_be_read_stops_nobody_else() -> None:
 def test_an_own_job_by_request_takes_and_gives_back_its_places() -> None:
     s = scheduler()
     s.add("g.hook", group="g", type="webhook", max_outstanding=1, max_concurrent=2)
-    s.house.catalogue.change(
-        s.clock.now(),
-        "g.hook",
-        lambda schedule, now, shared: trigger(schedule, now, shared, origin="webhook"),
-    )
+    fire_schedule(s.house, "g.hook")
     assert s.state("g.hook").last_fired_at == s.clock.now()
     s.step()
     assert s.state("g.hook").run_count == 1

@@ -7,15 +7,19 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from everwhen.decide.draft import Draft
-from everwhen.decide.overlap import is_ready, overlap
-from everwhen.decide.tick import continue_chain
-from everwhen.errors import BackfillError
+from everwhen.decide import breaker as breakers
+from everwhen.decide.draft import Draft, give_places_back
+from everwhen.decide.overlap import is_ready, line_of, overlap
+from everwhen.decide.tick import go_on_with_chain
+from everwhen.errors import BackfillError, RequestError
 from everwhen.model.decision import Decision
+from everwhen.model.events import Event
 from everwhen.model.history import Life
 from everwhen.model.instants import SECOND
-from everwhen.model.job import NewJob, Origin, is_own, job_id
+from everwhen.model.job import Job, Line, NewJob, Origin, is_own, job_id
+from everwhen.model.outcome import Outcome
 from everwhen.model.policy import IfRunning
+from everwhen.model.reasons import SkipReason
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
 from everwhen.timetable.trigger import OnRequest
@@ -28,19 +32,62 @@ def trigger(
     *,
     payload: Mapping[str, Any] | None = None,
     if_running: IfRunning = "queue",
-    origin: Origin = "manual",
 ) -> Decision:
-    """A job now, with the payload merged over the schedule's; next_run_at and counters stay."""
+    """A person's job now, with the payload merged over the schedule's; next_run_at and counters stay (X3)."""
     draft = Draft(schedule, now, shared)
+    refusal = _make_way(draft, if_running)
+    if refusal is not None:
+        return draft.decision()._replace(refusal=refusal)
+    _enqueue(draft, "manual", now, line_of("manual", draft.plan.definition.if_running, if_running), payload)
+    return draft.decision()
+
+
+def fire(
+    schedule: Schedule, now: int, shared: Shared, *, payload: Mapping[str, Any] | None = None
+) -> Decision:
+    """The request that a webhook or chat schedule waits for: an own job, which only its status and if_running
+    can skip; every skip is on record (O1, O5, R0)."""
+    draft = Draft(schedule, now, shared)
+    definition = draft.plan.definition
+    if not isinstance(definition.trigger, OnRequest):
+        raise RequestError(draft.state.schedule_id)
+    refusal = _refusal_of_request(draft)
+    if refusal is not None:
+        # No slot of a calendar, so the ledger does not look for one: the origin says so.
+        detail = {"origin": definition.trigger.kind}
+        draft.record("schedule.skipped", slot_at=now, reason=refusal, detail=detail)
+        return draft.decision()._replace(refusal=refusal)
+    origin = definition.trigger.kind
+    _enqueue(draft, origin, now, line_of(origin, definition.if_running), payload)
+    draft.state = draft.state._replace(last_fired_at=now)
+    return draft.decision()
+
+
+def _refusal_of_request(draft: Draft) -> SkipReason | None:
+    if draft.state.status != "active" or draft.shared.is_system_paused:
+        return "paused"
+    refusal = _make_way(draft, draft.plan.definition.if_running)
+    return "already_running" if refusal == "retrying" else refusal  # the closed list for requests
+
+
+def _make_way(draft: Draft, if_running: IfRunning) -> SkipReason | None:
+    """What overlap says to a job that is asked for: a reason to skip, or None once the way is free (O1)."""
     verdict = overlap(draft.state, if_running, draft.plan.definition.queue_limit)
-    if verdict not in ("go", "cancel"):
-        return draft.decision()
-    if verdict == "cancel":
-        draft.cancel_own("overlap", running=True)
-        _go_on_with_chain(draft)
-    state = draft.state
+    if verdict == "go":
+        return None
+    if verdict != "cancel":
+        return verdict
+    draft.cancel_own("overlap", running=True)
+    go_on_with_chain(draft, draft.state.last_slot_at or 0)
+    return None
+
+
+def _enqueue(
+    draft: Draft, origin: Origin, slot_at: int, line: Line | None, payload: Mapping[str, Any] | None = None
+) -> None:
+    """A job beside the calendar: it counts as outstanding unless it is a backfill, and takes its places."""
+    state, definition = draft.state, draft.plan.definition
     number = state.fire_count + 1
-    slot_at = now
     draft.jobs.append(
         NewJob(
             job_id(state.uid, number, 0),
@@ -48,18 +95,18 @@ def trigger(
             0,
             origin,
             slot_at,
-            now,
-            is_ready=is_ready(state, draft.plan.definition.if_running, None),
-            payload=None if payload is None else _merged(draft.plan.definition.payload, payload),
+            slot_at,
+            is_ready=is_ready(state, line),
+            payload=None if payload is None else _merged(definition.payload, payload),
+            line=line,
         )
     )
-    draft.state = draft.state._replace(fire_count=number, outstanding=draft.state.outstanding + 1)
-    if is_own(origin):  # a webhook or a chat: it counts for the guard, which never refuses it
-        draft.state = draft.state._replace(last_fired_at=now)
+    outstanding = state.outstanding + (origin != "backfill")
+    draft.state = state._replace(fire_count=number, outstanding=outstanding)
+    if is_own(origin):  # it counts for the guard, which never refuses it
         draft.take_places(1)
-    elif draft.plan.definition.capacity is not None:
-        shared.move(draft.plan.definition.capacity.key, outstanding=1)
-    return draft.decision()
+    elif definition.capacity is not None:
+        draft.shared.move(definition.capacity.key, outstanding=1)
 
 
 def cancel_job(schedule: Schedule, job_id: str, now: int, shared: Shared) -> Decision:
@@ -69,42 +116,38 @@ def cancel_job(schedule: Schedule, job_id: str, now: int, shared: Shared) -> Dec
         if job.job_id == job_id:
             draft.cancel(job, "person")
     if draft.cancelled and all(job.job_id == job_id or not job.is_own for job in schedule.outstanding):
-        _go_on_with_chain(draft)
+        go_on_with_chain(draft, draft.state.last_slot_at or 0)
     return draft.decision()
 
 
-def _go_on_with_chain(draft: Draft) -> None:
-    """A chain whose job was cancelled is not in flight any more: its next slot comes into being."""
-    state = draft.state
-    is_waiting = state.next_slot_at is None and state.held_slot_at is None
-    if draft.plan.definition.is_chain and state.status == "active" and is_waiting:
-        continue_chain(draft, state.last_slot_at or 0, draft.now)
+def cancel_orphan(job: Job, now: int, shared: Shared) -> Event:
+    """A person ends a job whose schedule is deleted: it gives its places back, and its breaker's probe (X4)."""
+    give_places_back(job, shared)
+    breakers.count_outcome(shared, job, Outcome("cancelled"), now, None)
+    return Event(
+        "job.cancelled",
+        now,
+        job.schedule_id,
+        job.uid,
+        slot_at=job.slot_at,
+        reason="person",
+        job_id=job.job_id,
+    )
 
 
 def backfill(
     schedule: Schedule, slots: Sequence[int], now: int, shared: Shared, *, if_running: IfRunning = "queue"
 ) -> Decision:
-    """Jobs for past slots, beside the ledger, one after another unless they may run side by side."""
+    """Jobs for past slots, beside the ledger: in a line of their own, or side by side where they may.
+
+    Its if_running looks at the schedule's other jobs once, for the whole call.
+    """
     draft = Draft(schedule, now, shared)
-    definition = draft.plan.definition
-    is_free = not any(job.origin == "backfill" for job in schedule.outstanding)
+    refusal = None if if_running == "queue" else _make_way(draft, if_running)
+    if refusal is not None:
+        return draft.decision()._replace(refusal=refusal)
     for slot_at in slots:
-        number = draft.state.fire_count + 1
-        draft.jobs.append(
-            NewJob(
-                job_id(draft.state.uid, number, 0),
-                number,
-                0,
-                "backfill",
-                slot_at,
-                slot_at,
-                is_ready=is_free or if_running == "allow",
-            )
-        )
-        is_free = False
-        draft.state = draft.state._replace(fire_count=number)
-        if definition.capacity is not None:
-            shared.move(definition.capacity.key, outstanding=1)
+        _enqueue(draft, "backfill", slot_at, None if if_running == "allow" else "backfill")
     return draft.decision()
 
 

@@ -162,7 +162,7 @@ def _fire_missed(draft: Draft, calendar: Calendar, slot_at: int, *, stands_for: 
     """A catch-up job, staggered from the opening on, never begun in a closed time; None without an opening."""
     opening = calendar.opening_from(draft.now)
     if opening is not None:
-        opening = calendar.opening_from(draft.shared.next_stagger(opening) or opening)
+        opening = calendar.opening_from(draft.shared.next_stagger(opening))
     if opening is None:
         return None
     not_before = None if opening <= draft.now else opening

@@ -63,8 +63,11 @@ def in_line(jobs: Sequence[Job]) -> Sequence[Job]:
 
 
 def _is_its_turn(job: Job, states: Mapping[str, State]) -> bool:
-    """Serial jobs wait for the one before them; `states` shows those that this very claim has started."""
-    if not job.is_serial or job.origin == "backfill":
+    """Own jobs wait for the one before them; `states` shows those that this very claim has started.
+
+    The lines beside need no look: of each only the first is ready.
+    """
+    if job.line != "own":
         return True
     state = states.get(job.uid)
     return state is None or not state.running_jobs
@@ -104,7 +107,7 @@ def _start(job: Job, plan: Plan, states: dict[str, State], shared: Shared, node:
     if state is not None:
         was_waiting = job.not_before is not None and not job.fence  # never claimed before
         states[job.uid] = state._replace(
-            running_jobs=state.running_jobs + 1,
+            running_jobs=state.running_jobs + (job.origin != "backfill"),
             waiting=state.waiting - was_waiting,
             retries_waiting=state.retries_waiting - (was_waiting and job.origin == "retry"),
             last_run_at=now if job.is_own else state.last_run_at,

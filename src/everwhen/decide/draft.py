@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from everwhen.decide import breaker as breakers
-from everwhen.decide.overlap import is_ready
+from everwhen.decide.overlap import is_ready, line_of
 from everwhen.model.decision import Decision
 from everwhen.model.events import NOTHING, Event, EventType
 from everwhen.model.instants import HOUR, MINUTE, SECOND
@@ -51,11 +51,18 @@ class Draft:
         not_before: int | None = None,
         is_probe: bool = False,
         stands_for: int = 1,
+        behind: NewJob | None = None,
     ) -> NewJob:
-        """A job for the slot, with the places and the budget that it takes."""
+        """A job for the slot, with the places and the budget that it takes.
+
+        `behind`: it queues behind that one, in the same line and not before it.
+        """
         self.end_gathering()
         definition, state = self.plan.definition, self.state
         number = state.fire_count + 1
+        line = line_of(origin, definition.if_running)
+        if behind is not None:
+            line, not_before = behind.line, behind.not_before
         job = NewJob(
             job_id(state.uid, number, 0),
             number,
@@ -64,11 +71,13 @@ class Draft:
             slot_at,
             due_at,
             not_before,
-            is_ready(state, definition.if_running, not_before),
+            is_ready(state, line, not_before),
             not_before is None,
             is_probe,
             None,
             stands_for,
+            0,
+            line,
         )
         self.jobs.append(job)
         self.state = state._replace(
@@ -159,9 +168,7 @@ class Draft:
             )
         if job.is_own and job.status == "running":
             self.state = self.state._replace(last_completed_at=self.now)  # the slot's last attempt is over
-        if job.is_counted:
-            self.shared.move(job.guard_key, outstanding=-1)
-            self.shared.move(job.capacity_key, outstanding=-1)
+        give_places_back(job, self.shared)
         self.count_outcome(job, Outcome("cancelled"))
         self.cancelled.append((job, reason))
         self.record("job.cancelled", slot_at=job.slot_at, reason=reason, job_id=job.job_id)
@@ -180,7 +187,7 @@ class Draft:
     def become(self, status: Status, kind: EventType, reason: str | None = None, **detail: object) -> None:
         """A change of status; only an active schedule has a next slot."""
         self.end_gathering()
-        self.state = self.state._replace(status=status, status_reason=reason)
+        self.state = self.state._replace(status=status, status_reason=reason, paused_by=None, resume_at=None)
         if status != "active":
             self.state = self.state._replace(next_slot_at=None, next_run_at=None)
         self.record(kind, reason=reason, detail=detail)
@@ -260,3 +267,10 @@ class Draft:
             return trigger.seconds * SECOND < MINUTE
         following = self.plan.calendar(self.state.anchor_at).next_after(slot_at)
         return following is not None and following - slot_at < MINUTE
+
+
+def give_places_back(job: Job, shared: Shared) -> None:
+    """A job that is over takes no place of guard and capacity; one that never took any gives none."""
+    if job.is_counted:
+        shared.move(job.guard_key, outstanding=-1)
+        shared.move(job.capacity_key, outstanding=-1)

@@ -40,10 +40,10 @@ class Tally:
         is_beside = job.origin == "backfill"
         is_unreleased = job.node is not None and job.released_at is None
         if is_unreleased:
-            self.running += 1
+            self.running += not is_beside
             if job.capacity_key is not None:
                 self.running_of[job.capacity_key] += 1
-            self.serial_running += job.is_serial and job.status == "running" and not is_beside
+            self.serial_running += job.line == "own" and job.status == "running"
         if not job.is_outstanding:
             self.in_front += is_unreleased and not is_beside
             return

@@ -164,8 +164,8 @@ def entries_of(life: Life, entries: Entries) -> Entries:
     """Read the events of a life, and what is gathered on its row, into its entries; jobs were added before."""
     for recorded in life.events:
         event = recorded.event
-        if event.type not in _OF_SLOTS or event.slot_at is None:
-            continue
+        if event.type not in _OF_SLOTS or event.slot_at is None or "origin" in event.detail:
+            continue  # with an origin: a request that was skipped, and no slot
         words = f"{event.type} {event.reason or ''}".strip()
         count = event.slot_count
         if event.type == "schedule.caught_up":

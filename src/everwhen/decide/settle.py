@@ -5,12 +5,13 @@ Only own jobs move counters, breaker, repeats and chains. A job ends once: what 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from everwhen.decide import breaker as breakers
-from everwhen.decide.draft import Draft
+from everwhen.decide.draft import Draft, give_places_back
 from everwhen.decide.status import end_open_slots
-from everwhen.decide.tick import continue_chain
+from everwhen.decide.tick import go_on_with_chain
 from everwhen.model.decision import Decision
 from everwhen.model.job import Job, NewJob, job_id
 from everwhen.model.outcome import Outcome
@@ -29,9 +30,7 @@ class Settlement(NamedTuple):
 
 def settle(job: Job, outcome: Outcome, schedule: Schedule | None, now: int, shared: Shared) -> Settlement:
     """Decide the end of a running job."""
-    if job.is_counted:
-        shared.move(job.guard_key, outstanding=-1)
-        shared.move(job.capacity_key, outstanding=-1)
+    give_places_back(job, shared)
     shared.move(job.capacity_key, running=-1)
     if schedule is None or schedule.state.uid != job.uid:
         if job.is_own:  # deleted meanwhile: the job is written, and nothing else, unless it was a probe
@@ -44,11 +43,25 @@ def settle(job: Job, outcome: Outcome, schedule: Schedule | None, now: int, shar
     return Settlement(job, outcome, draft.decision())
 
 
+def cancel_catch_up(schedule: Schedule, keys: Collection[str], now: int, shared: Shared) -> Decision:
+    """Breakers that open take the queued catch-up jobs of their keys with them (R6); a chain goes on from there."""
+    draft = Draft(schedule, now, shared)
+    is_own_left = False
+    for job in schedule.outstanding:
+        if job.origin == "catch_up" and job.status == "queued" and job.breaker_key in keys:
+            draft.cancel(job, "circuit_open")
+        else:
+            is_own_left |= job.is_own
+    if draft.cancelled and not is_own_left:
+        go_on_with_chain(draft, draft.state.last_slot_at or 0)
+    return draft.decision()
+
+
 def _let_go(draft: Draft, job: Job) -> None:
     state = draft.state
     is_beside = job.origin == "backfill"
     draft.state = state._replace(
-        outstanding=state.outstanding - (not is_beside), running_jobs=state.running_jobs - 1
+        outstanding=state.outstanding - (not is_beside), running_jobs=state.running_jobs - (not is_beside)
     )
 
 
@@ -132,6 +145,7 @@ def _retry(draft: Draft, job: Job, outcome: Outcome) -> None:
             is_counted=False,
             payload=job.payload,
             attempt=job.attempt,
+            line="own" if job.line == "own" else None,
         )
     )
     draft.state = state._replace(
@@ -144,6 +158,6 @@ def _retry(draft: Draft, job: Job, outcome: Outcome) -> None:
 def _end_slot(draft: Draft, job: Job) -> None:
     """The slot's last attempt is over; a chain goes on from here."""
     draft.state = state = draft.state._replace(last_completed_at=draft.now)
-    is_the_chain_slot = state.next_slot_at is None and state.held_slot_at is None
-    if draft.plan.definition.is_chain and state.status == "active" and is_the_chain_slot:
-        continue_chain(draft, max(job.slot_at, state.last_slot_at or 0), draft.now)
+    is_last = not any(other.is_own and other.job_id != job.job_id for other in draft.outstanding)
+    if is_last:  # a grid that was edited into a chain may have left several
+        go_on_with_chain(draft, max(job.slot_at, state.last_slot_at or 0))

@@ -111,7 +111,6 @@ def end(schedule: Schedule, now: int, shared: Shared, *, cancel_running: bool, b
 
 def _come_back(schedule: Schedule, now: int, shared: Shared, kind: EventType, *, by: str | None) -> Decision:
     draft = Draft(schedule, now, shared)
-    draft.state = draft.state._replace(paused_by=None, resume_at=None)
     _go_on_from(draft, schedule, _after_span(schedule, now), kind, by=by)
     return draft.decision()
 

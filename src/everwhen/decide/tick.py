@@ -35,6 +35,12 @@ def tick(schedules: Iterable[Schedule], now: int, shared: Shared) -> list[Decisi
     return [_guarded(schedule, now, shared) for schedule in ordered]
 
 
+def is_still_due(decision: Decision, now: int) -> bool:
+    """Whether the schedule has due slots left: a chain far behind is decided in portions."""
+    next_run_at = decision.after.next_run_at
+    return next_run_at is not None and next_run_at <= now
+
+
 def _due_first(schedule: Schedule, now: int) -> int:
     state = schedule.state
     if state.next_run_at is not None and state.next_run_at <= now:
@@ -151,6 +157,14 @@ def _decide_chain(draft: Draft) -> None:
     entries.close()
 
 
+def go_on_with_chain(draft: Draft, slot_at: int) -> None:
+    """Nothing of a chain is in flight any more: its next slot comes into being, counted from now."""
+    state = draft.state
+    is_waiting = state.next_slot_at is None and state.held_slot_at is None
+    if draft.plan.definition.is_chain and state.status == "active" and is_waiting:
+        continue_chain(draft, slot_at, draft.now)
+
+
 def continue_chain(draft: Draft, slot_at: int, ended_at: int, entries: Entries | None = None) -> None:
     """The last slot of a chain is over: the next is its end + interval; done when that is past end_at."""
     definition = draft.plan.definition
@@ -232,7 +246,8 @@ def decide_live(
         case Fire():
             if verdict.cancels:
                 draft.cancel_own("overlap", running=True)
-            draft.fire(slot_at, due_at, is_probe=verdict.is_probe)
+            catch_up_job = draft.jobs[-1] if passes and draft.jobs else None
+            draft.fire(slot_at, due_at, is_probe=verdict.is_probe, behind=catch_up_job)
         case Hold():
             draft.hold(slot_at, due_at, *verdict)
         case _:

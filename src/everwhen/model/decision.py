@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from everwhen.model.events import Event
 from everwhen.model.job import Job, NewJob
-from everwhen.model.reasons import CancelReason
+from everwhen.model.reasons import CancelReason, SkipReason
 from everwhen.model.schedule import Plan, State
 
 
@@ -20,6 +20,7 @@ class Decision(NamedTuple):
     jobs: Sequence[NewJob]
     events: Sequence[Event]
     cancelled: Sequence[tuple[Job, CancelReason]]
+    refusal: SkipReason | None = None  # why what was asked for got no job
 
 
 class Creation(NamedTuple):

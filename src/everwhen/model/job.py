@@ -6,6 +6,9 @@ from typing import Literal, NamedTuple
 
 JobStatus = Literal["queued", "running", "succeeded", "failed", "timed_out", "cancelled", "lost"]
 Origin = Literal["schedule", "catch_up", "retry", "manual", "backfill", "webhook", "chat"]
+# The line that a job stands in: jobs of one schedule and line run one after another, in order of slot_at. `own`
+# also waits for whatever else of the schedule runs. None: it runs beside all others (`allow`).
+Line = Literal["own", "catch_up", "backfill"]
 
 OWN_ORIGINS: frozenset[Origin] = frozenset(("schedule", "catch_up", "retry", "webhook", "chat"))
 FINAL: frozenset[JobStatus] = frozenset(("succeeded", "failed", "timed_out", "cancelled", "lost"))
@@ -49,6 +52,7 @@ class NewJob(NamedTuple):
     payload: str | None = None
     stands_for: int = 1
     attempt: int = 0  # starts of the slot's work so far
+    line: Line | None = "own"
 
 
 class Job(NamedTuple):
@@ -78,7 +82,7 @@ class Job(NamedTuple):
     capacity_key: str | None
     capacity_limit: int | None
     breaker_key: str | None
-    is_serial: bool
+    line: Line | None
     created_at: int
     started_at: int | None
     deadline_at: int | None

@@ -57,7 +57,8 @@ class Shared:
     breakers: dict[str, Breaker] = field(default_factory=dict)
     coverage: Coverage = field(default_factory=Coverage)
     stagger: int = 0
-    staggered: int = 0
+    stagger_offset: int = 0  # how long after its opening the next catch-up job may begin
+    is_system_paused: bool = False
     touched_limits: set[str] = field(default_factory=set)
     touched_breakers: set[str] = field(default_factory=set)
     transitions: list[Transition] = field(default_factory=list)
@@ -65,11 +66,11 @@ class Shared:
 
     def mark(self) -> tuple[int, int, int]:
         """Where the fold stands, to come back to when an evaluation fails."""
-        return len(self.undo), len(self.transitions), self.staggered
+        return len(self.undo), len(self.transitions), self.stagger_offset
 
     def back_to(self, mark: tuple[int, int, int]) -> None:
         """Undo everything since the mark. Keys stay touched: they are written as they were."""
-        undone, transitions, self.staggered = mark
+        undone, transitions, self.stagger_offset = mark
         while len(self.undo) > undone:
             old = self.undo.pop()
             if isinstance(old, Limit):
@@ -106,11 +107,11 @@ class Shared:
     def spent_budget(self, budgets: Iterable[Budget], now: int) -> Budget | None:
         return next((b for b in budgets if self.limit(b.key).is_spent(b, now)), None)
 
-    def next_stagger(self, now: int) -> int | None:
-        """When the next catch-up job of this evaluation may begin; None for at once."""
-        offset = self.staggered * self.stagger
-        self.staggered += 1
-        return now + offset if offset else None
+    def next_stagger(self, opening: int) -> int:
+        """When the next catch-up job of this evaluation may begin, were it the first, at the opening (C9)."""
+        begins_at = opening + self.stagger_offset
+        self.stagger_offset += self.stagger
+        return begins_at
 
 
 def keys_of(definition: Definition) -> tuple[set[str], set[str]]:

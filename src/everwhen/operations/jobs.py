@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 
 from everwhen.decide import by_hand
-from everwhen.errors import BackfillError, UnknownJobError
+from everwhen.errors import BackfillError, UnknownJobError, UnknownScheduleError
 from everwhen.model.instants import instant_of
 from everwhen.model.job import Job
 from everwhen.model.policy import IfRunning
-from everwhen.model.schedule import State
+from everwhen.model.reasons import SkipReason
 from everwhen.operations.schedules import get_schedule
 from everwhen.ports.house import House
 from everwhen.ports.ledger import JobFilter
@@ -18,14 +19,18 @@ MOST_BACKFILLED = 1_000
 MOST_LOOKED_AT = 100_000
 
 
-def cancel_job(house: House, job_id: str) -> State:
+def cancel_job(house: House, job_id: str) -> Job:
     """End a job: a queued one at once, a running one as soon as its worker has killed it."""
     job = get_job(house, job_id)
-    state = house.catalogue.change(
-        house.clock.now(), job.uid, lambda s, now, shared: by_hand.cancel_job(s, job_id, now, shared)
-    )
+    now = house.clock.now()
+    try:
+        house.catalogue.change(
+            now, job.uid, lambda s, now, shared: by_hand.cancel_job(s, job_id, now, shared)
+        )
+    except UnknownScheduleError:  # deleted, and its run goes on (X4)
+        house.catalogue.cancel_orphan(now, job_id)
     house.wake_workers()
-    return state
+    return get_job(house, job_id)
 
 
 def get_job(house: House, job_id: str) -> Job:
@@ -33,6 +38,14 @@ def get_job(house: House, job_id: str) -> Job:
     if job is None:
         raise UnknownJobError(job_id)
     return job
+
+
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    """Which slots a backfill filled (or would fill), or the reason why it filled none."""
+
+    slots: tuple[int, ...]
+    skip_reason: SkipReason | None = None
 
 
 def backfill(
@@ -43,23 +56,24 @@ def backfill(
     *,
     if_running: IfRunning = "queue",
     dry_run: bool = False,
-) -> list[int]:
-    """Jobs for the slots of a past span that have none; the schedule and its counters do not move."""
+) -> Backfill:
+    """Jobs for the slots of a past span that have none; the schedule and its counters do not move (X3)."""
     schedule = get_schedule(house, schedule_id)
     first, last = instant_of(start), min(instant_of(end), house.clock.now())
-    slots = _slots_between(house, schedule.state.uid, first, last)
+    slots = tuple(_slots_between(house, schedule.state.uid, first, last))
     if len(slots) > MOST_BACKFILLED:
         raise BackfillError(
             f"{len(slots):,} slots, and {MOST_BACKFILLED:,} are the most at once; take a shorter span"
         )
-    if slots and not dry_run:
-        house.catalogue.change(
-            house.clock.now(),
-            schedule_id,
-            lambda s, now, shared: by_hand.backfill(s, slots, now, shared, if_running=if_running),
-        )
-        house.wake_workers()
-    return slots
+    if dry_run or not slots:
+        return Backfill(slots)
+    decision = house.catalogue.change(
+        house.clock.now(),
+        schedule_id,
+        lambda s, now, shared: by_hand.backfill(s, slots, now, shared, if_running=if_running),
+    )
+    house.wake_workers()
+    return Backfill(() if decision.refusal else slots, decision.refusal)
 
 
 def _slots_between(house: House, uid: str, first: int, last: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""Creating, changing and firing schedules by hand."""
+"""Creating, changing, stopping and listing schedules."""
 
 from __future__ import annotations
 
@@ -8,15 +8,14 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
-from everwhen.decide import by_hand, edit, status
+from everwhen.decide import edit, status
 from everwhen.decide.check import CheckResult, check_schedule
 from everwhen.errors import TimetableError, UnknownScheduleError, shown
 from everwhen.model.decision import Decision
 from everwhen.model.declare import declare
-from everwhen.model.policy import IfRunning
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State, Status, Target
 from everwhen.model.shared import Shared
-from everwhen.ports.catalogue import NewSchedule, ScheduleFilter
+from everwhen.ports.catalogue import Change, NewSchedule, ScheduleFilter
 from everwhen.ports.house import House
 from everwhen.timetable.occurrences import FirstRun
 
@@ -164,21 +163,6 @@ def delete_schedule(
     house.wake_workers()
 
 
-def trigger_schedule(
-    house: House,
-    schedule_id: str,
-    *,
-    payload: Mapping[str, Any] | None = None,
-    if_running: IfRunning = "queue",
-) -> State:
-    """Run it now, beside its slots: the schedule and its counters do not move."""
-    return _change(
-        house,
-        schedule_id,
-        lambda s, now, shared: by_hand.trigger(s, now, shared, payload=payload, if_running=if_running),
-    )
-
-
 def check(house: House, schedule_id: str) -> CheckResult:
     """Would it fire now? (herdctl's question)"""
     schedule = get_schedule(house, schedule_id)
@@ -215,8 +199,8 @@ def resume_system(house: House, *, by: str | None = None) -> None:
     house.wake_scheduler()
 
 
-def _change(house: House, schedule_id: str, change: Any) -> State:
-    state = house.catalogue.change(house.clock.now(), schedule_id, change)
+def _change(house: House, schedule_id: str, change: Change) -> State:
+    decision = house.catalogue.change(house.clock.now(), schedule_id, change)
     house.wake_scheduler()
     house.wake_workers()
-    return state
+    return decision.after

@@ -40,8 +40,12 @@ class Catalogue(Protocol):
         """Write new schedules, all or none; an id that exists is refused."""
         ...
 
-    def change(self, now: int, schedule_id: str, decide: Change) -> State:
+    def change(self, now: int, schedule_id: str, decide: Change) -> Decision:
         """Decide about one schedule and write it, with a new revision where its plan changed."""
+        ...
+
+    def cancel_orphan(self, now: int, job_id: str) -> None:
+        """Cancel an outstanding job whose schedule is deleted."""
         ...
 
     def delete(self, now: int, schedule_id: str, decide: Change) -> None:

@@ -17,12 +17,16 @@ from everwhen.model.outcome import Outcome
 
 @dataclass(frozen=True, slots=True)
 class TickReport:
-    """What one evaluation did. `more`: rows that are due were left for the next."""
+    """What one evaluation did. `more`: slots that are due were left for the next.
+
+    `next_catch_up_at`: when the next catch-up job may begin, where they are staggered.
+    """
 
     schedules: int = 0
     fired: int = 0
     more: bool = False
     woke_workers: bool = False
+    next_catch_up_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from everwhen.model.decision import Decision
 from everwhen.model.retention import Cutoffs
 from everwhen.model.schedule import QuietHoursPolicy, Schedule, State
 from everwhen.model.shared import Shared
 from everwhen.model.words import policy_of
 from everwhen.ports.catalogue import Change, NewSchedule, ScheduleFilter
-from everwhen.stores.flows.change import change_schedule, create_schedules, load_schedule
+from everwhen.stores.flows.change import (
+    cancel_job_of_nobody,
+    change_schedule,
+    create_schedules,
+    load_schedule,
+)
 from everwhen.stores.flows.load import add_shared, schedules_of
 from everwhen.stores.flows.system import close_breaker, remove_policy, switch_system, write_policy
 from everwhen.stores.lanes import Lane
@@ -28,10 +34,13 @@ class StoredCatalogue:
     def create(self, now: int, schedules: Sequence[NewSchedule]) -> list[State]:
         return self._store.write(Lane.API, lambda tx: create_schedules(tx, now, schedules))
 
-    def change(self, now: int, schedule_id: str, decide: Change) -> State:
+    def change(self, now: int, schedule_id: str, decide: Change) -> Decision:
         return self._store.write(
-            Lane.API, lambda tx: change_schedule(tx, self._plans, now, schedule_id, decide).after
+            Lane.API, lambda tx: change_schedule(tx, self._plans, now, schedule_id, decide)
         )
+
+    def cancel_orphan(self, now: int, job_id: str) -> None:
+        self._store.write(Lane.API, lambda tx: cancel_job_of_nobody(tx, self._plans, now, job_id))
 
     def delete(self, now: int, schedule_id: str, decide: Change) -> None:
         def remove(tx: Transaction) -> None:

@@ -28,6 +28,7 @@ class StoredSlots:
         self._plans = plans
         self._lately = lately
         self._stagger = stagger
+        self._next_catch_up_at = 0  # the stagger of a backlog goes on from portion to portion
 
     def tick(self, now: int, *, limit: int, behind: bool = False) -> TickReport:
         due = Due(now, now - self._lately, limit, behind)
@@ -35,7 +36,11 @@ class StoredSlots:
         wake_at = self.next_wake_at()
         if wake_at is None or wake_at > (due.floor if behind else now):
             return TickReport()
-        return self._store.write(Lane.TICK, lambda tx: evaluate(tx, self._plans, due, stagger=self._stagger))
+        keys = {"stagger": self._stagger, "next_catch_up_at": self._next_catch_up_at}
+        report = self._store.write(Lane.TICK, lambda tx: evaluate(tx, self._plans, due, **keys))
+        if self._stagger:
+            self._next_catch_up_at = max(report.next_catch_up_at, self._next_catch_up_at)
+        return report
 
     def next_wake_at(self) -> int | None:
         with self._store.read() as tx:

@@ -102,6 +102,11 @@ class SqliteSnapshot:
         rows = self._all(sql.READY_JOBS, {"now": now, "limit": limit, "queues": wanted})
         return [Job._make(row) for row in rows]
 
+    def ready_of(self, uids: Collection[str], now: int, *, queues: Sequence[str] | None) -> list[Job]:
+        wanted = None if queues is None else json.dumps(list(queues))
+        values = [{"uid": uid, "now": now, "queues": wanted} for uid in sorted(uids)]
+        return [Job._make(row) for value in values for row in self._all(sql.READY_OF_SCHEDULE, value)]
+
     def jobs(self, job_ids: Sequence[str]) -> dict[str, Job]:
         query = f"SELECT {sql.JOB} FROM jobs WHERE job_id IN"
         return {job.job_id: job for job in map(Job._make, self._of_keys(query, set(job_ids)))}

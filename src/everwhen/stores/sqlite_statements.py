@@ -43,7 +43,7 @@ def quoted(column: str) -> str:
 INSERT_JOB = """
 INSERT INTO jobs (job_id, schedule_row, uid, schedule_id, revision, number, retry, origin, status, slot_at,
     due_at, not_before, is_ready, is_counted, is_probe, attempt, payload, queue, guard_key, capacity_key,
-    capacity_limit, breaker_key, is_serial, created_at, ready_at)
+    capacity_limit, breaker_key, line, created_at, ready_at)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 
 INSERT_EVENT = """
@@ -75,12 +75,16 @@ WHERE row_id = :row_id AND status IN ('queued', 'running')"""
 # left out here, so that a thousand jobs that wait for capacity do not hide the one behind them.
 _CAN_START = """
     (capacity_limit IS NULL OR capacity_limit > coalesce((SELECT running FROM limits WHERE key = capacity_key), 0))
-    AND (NOT is_serial OR origin = 'backfill'
+    AND (line IS NULL OR line <> 'own'
         OR coalesce((SELECT running_jobs FROM schedules WHERE schedules.uid = jobs.uid), 0) = 0)"""
 READY_JOBS = f"""
 SELECT {JOB} FROM jobs WHERE ready_at IS NOT NULL AND ready_at <= :now
     AND (:queues IS NULL OR queue IN (SELECT value FROM json_each(:queues))) AND {_CAN_START}
 ORDER BY ready_at, row_id LIMIT :limit"""
+# idx_jobs_outstanding
+READY_OF_SCHEDULE = f"""
+SELECT {JOB} FROM jobs WHERE uid = :uid AND status IN ('queued', 'running') AND ready_at <= :now AND line = 'own'
+    AND (:queues IS NULL OR queue IN (SELECT value FROM json_each(:queues)))"""
 NEXT_READY = f"""
 SELECT (SELECT ready_at FROM jobs WHERE ready_at IS NOT NULL AND {_CAN_START} ORDER BY ready_at LIMIT 1)"""
 
@@ -100,11 +104,22 @@ REQUEUE_JOB = """
 UPDATE jobs SET status = 'queued', ready_at = :now, node = NULL, fence = fence + 1, rescues = rescues + 1,
     is_ready = 1 WHERE row_id = :row_id"""
 
-# idx_jobs_outstanding, whose condition must be here word for word: the next in line of the same lane.
+# idx_jobs_outstanding, whose condition must be here word for word: the next in line. Whether something of the
+# schedule runs still is looked at when it is claimed.
 READY_SUCCESSOR = """
 UPDATE jobs SET is_ready = 1, ready_at = :now WHERE row_id = (
     SELECT row_id FROM jobs WHERE uid = :uid AND status IN ('queued', 'running') AND status = 'queued'
-        AND ready_at IS NULL AND (origin = 'backfill') = :beside ORDER BY slot_at, row_id LIMIT 1)"""
+        AND ready_at IS NULL AND line = 'own' ORDER BY slot_at, row_id LIMIT 1)"""
+# idx_jobs_outstanding, idx_jobs_unreleased: the next of a line beside, when nobody of it is ready or runs.
+READY_BESIDE = """
+UPDATE jobs SET is_ready = 1, ready_at = max(:now, coalesce(not_before, :now)) WHERE row_id = (
+    SELECT row_id FROM jobs WHERE uid = :uid AND status IN ('queued', 'running') AND status = 'queued'
+        AND ready_at IS NULL AND line = :line ORDER BY slot_at, row_id LIMIT 1)
+AND NOT EXISTS (
+    SELECT 1 FROM jobs WHERE uid = :uid AND status IN ('queued', 'running') AND line = :line
+        AND (status = 'running' OR ready_at IS NOT NULL))
+AND NOT EXISTS (
+    SELECT 1 FROM jobs WHERE node IS NOT NULL AND released_at IS NULL AND uid = :uid AND line = :line)"""
 
 # idx_schedules_held: the oldest first.
 RELEASE_HELD = """

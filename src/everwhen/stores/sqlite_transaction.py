@@ -21,7 +21,7 @@ from everwhen.stores import sqlite_statements as sql
 from everwhen.stores.flows.change import INSERTED
 from everwhen.stores.sqlite_database import Lane, SqliteDatabase
 from everwhen.stores.sqlite_snapshot import SqliteSnapshot
-from everwhen.stores.transaction import Declined, Line, Row, Snapshot, Transaction
+from everwhen.stores.transaction import Declined, Queue, Row, Snapshot, Transaction
 
 T = TypeVar("T")
 
@@ -84,8 +84,10 @@ class SqliteTransaction(SqliteSnapshot):
     def requeue_jobs(self, jobs: Sequence[Job], now: int) -> None:
         self._many(sql.REQUEUE_JOB, [{"now": now, "row_id": job.row_id} for job in jobs])
 
-    def ready_successors(self, lines: Collection[Line], now: int) -> None:
-        self._many(sql.READY_SUCCESSOR, [{"now": now, **line._asdict()} for line in sorted(lines)])
+    def ready_successors(self, queues: Collection[Queue], now: int) -> None:
+        for queue in sorted(queues):
+            statement = sql.READY_SUCCESSOR if queue.line == "own" else sql.READY_BESIDE
+            self._all(statement, {"now": now, **queue._asdict()})
 
     def let_retries_go(self, breaker_keys: Collection[str], now: int) -> None:
         self._many(sql.LET_RETRIES_GO, [{"now": now, "key": key} for key in sorted(breaker_keys)])

@@ -18,7 +18,9 @@ from everwhen.model.job import Job
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.policy import IfRunning
 from everwhen.model.schedule import State, Target
+from everwhen.operations import jobs
 from everwhen.operations import schedules as operations
+from everwhen.operations.firing import Firing, trigger_schedule
 from everwhen.operations.schedules import Submission
 from everwhen.ports.ledger import EventFilter, JobFilter
 from everwhen.ports.slots import JobEnd
@@ -149,8 +151,11 @@ class ManualScheduler:
 
     def trigger(
         self, schedule_id: str, payload: dict[str, Any] | None = None, if_running: IfRunning = "queue"
-    ) -> State:
-        return operations.trigger_schedule(self.house, schedule_id, payload=payload, if_running=if_running)
+    ) -> Firing:
+        return trigger_schedule(self.house, schedule_id, payload=payload, if_running=if_running)
+
+    def cancel_job(self, job_id: str) -> Job:
+        return jobs.cancel_job(self.house, job_id)
 
     def check_schedule(self, schedule_id: str) -> CheckResult:
         return operations.check(self.house, schedule_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from operator import itemgetter
 
+from everwhen.decide.by_hand import cancel_orphan
 from everwhen.errors import DuplicateScheduleError, UnknownScheduleError
 from everwhen.model.decision import Decision
 from everwhen.model.memory import by_identity
@@ -12,7 +13,7 @@ from everwhen.model.schedule import Definition, Plan, Schedule, State
 from everwhen.model.words import text_of
 from everwhen.ports.catalogue import Change, NewSchedule
 from everwhen.stores.flows.commit import commit_decisions, hand_on_places, write_shared
-from everwhen.stores.flows.load import add_shared, hold, schedules_of, with_jobs
+from everwhen.stores.flows.load import add_shared, hold, schedules_of, system_paused_at, with_jobs
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Row, Snapshot, Transaction
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest
@@ -61,6 +62,7 @@ def change_schedule(
     if schedule is None:
         raise UnknownScheduleError(schedule_id)
     add_shared(tx, shared, [schedule], schedule.outstanding)
+    shared.is_system_paused = system_paused_at(tx) is not None
     decision = decide(schedule, now, shared)
     commit_decisions(tx, [decision], now)
     write_shared(tx, shared, now)
@@ -70,6 +72,18 @@ def change_schedule(
         tx.insert_revision(_revision(after, decision.plan, now))
         tx.update_states(SHOWN, [(*_shown(decision.plan.definition, now), after.row_id)])
     return decision
+
+
+def cancel_job_of_nobody(tx: Transaction, plans: PlanCache, now: int, job_id: str) -> None:
+    """End a job whose schedule is deleted; one that has ended meanwhile stays as it is (X4)."""
+    shared = hold(tx, plans, tx.glance_jobs([job_id]))
+    job = tx.jobs([job_id]).get(job_id)
+    if job is None or not job.is_outstanding or tx.states([job.uid]):
+        return
+    add_shared(tx, shared, (), [job])
+    tx.insert_events([cancel_orphan(job, now, shared)])
+    tx.cancel_jobs([(job, "person")], now)
+    write_shared(tx, shared, now)
 
 
 def load_schedule(tx: Snapshot, plans: PlanCache, schedule_id: str) -> Schedule | None:

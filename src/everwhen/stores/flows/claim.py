@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from everwhen.decide.claim import claim
 from everwhen.model.breaker import Transition
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.events import Event
+from everwhen.model.job import Job
+from everwhen.model.schedule import State
 from everwhen.stores.flows.commit import move_states, write_shared
 from everwhen.stores.flows.load import add_shared, hold, system_paused_at
 from everwhen.stores.plans import PlanCache
@@ -26,11 +28,14 @@ def take_jobs(
         states = tx.states({seen.uid for seen in glanced})
         jobs = tx.ready_jobs(now, limit=look, queues=queues)
         states |= tx.states({job.uid for job in jobs} - states.keys())
+        is_edge = len(jobs) == look
+        if is_edge:
+            jobs = _with_those_beyond(tx, jobs, states, now, queues)
         before = dict(states)
         add_shared(tx, shared, (), jobs)
         known = plans.load(tx, [(job.uid, job.revision) for job in jobs])
         taken, postponed = claim(jobs, known, states, shared, node=node, limit=limit, now=now)
-        if len(taken) == limit or len(jobs) < look:
+        if len(taken) == limit or not is_edge:
             break
     if taken:
         tx.start_jobs(taken)
@@ -43,6 +48,17 @@ def take_jobs(
     move_states(tx, [(before[uid], states[uid]) for uid in uids])
     write_shared(tx, shared, now)
     return taken
+
+
+def _with_those_beyond(
+    tx: Transaction, jobs: list[Job], states: Mapping[str, State], now: int, queues: Sequence[str] | None
+) -> list[Job]:
+    """Of one schedule the job that goes first may lie beyond the edge: they run in order of slot_at (O1)."""
+    crowded = {uid for uid, state in states.items() if state.outstanding > 1}
+    if not crowded:
+        return jobs
+    known = {job.row_id for job in jobs}
+    return jobs + [job for job in tx.ready_of(crowded, now, queues=queues) if job.row_id not in known]
 
 
 def _half_opened(transition: Transition) -> Event:

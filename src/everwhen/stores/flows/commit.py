@@ -11,7 +11,7 @@ from everwhen.model.limits import Limit
 from everwhen.model.reasons import CancelReason
 from everwhen.model.schedule import Plan, State
 from everwhen.model.shared import Shared
-from everwhen.stores.transaction import Declined, Line, Row, Transaction
+from everwhen.stores.transaction import Declined, Queue, Row, Transaction
 
 # What an ordinary firing moves; everything else on the row stays as it is.
 FIRED = ("next_slot_at", "next_run_at", "fire_count", "outstanding", "last_fired_at", "last_slot_at")
@@ -20,6 +20,7 @@ FIRED = ("next_slot_at", "next_run_at", "fire_count", "outstanding", "last_fired
 def commit_decisions(tx: Transaction, decisions: Sequence[Decision], now: int) -> None:
     """Write a batch. Nothing of it is seen by anybody before the transaction ends."""
     jobs: list[Row] = []
+    beside: set[Queue] = set()
     fired: list[Row] = []
     moved: dict[int, tuple[State, State]] = {}
     events: list[Event] = []
@@ -28,6 +29,8 @@ def commit_decisions(tx: Transaction, decisions: Sequence[Decision], now: int) -
         after = decision.after
         for job in decision.jobs:
             jobs.append(job_row(job, after, decision.plan, now))
+            if job.line != "own" and job.line is not None:
+                beside.add(Queue(after.uid, job.line))
         events.extend(decision.events)
         cancelled.extend(decision.cancelled)
         if _only_fired(decision):
@@ -48,14 +51,22 @@ def commit_decisions(tx: Transaction, decisions: Sequence[Decision], now: int) -
     if cancelled:
         tx.cancel_jobs(cancelled, now)
         # One of them may have been the next in line.
-        tx.ready_successors({Line(job.uid, job.origin == "backfill") for job, _ in cancelled}, now)
+        tx.ready_successors({queue for job, _ in cancelled for queue in queues_behind(job)}, now)
     if jobs:
         tx.insert_jobs(jobs)
+    if beside:  # whether somebody is in front of these is not on the row
+        tx.ready_successors(beside, now)
     if fired:
         tx.update_states(FIRED, fired)
     move_states(tx, moved.values())
     if events:
         tx.insert_events(events)
+
+
+def queues_behind(job: Job) -> list[Queue]:
+    """Who may have waited for this job: its line, and the own one unless it is a backfill."""
+    own = [] if job.origin == "backfill" else [Queue(job.uid, "own")]
+    return own if job.line in (None, "own") else [*own, Queue(job.uid, job.line)]
 
 
 def hand_on_places(tx: Transaction, decisions: Sequence[Decision], now: int) -> None:
@@ -127,7 +138,7 @@ def job_row(job: NewJob, state: State, plan: Plan, now: int) -> Row:
         capacity.key if capacity is not None else None,
         capacity.limit if capacity is not None else None,
         definition.breaker.key if definition.breaker is not None else None,
-        definition.if_running != "allow",
+        job.line,
         now,
         (job.not_before or now) if job.is_ready else None,
     )

@@ -66,7 +66,8 @@ def _requeue(tx: Transaction, jobs: Sequence[Job], shared: Shared, now: int) -> 
     for job in jobs:
         shared.move(job.capacity_key, running=-1)
         if state := after.get(job.uid):
-            after[job.uid] = state._replace(running_jobs=state.running_jobs - 1)
+            running_jobs = state.running_jobs - (job.origin != "backfill")
+            after[job.uid] = state._replace(running_jobs=running_jobs)
     tx.requeue_jobs(jobs, now)
     move_states(tx, [(before[uid], after[uid]) for uid in before])
     write_shared(tx, shared, now)

@@ -9,19 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from everwhen.decide.draft import Draft
-from everwhen.decide.settle import settle
-from everwhen.decide.tick import continue_chain
+from everwhen.decide.settle import cancel_catch_up, settle
 from everwhen.model.decision import Decision
 from everwhen.model.job import FAILURES, Job
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
 from everwhen.ports.slots import JobEnd
-from everwhen.stores.flows.commit import commit_decisions, write_shared
-from everwhen.stores.flows.load import add_shared, hold, schedules_of
+from everwhen.stores.flows.commit import commit_decisions, queues_behind, write_shared
+from everwhen.stores.flows.load import add_shared, hold, schedules_of, with_jobs
 from everwhen.stores.plans import PlanCache
-from everwhen.stores.transaction import Line, Transaction
+from everwhen.stores.transaction import Queue, Transaction
 
 Ended = tuple[Job, Outcome]
 
@@ -73,7 +71,7 @@ class _Ending:
         self._ended: list[Ended] = []
         self._let_go: list[Job] = []
         self._decisions: list[Decision] = []
-        self._lines: set[Line] = set()
+        self._queues: set[Queue] = set()
 
     def load(self, ended: Sequence[Ended]) -> None:
         """All that the ends can need, in batches."""
@@ -91,10 +89,9 @@ class _Ending:
             schedule = Schedule(schedule.state, schedule.plan, self._others(job))
         _, _, decision = settle(job, outcome, schedule, self._now, self._shared)
         self._ended.append((job, outcome))
-        beside = job.origin == "backfill"
-        # Where nothing is outstanding nobody stands in line.
-        if beside or (job.is_serial if decision is None else decision.after.outstanding):
-            self._lines.add(Line(job.uid, beside))
+        # Where nothing is outstanding nobody stands in line; backfills are not counted there.
+        if job.origin == "backfill" or (decision is not None and decision.after.outstanding):
+            self._queues.update(queues_behind(job))
         if decision is not None:
             self._decide(decision, job)
 
@@ -123,11 +120,11 @@ class _Ending:
         """The worker of a cancelled job has ended: only now does it stop counting as running."""
         self._let_go.append(job)
         self._shared.move(job.capacity_key, running=-1)
-        self._lines.add(Line(job.uid, job.origin == "backfill"))
+        self._queues.update(queues_behind(job))
         schedule = self._schedules.get(job.uid)
         if schedule is not None:
             before = schedule.state
-            after = before._replace(running_jobs=before.running_jobs - 1)
+            after = before._replace(running_jobs=before.running_jobs - (job.origin != "backfill"))
             self._decide(Decision(before, after, schedule.plan, (), (), ()), job)
 
     def write(self) -> None:
@@ -138,24 +135,17 @@ class _Ending:
             self._tx.let_go_of_jobs(self._let_go, self._now)
         if self._decisions:
             commit_decisions(self._tx, self._decisions, self._now)
-        if self._lines:
-            self._tx.ready_successors(self._lines, self._now)
-        self._ended, self._let_go, self._decisions, self._lines = [], [], [], set()
+        if self._queues:
+            self._tx.ready_successors(self._queues, self._now)
+        self._ended, self._let_go, self._decisions, self._queues = [], [], [], set()
 
     def cancel_catch_up(self, keys: set[str]) -> None:
         """A breaker that opens takes the queued catch-up jobs of its key with it (R6)."""
-        of_uid: dict[str, list[Job]] = {}
-        for job in self._tx.queued_catch_up(keys):
-            of_uid.setdefault(job.uid, []).append(job)
-        self._load_schedules(of_uid.keys() - self._schedules.keys())
-        concerned = [self._schedules[uid] for uid in of_uid if uid in self._schedules]
-        add_shared(self._tx, self._shared, concerned, [job for jobs in of_uid.values() for job in jobs])
-        for schedule in concerned:
-            draft = Draft(schedule, self._now, self._shared)
-            for job in of_uid[schedule.state.uid]:
-                draft.cancel(job, "circuit_open")
-                _continue_chain(draft, job)
-            self._decisions.append(draft.decision())
+        uids = {job.uid for job in self._tx.queued_catch_up(keys)}
+        self._load_schedules(uids - self._schedules.keys())
+        concerned = with_jobs(self._tx, [s for uid, s in self._schedules.items() if uid in uids], uids)
+        add_shared(self._tx, self._shared, concerned, [job for s in concerned for job in s.outstanding])
+        self._decisions += [cancel_catch_up(s, keys, self._now, self._shared) for s in concerned]
         self.write()
 
     def _uids_of_catch_up(self, ended: Iterable[Ended]) -> set[str]:
@@ -176,11 +166,3 @@ class _Ending:
         self._jobs |= {uid: found.get(uid, []) for uid in uids}
         # Some may be of older revisions, with keys of their own.
         add_shared(self._tx, self._shared, (), [job for jobs in found.values() for job in jobs])
-
-
-def _continue_chain(draft: Draft, job: Job) -> None:
-    """The slot of a chain is over with its job, and the next is counted from here (T3)."""
-    state = draft.state
-    waits = state.status == "active" and state.next_slot_at is None and state.held_slot_at is None
-    if draft.plan.definition.is_chain and waits:
-        continue_chain(draft, max(job.slot_at, state.last_slot_at or 0), draft.now)

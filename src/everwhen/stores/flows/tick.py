@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from everwhen.decide.tick import tick
+from everwhen.decide.tick import is_still_due, tick
 from everwhen.model.instants import SECOND
 from everwhen.ports.slots import TickReport
 from everwhen.stores.flows.commit import commit_decisions, hand_on_places, write_shared
@@ -11,7 +11,9 @@ from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Due, Transaction
 
 
-def evaluate(tx: Transaction, plans: PlanCache, due: Due, *, stagger: int) -> TickReport:
+def evaluate(
+    tx: Transaction, plans: PlanCache, due: Due, *, stagger: int, next_catch_up_at: int = 0
+) -> TickReport:
     """Decide a batch of due and released slots."""
     if system_paused_at(tx) is not None:
         return TickReport()
@@ -23,6 +25,7 @@ def evaluate(tx: Transaction, plans: PlanCache, due: Due, *, stagger: int) -> Ti
     schedules = schedules_of(tx, plans, states)
     add_shared(tx, shared, schedules, [job for s in schedules for job in s.outstanding])
     shared.stagger = stagger
+    shared.stagger_offset = max(next_catch_up_at - now, 0)
     if min(state.next_run_at or now for state in states) < now - SECOND:  # something may be missed
         shared.coverage = coverage(tx, now)
     decisions = tick(schedules, now, shared)
@@ -30,4 +33,5 @@ def evaluate(tx: Transaction, plans: PlanCache, due: Due, *, stagger: int) -> Ti
     write_shared(tx, shared, now)
     hand_on_places(tx, decisions, now)
     fired = sum([len(decision.jobs) for decision in decisions])
-    return TickReport(len(states), fired, more=len(states) >= due.limit, woke_workers=fired > 0)
+    more = len(states) >= due.limit or any(is_still_due(decision, now) for decision in decisions)
+    return TickReport(len(states), fired, more, fired > 0, now + shared.stagger_offset)

@@ -98,7 +98,7 @@ CREATE TABLE jobs (
     capacity_key TEXT,
     capacity_limit INTEGER,
     breaker_key TEXT,
-    is_serial INTEGER NOT NULL,
+    line TEXT,
     created_at INTEGER NOT NULL,
     started_at INTEGER,
     deadline_at INTEGER,
