@@ -12,6 +12,7 @@ from everwhen.decide.ordinary import fire_ordinary
 from everwhen.decide.tick import decide_at_length
 from everwhen.model.instants import HOUR, MINUTE, SECOND
 from everwhen.model.limits import Limit
+from everwhen.model.policy import IfRunning
 from everwhen.model.schedule import Definition, Plan, Schedule, State
 from everwhen.model.shared import Shared
 from tests.decide.builders import (
@@ -101,6 +102,12 @@ def test_the_short_way_says_what_the_long_way_says_or_nothing(
     else:
         assert found == decide_at_length(schedule, now, long)
         assert short == long
+
+
+@pytest.mark.parametrize("if_running", ["skip", "queue", "cancel", "allow"])
+def test_the_short_way_puts_the_job_into_the_line_of_the_long_one(if_running: IfRunning) -> None:
+    schedule = a_schedule(if_running=if_running, next_slot_at=NINE)
+    assert fire_ordinary(schedule, NINE, Shared()) == decide_at_length(schedule, NINE, Shared())
 
 
 @pytest.mark.parametrize("words", [{"every": "1h"}, {"cron": "0 * * * *"}, {"every": "10s"}])

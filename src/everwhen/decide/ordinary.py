@@ -7,7 +7,7 @@ holds the two against each other); None means that there is more to consider, an
 from __future__ import annotations
 
 from everwhen.model.decision import Decision
-from everwhen.model.job import NewJob, job_id
+from everwhen.model.job import Line, NewJob, job_id
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
 
@@ -28,7 +28,8 @@ def fire_ordinary(schedule: Schedule, now: int, shared: Shared) -> Decision | No
     if now - slot_at > plan.grace_of(slot_at, following) or not _takes_places(schedule, shared):
         return None
     number = state.fire_count + 1
-    job = NewJob(job_id(state.uid, number, 0), number, 0, "schedule", slot_at, slot_at)
+    line: Line | None = None if plan.definition.if_running == "allow" else "own"
+    job = NewJob(job_id(state.uid, number, 0), number, 0, "schedule", slot_at, slot_at, line=line)
     return Decision(state, state.fired(now, following), plan, [job], [], [])
 
 
