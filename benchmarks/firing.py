@@ -1,9 +1,13 @@
-"""B4, B5, B7, B15: slots fired, whole cycles, a herd, and evaluations beside held slots."""
+"""B4, B5, B7, B15: slots fired, whole cycles, a herd, and evaluations beside held slots.
+
+B4's raw limit is "the same claim, job insert with its unique index, schedule update and limits update": the
+statements of the product on its own tables, with all their columns and indexes, and no scheduler around them. A
+minimal schema, which could not hold what the ledger promises, is shown beside it without a goal.
+"""
 
 from benchmarks.model import APSCHEDULER_3, EVERWHEN, Benchmark, Contestant, Goal, Limit
 
-RAW = "raw"
-STATEMENTS = "everwhen's statements alone"
+RAW, NARROW = "raw, everwhen's tables", "raw, a minimal schema"
 WAL, DEFAULT = "APScheduler (WAL)", "APScheduler (default journal)"
 TEN_THOUSAND = "everwhen, 10,000 due"
 NONE_HELD = "everwhen, none held"
@@ -23,9 +27,9 @@ SLOTS = Benchmark(
     contestants=(
         contestant(EVERWHEN, "fire"),
         contestant(RAW, "raw"),
-        contestant(STATEMENTS, "statements"),
+        contestant(NARROW, "raw-narrow"),
     ),
-    goals=(Goal(against=RAW, at_least=0.5), Goal(against=STATEMENTS)),
+    goals=(Goal(against=RAW, at_least=0.5), Goal(against=NARROW)),
     parts=5,
 )
 CYCLE = Benchmark(

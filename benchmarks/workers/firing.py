@@ -1,7 +1,6 @@
 """The worker of B4, B5, B7 and B15: due slots fired, run and settled on a file of everwhen."""
 
 import argparse
-import sqlite3
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,14 +12,11 @@ from benchmarks.workers import houses
 from benchmarks.workers.answering import Task, Timings, answer_until_end
 from benchmarks.workers.houses import HOUR, HOURLY, NoWork, SetClock, Witness
 from benchmarks.workers.raw import RawFiring
+from benchmarks.workers.raw_own import RawOnOwnTables
 from everwhen.engine.service import Service
 from everwhen.engine.ticker import BATCH, Ticker
 from everwhen.model.instants import SECOND
-from everwhen.model.job import NewJob, job_id
-from everwhen.model.schedule import State
 from everwhen.operations.schedules import create_schedules
-from everwhen.stores import sqlite_statements as sql
-from everwhen.stores.flows.commit import FIRED, job_row
 from everwhen.stores.lanes import Lane
 
 MANY = 10_000
@@ -66,46 +62,6 @@ class Firing(Filled):
         began = perf_counter()
         fired = sum(self.fire() for _ in range(batches))
         return {"slot": (perf_counter() - began, fired)}
-
-
-class Statements(Firing):
-    """B4 again: everwhen's own statements on its own tables, and nothing decided."""
-
-    is_bare = False
-
-    def check(self) -> dict[str, str]:
-        super().check()
-        schedule = self.stack.house.catalogue.get("g0.s0")
-        assert schedule is not None
-        self.plan = schedule.plan
-        return {}
-
-    def run(self, part: int, parts: int) -> Timings:
-        self.is_bare = True
-        return super().run(part, parts)
-
-    def fire(self) -> int:
-        return self.stack.database.write(Lane.TICK, self.write) if self.is_bare else super().fire()
-
-    def write(self, connection: sqlite3.Connection) -> int:
-        now = self.clock.now()
-        values = {"now": now, "floor": now - 10 * SECOND, "limit": BATCH}
-        due = [State._make(row) for row in connection.execute(sql.DUE_LATELY, values)]
-        connection.executemany(sql.INSERT_JOB, [job_row(new_job(s), s, self.plan, now) for s in due])
-        moved = [
-            (s.next_run_at + HOUR, s.next_run_at + HOUR, s.fire_count + 1, 1, now, s.next_run_at, s.row_id)
-            for s in due
-            if s.next_run_at is not None
-        ]
-        connection.executemany(sql.update_of(FIRED), moved)
-        limits = [(f"guard:g{group}:sync", BATCH, 0, 0, 0, 0, 0) for group in range(houses.GROUPS)]
-        connection.executemany(sql.PUT_LIMIT, limits)
-        return len(due)
-
-
-def new_job(state: State) -> NewJob:
-    slot_at, number = state.next_run_at or 0, state.fire_count + 1
-    return NewJob(job_id(state.uid, number, 0), number, 0, "schedule", slot_at, slot_at)
 
 
 class Herd(Filled):
@@ -211,8 +167,8 @@ class Holding:
 
 TASKS: dict[str, Callable[[Path, bool], Task]] = {
     "fire": lambda folder, _is_quick: Firing(folder, MANY),
-    "raw": lambda folder, _is_quick: RawFiring(folder, MANY),
-    "statements": lambda folder, _is_quick: Statements(folder, MANY),
+    "raw": lambda folder, _is_quick: RawOnOwnTables(folder, MANY),
+    "raw-narrow": lambda folder, _is_quick: RawFiring(folder, MANY),
     "cycle": lambda folder, is_quick: Cycle(folder, 2_000 if is_quick else MANY),
     "herd": lambda folder, is_quick: Herd(folder, HERD // 4 if is_quick else HERD),
     "held": lambda folder, _is_quick: Holding(folder, is_held=True),

@@ -14,7 +14,7 @@ from everwhen.model.shared import Shared
 
 def fire_ordinary(schedule: Schedule, now: int, shared: Shared) -> Decision | None:
     """Fire the one slot that is due, or leave everything to the long way."""
-    state, plan = schedule.state, schedule.plan
+    state, plan, _ = schedule
     slot_at = state.next_slot_at
     if not plan.is_plain or slot_at is None or slot_at > now or state.next_run_at != slot_at:
         return None

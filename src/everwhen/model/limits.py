@@ -20,8 +20,8 @@ class Limit(NamedTuple):
     day_fires: int = 0
 
     def moved(self, outstanding: int = 0, running: int = 0) -> Limit:
-        key, places, runs, *windows = self
-        return Limit(key, places + outstanding, runs + running, *windows)
+        key, places, runs, hour, hour_fires, day, day_fires = self
+        return Limit(key, places + outstanding, runs + running, hour, hour_fires, day, day_fires)
 
     def fired(self, now: int) -> Limit:
         """One more firing by the clock; windows are whole hours and days of UTC."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from everwhen.model.calendar import Calendar
@@ -305,12 +305,11 @@ class State(NamedTuple):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(NamedTuple):
     """A schedule whole: where it stands, what it is, and its outstanding jobs where a decision needs them."""
 
     state: State
-    plan: Plan = field(compare=False)
+    plan: Plan
     outstanding: Sequence[Job] = ()
 
     @property

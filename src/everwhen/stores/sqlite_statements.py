@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from functools import cache
 
+from everwhen.model.events import Event
 from everwhen.model.job import Job
 from everwhen.model.schedule import State
+from everwhen.stores.flows.change import INSERTED
+from everwhen.stores.flows.commit import JOB_INSERTED
+from everwhen.stores.sqlite_insert import SparseInsert
 
 STATE = ", ".join(State._fields)
 JOB = ", ".join(Job._fields)
@@ -40,15 +44,31 @@ def quoted(column: str) -> str:
     return f'"{column}"' if column == "group" else column
 
 
-INSERT_JOB = """
-INSERT INTO jobs (job_id, schedule_row, uid, schedule_id, revision, number, retry, origin, status, slot_at,
-    due_at, not_before, is_ready, is_counted, is_probe, attempt, payload, queue, guard_key, capacity_key,
-    capacity_limit, breaker_key, line, created_at, ready_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'queued', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-
-INSERT_EVENT = """
-INSERT INTO audit_events (type, at, schedule_id, uid, owner, slot_at, reason, slot_count, job_id, actor, detail,
-    trace_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+INSERT_JOB = SparseInsert(
+    "jobs",
+    JOB_INSERTED,
+    sparse=(
+        "not_before",
+        "is_ready",
+        "is_counted",
+        "is_probe",
+        "payload",
+        "guard_key",
+        "capacity_key",
+        "capacity_limit",
+        "breaker_key",
+        "line",
+        "ready_at",
+    ),
+)
+INSERT_EVENT = SparseInsert(
+    "audit_events", Event._fields, sparse=("owner", "slot_at", "reason", "job_id", "actor", "trace_id")
+)
+INSERT_SCHEDULE = SparseInsert(
+    "schedules",
+    INSERTED,
+    sparse=("owner", "paused_by", "status_reason", "group", "command", "quiet_hours_policy_id"),
+)
 
 PUT_LIMIT = """
 INSERT INTO limits (key, outstanding, running, hour, hour_fires, day, day_fires) VALUES (?, ?, ?, ?, ?, ?, ?)
@@ -98,7 +118,9 @@ UPDATE jobs SET ready_at = :now WHERE ready_at > :now AND breaker_key = :key AND
     AND not_before <= :now"""
 
 END_JOB = """
-UPDATE jobs SET status = ?, ended_at = ?, released_at = ?, error = ?, result = ? WHERE row_id = ?"""
+UPDATE jobs SET status = ?1, ended_at = ?2, released_at = ?2, error = ?3, result = ?4 WHERE row_id = ?5"""
+# The same where there is nothing to say: a job ends once, so both are empty.
+END_JOB_SILENTLY = "UPDATE jobs SET status = ?1, ended_at = ?2, released_at = ?2 WHERE row_id = ?3"
 RELEASE_JOB = "UPDATE jobs SET released_at = ? WHERE row_id = ?"
 REQUEUE_JOB = """
 UPDATE jobs SET status = 'queued', ready_at = :now, node = NULL, fence = fence + 1, rescues = rescues + 1,

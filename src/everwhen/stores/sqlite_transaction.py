@@ -18,16 +18,12 @@ from everwhen.model.outcome import Outcome
 from everwhen.model.reasons import CancelReason
 from everwhen.model.retention import Cutoffs
 from everwhen.stores import sqlite_statements as sql
-from everwhen.stores.flows.change import INSERTED
 from everwhen.stores.sqlite_database import Lane, SqliteDatabase
+from everwhen.stores.sqlite_insert import SparseInsert
 from everwhen.stores.sqlite_snapshot import SqliteSnapshot
 from everwhen.stores.transaction import Declined, Queue, Row, Snapshot, Transaction
 
 T = TypeVar("T")
-
-_INSERT_SCHEDULE = f"""INSERT INTO schedules ({", ".join(map(sql.quoted, INSERTED))})
-    VALUES ({", ".join("?" * len(INSERTED))})"""
-
 
 _spell = json.JSONEncoder(default=dict).encode  # a detail is any mapping
 
@@ -52,11 +48,15 @@ class SqliteTransaction(SqliteSnapshot):
 
     __slots__ = ()
 
+    def _insert(self, insert: SparseInsert, rows: Sequence[Row]) -> None:
+        for statement, values in insert.runs(rows):
+            self._many(statement, values)
+
     # -- jobs --
 
     def insert_jobs(self, rows: Sequence[Row]) -> None:
         try:
-            self._many(sql.INSERT_JOB, rows)
+            self._insert(sql.INSERT_JOB, rows)
         except sqlite3.IntegrityError as error:
             # Two schedulers cannot come here: a row was moved back by hand, or `decide` did not decide it.
             raise StoreError(
@@ -72,7 +72,14 @@ class SqliteTransaction(SqliteSnapshot):
         self._many(sql.POSTPONE_JOB, [(until, job.row_id) for job, until in postponed])
 
     def end_jobs(self, ended: Sequence[tuple[Job, Outcome]], now: int) -> None:
-        self._many(sql.END_JOB, [(o.status, now, now, o.error, o.result, job.row_id) for job, o in ended])
+        loud = [
+            (o.status, now, o.error, o.result, job.row_id)
+            for job, o in ended
+            if o.error is not None or o.result is not None
+        ]
+        silent = [(o.status, now, job.row_id) for job, o in ended if o.error is None and o.result is None]
+        self._many(sql.END_JOB, loud)
+        self._many(sql.END_JOB_SILENTLY, silent)
 
     def cancel_jobs(self, cancelled: Sequence[tuple[Job, CancelReason]], now: int) -> None:
         rows = [{"now": now, "reason": reason, "row_id": job.row_id} for job, reason in cancelled]
@@ -97,7 +104,7 @@ class SqliteTransaction(SqliteSnapshot):
     def insert_schedules(self, schedules: Sequence[Row], revisions: Sequence[Row]) -> str | None:
         self._all("SAVEPOINT creation")
         try:
-            self._many(_INSERT_SCHEDULE, schedules)
+            self._insert(sql.INSERT_SCHEDULE, schedules)
             self._many(sql.INSERT_REVISION, revisions)
         except sqlite3.IntegrityError:
             self._all("ROLLBACK TO creation")  # or those before it would be taken for the ones there
@@ -142,7 +149,7 @@ class SqliteTransaction(SqliteSnapshot):
             (*event[:10], "{}" if event.detail is NOTHING else _spell(event.detail), event.trace_id)
             for event in events
         ]
-        self._many(sql.INSERT_EVENT, rows)
+        self._insert(sql.INSERT_EVENT, rows)
 
     def put_limits(self, limits: Sequence[Limit]) -> None:
         self._many(sql.PUT_LIMIT, limits)

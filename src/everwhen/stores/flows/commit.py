@@ -16,6 +16,34 @@ from everwhen.stores.transaction import Declined, Queue, Row, Transaction
 # What an ordinary firing moves; everything else on the row stays as it is.
 FIRED = ("next_slot_at", "next_run_at", "fire_count", "outstanding", "last_fired_at", "last_slot_at")
 
+# What is known of a job when it is made, in the order of `job_row`; its status is `queued`.
+JOB_INSERTED = (
+    "job_id",
+    "schedule_row",
+    "uid",
+    "schedule_id",
+    "revision",
+    "number",
+    "retry",
+    "origin",
+    "slot_at",
+    "due_at",
+    "not_before",
+    "is_ready",
+    "is_counted",
+    "is_probe",
+    "attempt",
+    "payload",
+    "queue",
+    "guard_key",
+    "capacity_key",
+    "capacity_limit",
+    "breaker_key",
+    "line",
+    "created_at",
+    "ready_at",
+)
+
 
 def commit_decisions(tx: Transaction, decisions: Sequence[Decision], now: int) -> None:
     """Write a batch. Nothing of it is seen by anybody before the transaction ends."""
@@ -112,7 +140,7 @@ def _only_fired(decision: Decision) -> bool:
 
 
 def job_row(job: NewJob, state: State, plan: Plan, now: int) -> Row:
-    """A new job, in the order of the columns that are inserted."""
+    """A new job, in the order of JOB_INSERTED."""
     definition = plan.definition
     guard = definition.guard if job.origin in OWN_ORIGINS else None
     capacity = definition.capacity

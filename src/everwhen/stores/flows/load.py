@@ -33,8 +33,8 @@ def _add(
 ) -> None:
     limits: set[str] = set()
     breakers: set[str] = set()
-    for plan in {id(plan): plan for plan in plans}.values():
-        definition = plan.definition
+    # Schedules that are declared alike share their definition.
+    for definition in {id(plan.definition): plan.definition for plan in plans}.values():
         if definition.guard or definition.capacity or definition.breaker or definition.budgets:
             more_limits, more_breakers = keys_of(definition)
             limits |= more_limits

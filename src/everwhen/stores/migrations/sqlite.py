@@ -83,7 +83,7 @@ CREATE TABLE jobs (
     number INTEGER NOT NULL,
     retry INTEGER NOT NULL,
     origin TEXT NOT NULL,
-    status TEXT NOT NULL,
+    status TEXT NOT NULL DEFAULT 'queued',
     slot_at INTEGER NOT NULL,
     due_at INTEGER NOT NULL,
     not_before INTEGER,
