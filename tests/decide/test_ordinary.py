@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from everwhen.decide.ordinary import fire_ordinary
+from everwhen.decide.ordinary import fire_ordinary, succeed_ordinary
+from everwhen.decide.settle import settle_at_length
 from everwhen.decide.tick import decide_at_length
 from everwhen.model.instants import HOUR, MINUTE, SECOND
 from everwhen.model.limits import Limit
+from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.policy import IfRunning
 from everwhen.model.schedule import Definition, Plan, Schedule, State
 from everwhen.model.shared import Shared
 from tests.decide.builders import (
+    FAILED,
     a_breaker_rule,
     a_budget,
     a_capacity,
     a_definition,
     a_guard,
+    a_job,
     a_one_shot,
     a_schedule,
     at,
@@ -136,3 +141,41 @@ def test_a_slot_that_is_on_time_goes_the_short_way(words: dict[str, Any], limits
 )
 def test_what_has_more_to_consider_goes_the_long_way(schedule: Schedule) -> None:
     assert fire_ordinary(schedule, NINE, Shared()) is None
+
+
+@given(
+    definition=definitions(),
+    changes=states(),
+    total_repeats=st.sampled_from([0, 0, 0, 3]),
+    origin=st.sampled_from(["schedule", "catch_up", "retry", "manual", "backfill", "webhook"]),
+    outcome=st.sampled_from([SUCCEEDED, SUCCEEDED, FAILED, Outcome("timed_out")]),
+)
+def test_a_success_by_the_short_way_is_the_success_by_the_long_way_or_nothing(
+    definition: Definition, changes: dict[str, Any], total_repeats: int, origin: str, outcome: Outcome
+) -> None:
+    plan = Plan("a", replace(definition, total_repeats=total_repeats), None)
+    state = State(1, "a1b2c3d4e5f6", "a", "me", 1, "active", NINE - 2 * HOUR, NINE, NINE)
+    schedule = Schedule(state._replace(**changes), plan)
+    job = a_job(schedule, 3, origin=origin)
+    found = succeed_ordinary(job, outcome, schedule, NINE + SECOND)
+    if found is not None:
+        assert found == settle_at_length(job, outcome, schedule, NINE + SECOND, Shared())
+
+
+def test_a_plain_success_goes_the_short_way() -> None:
+    schedule = a_schedule(every="1h", next_slot_at=NINE, outstanding=1, running_jobs=1)
+    assert succeed_ordinary(a_job(schedule), SUCCEEDED, schedule, NINE) is not None
+
+
+def test_a_start_moves_the_columns_that_are_named() -> None:
+    schedule = a_schedule(every="1h", next_slot_at=NINE, outstanding=1, last_error="exit code 1")
+    state, job = schedule.state, a_job(schedule, status="queued", started_at=None, attempt=2, fence=4)
+    assert state.started(NINE) == state._replace(running_jobs=1, last_run_at=NINE)
+    words: dict[str, Any] = {
+        "status": "running",
+        "is_probe": True,
+        "attempt": 3,
+        "started_at": NINE,
+        "deadline_at": NINE + 5,
+    }
+    assert job.started(NINE, NINE + 5, "n", True) == job._replace(node="n", fence=5, **words)

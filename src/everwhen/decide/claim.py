@@ -104,7 +104,9 @@ def _start(job: Job, plan: Plan, states: dict[str, State], shared: Shared, node:
         shared.move(job.capacity_key, outstanding=1)
     shared.move(job.capacity_key, running=1)
     state = states.get(job.uid)
-    if state is not None:
+    if state is not None and job.not_before is None and job.is_own:
+        states[job.uid] = state.started(now)
+    elif state is not None:
         was_waiting = job.not_before is not None and not job.fence  # never claimed before
         states[job.uid] = state._replace(
             running_jobs=state.running_jobs + (job.origin != "backfill"),
@@ -112,13 +114,6 @@ def _start(job: Job, plan: Plan, states: dict[str, State], shared: Shared, node:
             retries_waiting=state.retries_waiting - (was_waiting and job.origin == "retry"),
             last_run_at=now if job.is_own else state.last_run_at,
         )
-    started = job._replace(
-        status="running",
-        attempt=job.attempt + 1,
-        started_at=now,
-        deadline_at=None if definition.timeout is None else now + definition.timeout,
-        node=node,
-        fence=job.fence + 1,
-        is_probe=is_probe,
-    )
+    deadline_at = None if definition.timeout is None else now + definition.timeout
+    started = job.started(now, deadline_at, node, is_probe)
     return ClaimedJob(started, definition, definition.name, state.current_repeat if state else 0)

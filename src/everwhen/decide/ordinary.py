@@ -1,13 +1,15 @@
-"""The decision about nearly every slot, by a short way: it is due, on time, and nothing stands in its way.
+"""The decisions about nearly every slot, by a short way: it fires on time, and its run succeeds.
 
-`tick` asks here first. What is answered is what the long way would have answered, word for word (a property test
-holds the two against each other); None means that there is more to consider, and nothing was touched.
+`tick` and `settle` ask here first. What is answered is what the long way would have answered, word for word
+(property tests hold the two against each other); None means that there is more to consider, and nothing was
+touched.
 """
 
 from __future__ import annotations
 
 from everwhen.model.decision import Decision
-from everwhen.model.job import Line, NewJob, job_id
+from everwhen.model.job import Job, Line, NewJob, job_id
+from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
 
@@ -47,3 +49,13 @@ def _takes_places(schedule: Schedule, shared: Shared) -> bool:
     if capacity is not None:
         shared.move(capacity.key, outstanding=1)
     return True
+
+
+def succeed_ordinary(job: Job, outcome: Outcome, schedule: Schedule, now: int) -> Decision | None:
+    """Count the success of an own job, where neither a breaker, nor a repeat limit, nor a chain waits for it."""
+    state, plan, _ = schedule
+    if outcome.status != "succeeded" or not job.is_own or job.breaker_key is not None:
+        return None
+    if plan.definition.total_repeats or plan.definition.is_chain:
+        return None
+    return Decision(state, state.succeeded(now, job.job_id), plan, [], [], [])

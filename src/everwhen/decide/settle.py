@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from everwhen.decide import breaker as breakers
 from everwhen.decide.draft import Draft, give_places_back
+from everwhen.decide.ordinary import succeed_ordinary
 from everwhen.decide.status import end_open_slots
 from everwhen.decide.tick import go_on_with_chain
 from everwhen.model.decision import Decision
@@ -36,11 +37,17 @@ def settle(job: Job, outcome: Outcome, schedule: Schedule | None, now: int, shar
         if job.is_own:  # deleted meanwhile: the job is written, and nothing else, unless it was a probe
             breakers.count_outcome(shared, job, outcome, now, None)
         return Settlement(job, outcome, None)
+    decision = succeed_ordinary(job, outcome, schedule, now)
+    return Settlement(job, outcome, decision or settle_at_length(job, outcome, schedule, now, shared))
+
+
+def settle_at_length(job: Job, outcome: Outcome, schedule: Schedule, now: int, shared: Shared) -> Decision:
+    """What the end of a job does to its schedule, with everything that there is to consider."""
     draft = Draft(schedule, now, shared)
     _let_go(draft, job)
     if job.is_own:
         _settle_own(draft, job, outcome)
-    return Settlement(job, outcome, draft.decision())
+    return draft.decision()
 
 
 def cancel_catch_up(schedule: Schedule, keys: Collection[str], now: int, shared: Shared) -> Decision:

@@ -95,6 +95,25 @@ class Job(NamedTuple):
     error: str | None
     result: str | None
 
+    def started(self, now: int, deadline_at: int | None, node: str, is_probe: bool) -> Job:
+        """The job after its start; by position, as `_replace` costs three times as much."""
+        return Job._make(
+            (
+                *self[:9],
+                "running",
+                *self[10:15],
+                is_probe,
+                self.attempt + 1,
+                *self[17:26],
+                now,
+                deadline_at,
+                *self[28:30],
+                node,
+                self.fence + 1,
+                *self[32:],
+            )
+        )
+
     @property
     def is_own(self) -> bool:
         return self.origin in OWN_ORIGINS

@@ -285,24 +285,27 @@ class State(NamedTuple):
     status_reason: str | None = None
     resume_at: int | None = None
 
+    # Three moves that nearly every slot makes, by position: `_replace` would be a third of each.
+
     def fired(self, now: int, following: int) -> State:
-        """The row after an ordinary firing of its next slot; by position, as `_replace` costs four times as much."""
+        """The row after an ordinary firing of its next slot."""
         slot_at, last_slot_at = self.next_slot_at, self.last_slot_at
         assert slot_at is not None
+        last = slot_at if last_slot_at is None or slot_at > last_slot_at else last_slot_at
+        counts = (self.fire_count + 1, self.outstanding + 1)
         return State._make(
-            (
-                *self[:7],
-                following,
-                following,
-                *self[9:15],
-                self.fire_count + 1,
-                self.outstanding + 1,
-                *self[17:24],
-                slot_at if last_slot_at is None or slot_at > last_slot_at else last_slot_at,
-                now,
-                *self[26:],
-            )
+            (*self[:7], following, following, *self[9:15], *counts, *self[17:24], last, now, *self[26:])
         )
+
+    def started(self, now: int) -> State:
+        """The row after the start of an own job that waited for nothing."""
+        return State._make((*self[:17], self.running_jobs + 1, *self[18:26], now, *self[27:]))
+
+    def succeeded(self, now: int, job_id: str) -> State:
+        """The row after an own success that ends its slot and nothing else."""
+        ended = (self.outstanding - 1, self.running_jobs - 1, *self[18:20])
+        counted = (self.current_repeat + 1, 0, self.run_count + 1)
+        return State._make((*self[:16], *ended, *counted, *self[23:27], now, now, job_id, *self[30:]))
 
 
 class Schedule(NamedTuple):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import compress
+from operator import itemgetter, ne
 
 from everwhen.model.decision import Decision
 from everwhen.model.events import Event
@@ -12,6 +14,9 @@ from everwhen.model.reasons import CancelReason
 from everwhen.model.schedule import Plan, State
 from everwhen.model.shared import Shared
 from everwhen.stores.transaction import Declined, Queue, Row, Transaction
+
+_POSITIONS = range(len(State._fields))
+_ROW_ID = State._fields.index("row_id")
 
 # What an ordinary firing moves; everything else on the row stays as it is.
 FIRED = ("next_slot_at", "next_run_at", "fire_count", "outstanding", "last_fired_at", "last_slot_at")
@@ -113,13 +118,14 @@ def move_states(tx: Transaction, moved: Iterable[tuple[State, State]]) -> None:
 
     Each row once, with the first state before and the last one after.
     """
-    alike: dict[tuple[int, ...], list[Row]] = {}
+    alike: dict[tuple[int, ...], list[State]] = {}
     for before, after in moved:
-        changed = tuple([i for i, pair in enumerate(zip(before, after, strict=True)) if pair[0] != pair[1]])
+        changed = tuple(compress(_POSITIONS, map(ne, before, after)))
         if changed:
-            alike.setdefault(changed, []).append((*[after[i] for i in changed], after.row_id))
-    for changed, rows in alike.items():
-        tx.update_states(tuple([State._fields[i] for i in changed]), rows)
+            alike.setdefault(changed, []).append(after)
+    for changed, states in alike.items():
+        values = itemgetter(*changed, _ROW_ID)
+        tx.update_states(tuple([State._fields[i] for i in changed]), [values(state) for state in states])
 
 
 def _declines(decision: Decision, now: int) -> bool:
