@@ -75,7 +75,7 @@ class Witness:
 class NoWork:
     """A target that has done it already."""
 
-    def run(self, _spec: str, _run: Run) -> Outcome:
+    async def run(self, spec: str, run: Run) -> Outcome:
         return SUCCEEDED
 
 

@@ -147,7 +147,7 @@ def test_told_twice_to_stop_it_ends_what_runs_at_once() -> None:
     spec = '{"argv": ["sleep", "60"]}'
     create_schedule(stack.house, Submission("a", {"every": "1h"}, Target("command", spec)))
     service.start()
-    while not target._living:
+    while not target.processes.count:
         threading.Event().wait(0.01)
     service.kill()
     service.stop(timeout=30)

@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from everwhen.model.outcome import Outcome
 from everwhen.ports.target import Run
-from everwhen.targets.command import CommandTarget
-
-
-def a_run(seconds: float | None = 30.0, **payload: Any) -> Run:
-    return Run(
-        job_id="sched-abc-n1-rc0",
-        schedule_id="backup",
-        schedule_name="Backup",
-        slot_at=1_767_600_000_000_000,
-        attempt=1,
-        origin="schedule",
-        repeat_number=0,
-        payload=payload,
-        deadline_at=None,
-        seconds_left=seconds,
-    )
+from everwhen.targets.command import CommandTarget, signal_name
+from tests.targets.running import Kept, a_run, is_alive, perform, pid_in
 
 
 def run(*argv: str, run: Run | None = None, **keys: Any) -> Outcome:
-    return CommandTarget().run(json.dumps({"argv": list(argv), **keys}), run or a_run())
+    return perform(CommandTarget(), {"argv": list(argv), **keys}, run)
 
 
 def python(code: str, **keys: Any) -> Outcome:
@@ -46,13 +32,32 @@ def test_any_other_exit_code_fails_with_code_and_output_and_78_is_final() -> Non
     assert python("raise SystemExit(78)").is_final
 
 
-def test_a_missing_program_fails_and_says_which() -> None:
-    outcome = run("no-such-program")
+def test_what_it_complained_about_is_its_error() -> None:
+    outcome = run("sh", "-c", "echo progress; echo disk full >&2; exit 1")
+    assert outcome == Outcome("failed", error="exit code 1: disk full")
+
+
+def test_an_end_by_signal_is_reported_as_one() -> None:
+    assert run("sh", "-c", "kill -SEGV $$").error == "killed by SIGSEGV"
+    assert signal_name(40) == "signal 40"
+
+
+@pytest.mark.parametrize(
+    ("spec", "fault"),
+    [
+        ({"argv": ["no-such-program"]}, "cannot start 'no-such-program': [Errno 2]"),
+        ({"argv": ["true"], "cwd": "/no/such/folder"}, "/no/such/folder"),
+        ({"argv": ["true", "a\0b"]}, "embedded null byte"),
+        ({"argv": ["true"], "env": {"A=B": "1"}}, "illegal environment variable name"),
+    ],
+)
+def test_a_program_that_cannot_be_started_fails_and_says_why(spec: dict[str, Any], fault: str) -> None:
+    outcome = perform(CommandTarget(), spec)
     assert outcome.status == "failed"
-    assert "cannot start 'no-such-program'" in (outcome.error or "")
+    assert fault in (outcome.error or "")
 
 
-def test_the_run_is_in_the_environment_and_little_else_is(monkeypatch: Any) -> None:
+def test_the_run_is_in_the_environment_and_little_else_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_SECRET", "42")
     outcome = python(
         "import json, os; print(json.dumps(dict(os.environ)))", run=a_run(user=7), env={"LISTED": "yes"}
@@ -71,15 +76,32 @@ def test_it_runs_where_it_is_told(tmp_path: Path) -> None:
 
 def test_a_timeout_ends_the_whole_process_group(tmp_path: Path) -> None:
     mark = tmp_path / "child"
-    outcome = run("sh", "-c", f"sleep 60 & echo $! > {mark}; wait", run=a_run(seconds=3.0))
-    assert outcome.status == "timed_out"
+    outcome = run("sh", "-c", f"sleep 60 & echo $! > {mark}; wait", run=a_run(seconds=1.0))
+    assert (outcome.status, outcome.error) == ("timed_out", "timed out after 1s")
     assert not is_alive(int(mark.read_text()))
 
 
-def test_a_cancel_ends_it() -> None:
-    cancelled = a_run()
-    threading.Timer(0.2, cancelled.cancelled.set).start()
-    assert run("sleep", "60", run=cancelled).status == "cancelled"
+def test_a_cancel_ends_it_and_its_last_words_are_kept(tmp_path: Path) -> None:
+    mark = tmp_path / "begun"
+    outcome = perform(
+        CommandTarget(),
+        {"argv": ["sh", "-c", f"echo half way >&2; echo $$ > {mark}; sleep 60"]},
+        cancel_when=mark.exists,
+    )
+    assert outcome == Outcome("cancelled", error="cancelled: half way")
+    assert not is_alive(pid_in(mark))
+
+
+def test_its_output_is_handed_on_while_it_runs() -> None:
+    output = Kept()
+    outcome = perform(
+        CommandTarget(),
+        {"argv": ["sh", "-c", "echo first; echo other >&2; sleep 60"]},
+        a_run(output=output),
+        cancel_when=lambda: len(output.pieces) == 2,
+    )
+    assert outcome.status == "cancelled"
+    assert (output.text("stdout"), output.text("stderr")) == ("first\n", "other\n")
 
 
 def test_endless_output_keeps_only_its_tail() -> None:
@@ -87,12 +109,3 @@ def test_endless_output_keeps_only_its_tail() -> None:
     assert outcome.status == "succeeded"
     assert (outcome.result or "").endswith("199999")
     assert len(outcome.result or "") <= 4_096
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    status = Path(f"/proc/{pid}/stat")
-    return not status.exists() or status.read_text().rsplit(")", 1)[1].split()[0] != "Z"

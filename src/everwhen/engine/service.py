@@ -108,6 +108,7 @@ class Service:
         for loop in self._loops:
             loop.join(LOOP_END)
         left = self._drain(timeout if wait_for_jobs else 0.0)
+        self.worker.close()
         self._gone.set()
         self._janitor.join(LOOP_END)
         self._record("scheduler.stopped", {"jobs_still_running": left})

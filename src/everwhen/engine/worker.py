@@ -1,40 +1,35 @@
 """Claimed jobs, run side by side and settled together.
 
 A job belongs to the node that claimed it, by lease and fencing token; what it reports counts only while both
-still hold. Threads run targets; the claims and the settlements of many jobs share one transaction each.
+still hold. Targets run on one event loop, those that block in threads; the claims and the settlements of many
+jobs share one transaction each.
 """
 
 from __future__ import annotations
 
-import json
+import asyncio
+import inspect
 import logging
 import queue
 import threading
-import traceback
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from everwhen.engine.crew import Crew
+from everwhen.engine.loop_thread import LoopThread
+from everwhen.engine.running import Running, failed_by, run_of
 from everwhen.engine.wake import Wake
+from everwhen.errors import StoreError
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import Outcome
 from everwhen.ports.clock import Clock
 from everwhen.ports.observer import Nobody, Observer
 from everwhen.ports.slots import JobEnd, Slots
-from everwhen.ports.target import Run, Target
+from everwhen.ports.target import Target
 
 SETTLED_AT_ONCE = 500
 
 log = logging.getLogger("everwhen")
-
-
-@dataclass(slots=True)
-class Running:
-    """A job that this node runs now."""
-
-    claimed: ClaimedJob
-    run: Run
-    ended: threading.Event = field(default_factory=threading.Event)
 
 
 class Worker:
@@ -60,40 +55,48 @@ class Worker:
         self._wake = wake or Wake()
         self._on_settled = on_settled
         self._observer = observer or Nobody()
-        self._ended: queue.SimpleQueue[JobEnd] = queue.SimpleQueue()
+        self._ended: queue.SimpleQueue[tuple[Running, Outcome]] = queue.SimpleQueue()
         self._running: dict[str, Running] = {}
         self._lock = threading.Lock()
+        self._loop = LoopThread("everwhen-targets")
         self._crew = Crew(max_workers)
 
     @property
     def running_count(self) -> int:
         return len(self._running)
 
+    # -- one step of the worker's loop --
+
     def step(self) -> bool:
         """Settle what has ended, then take what is ready; True when something was done."""
         settled = self.settle()
         room = self._max_workers - len(self._running)
         claimed = self._slots.claim_jobs(self._clock.now(), node=self.node, limit=room) if room > 0 else []
-        for job in claimed:
-            self._start(job)
+        if claimed:
+            self._start(claimed)
         return bool(settled or claimed)
 
     def settle(self) -> int:
-        ends: list[JobEnd] = []
-        while len(ends) < SETTLED_AT_ONCE:
+        ended: list[tuple[Running, Outcome]] = []
+        while len(ended) < SETTLED_AT_ONCE:
             try:
-                ends.append(self._ended.get_nowait())
+                ended.append(self._ended.get_nowait())
             except queue.Empty:
                 break
-        if not ends:
+        if not ended:
             return 0
-        self._slots.settle(self._clock.now(), ends)
+        try:
+            self._slots.settle(self._clock.now(), [_end(running, outcome) for running, outcome in ended])
+        except BaseException:
+            for pair in ended:  # a store that failed: their ends are told again
+                self._ended.put(pair)
+            raise
         with self._lock:
-            for end in ends:
-                self._running.pop(end.job_id, None)
+            for running, _ in ended:
+                self._running.pop(running.run.job_id, None)
         if self._on_settled is not None:
             self._on_settled.set()
-        return len(ends)
+        return len(ended)
 
     def seconds_to_next(self, at_most: float) -> float:
         ready_at = self._slots.next_ready_at()
@@ -101,66 +104,96 @@ class Worker:
             return at_most
         return min(max((ready_at - self._clock.now()) / 1_000_000, 0.01), at_most)
 
-    def cancel(self, job_ids: list[str] | None = None) -> None:
-        """Tell running jobs to stop: those that were cancelled, or all."""
-        for job_id, running in list(self._running.items()):
-            if job_ids is None or job_id in job_ids:
-                running.run.cancelled.set()
+    # -- endings --
+
+    def cancel(self, job_ids: Sequence[str]) -> None:
+        """Tell jobs that were cancelled to stop, with everything that they started."""
+        for job_id in job_ids:
+            running = self._running.get(job_id)
+            if running is not None:
+                self._loop.call(running.end, "cancelled")
 
     def abandon(self, seconds: float) -> None:
         """End what runs without settling it: the lease is given up, and another node runs it again."""
-        self.cancel()
+        left = list(self._running.values())
+        for running in left:
+            self._loop.call(running.end, "abandoned")
         deadline = self._clock.monotonic() + seconds
-        for running in list(self._running.values()):
+        for running in left:
             running.ended.wait(max(deadline - self._clock.monotonic(), 0.0))
-
-    def _start(self, claimed: ClaimedJob) -> None:
-        running = Running(claimed, _run_of(claimed))
+        try:
+            self.settle()  # those that ended by themselves meanwhile
+        except StoreError as error:
+            log.error("Error during the last settlement: %s", error)
         with self._lock:
-            self._running[claimed.job.job_id] = running
-        self._crew.hand_over(lambda: self._execute(running))
+            self._running.clear()
 
-    def _execute(self, running: Running) -> None:
-        job = running.claimed.job
-        self._tell(lambda: self._observer.started(running.run))
-        outcome = self._outcome_of(running)
-        self._tell(lambda: self._observer.ended(running.run, outcome))
-        self._ended.put(JobEnd(job.job_id, job.fence, outcome))
+    def close(self) -> None:
+        """No job runs any more: the loop ends, and what the targets keep open on it is closed."""
+        closers = [getattr(target, "close", None) for target in self._targets.values()]
+        self._loop.finish([close for close in closers if close is not None])
+
+    # -- on the event loop --
+
+    def _start(self, claimed: Sequence[ClaimedJob]) -> None:
+        batch = [Running(job, run_of(job)) for job in claimed]
+        with self._lock:
+            self._running.update({running.run.job_id: running for running in batch})
+        self._loop.call(self._begin, batch)  # one hand-over for all of them
+
+    def _begin(self, batch: Sequence[Running]) -> None:
+        loop = asyncio.get_running_loop()
+        for running in batch:
+            self._tell(self._observer.started, running.run)
+            running.task = loop.create_task(self._work_of(running))
+            running.task.add_done_callback(partial(self._finish, running))
+            if running.ending is not None:
+                running.task.cancel()
+            elif running.run.seconds_left is not None:
+                running.timer = loop.call_later(running.run.seconds_left, running.end, "timed_out")
+
+    async def _work_of(self, running: Running) -> Outcome:
+        target = running.claimed.definition.target
+        adapter = self._targets.get(target.kind)
+        if adapter is None:
+            return Outcome("failed", error=f'no target of kind "{target.kind}" on this node', is_final=True)
+        try:
+            if inspect.iscoroutinefunction(adapter.run):
+                outcome: Outcome = await adapter.run(target.spec, running.run)
+                return outcome
+            work = partial(adapter.run, target.spec, running.run)
+            return await self._crew.call(partial(_guarded, work), running.run)
+        except (Exception, SystemExit, KeyboardInterrupt) as error:
+            return failed_by(error)
+
+    def _finish(self, running: Running, _task: asyncio.Task[Outcome]) -> None:
+        if running.timer is not None:
+            running.timer.cancel()
+        outcome = running.outcome()
+        if running.ending != "abandoned":
+            self._tell(self._observer.ended, running.run, outcome)
+            self._ended.put((running, outcome))
         running.ended.set()
         self._wake.set()
 
-    def _tell(self, tell: Callable[[], None]) -> None:
+    def _tell(self, tell: Callable[..., None], *what: object) -> None:
         """An observer only watches: one that fails (a closed terminal) must not cost a worker its place."""
         try:
-            tell()
+            tell(*what)
         except Exception:
             log.warning("an observer failed", exc_info=True)
 
-    def _outcome_of(self, running: Running) -> Outcome:
-        target = running.claimed.definition.target
-        try:
-            adapter = self._targets.get(target.kind)
-            if adapter is None:
-                return Outcome(
-                    "failed", error=f'no target of kind "{target.kind}" on this node', is_final=True
-                )
-            return adapter.run(target.spec, running.run)
-        except Exception:  # the worker boundary: whatever a target does, it is an outcome
-            return Outcome("failed", error=traceback.format_exc(limit=5))
+
+def _end(running: Running, outcome: Outcome) -> JobEnd:
+    job = running.claimed.job
+    return JobEnd(job.job_id, job.fence, outcome)
 
 
-def _run_of(claimed: ClaimedJob) -> Run:
-    job, definition = claimed.job, claimed.definition
-    seconds = None if definition.timeout is None else definition.timeout / 1_000_000
-    return Run(
-        job_id=job.job_id,
-        schedule_id=job.schedule_id,
-        schedule_name=claimed.schedule_name or job.schedule_id,
-        slot_at=job.slot_at,
-        attempt=job.attempt,
-        origin=job.origin,
-        repeat_number=claimed.repeat_number,
-        payload=json.loads(job.payload or definition.payload),
-        deadline_at=job.deadline_at,
-        seconds_left=seconds,
-    )
+def _guarded(work: Callable[[], object]) -> Outcome:
+    """What a target that blocks comes to, on its thread: an outcome, whatever it raises."""
+    try:
+        outcome = work()
+    except BaseException as error:
+        return failed_by(error)
+    assert isinstance(outcome, Outcome)
+    return outcome

@@ -3,16 +3,37 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Awaitable
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from everwhen.model.job import Origin
 from everwhen.model.outcome import Outcome
 
+Stream = Literal["stdout", "stderr", "log"]
+
+
+class Output(Protocol):
+    """Where a run's output goes while it runs. Takes pieces from any thread; never blocks, never raises."""
+
+    def write(self, stream: Stream, data: bytes, /) -> None: ...
+
+
+class Nowhere:
+    """Output that nobody keeps."""
+
+    def write(self, stream: Stream, data: bytes, /) -> None:
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What every target gets: which job, of which slot, with which payload, until when."""
+    """What every target gets: which job, of which slot, with which payload, until when.
+
+    `still_running` is filled by a target that cannot be stopped (a thread): what goes on after the run has
+    ended, and keeps its worker taken until then (R9).
+    """
 
     job_id: str
     schedule_id: str
@@ -25,6 +46,8 @@ class Run:
     deadline_at: int | None
     seconds_left: float | None
     cancelled: threading.Event = field(default_factory=threading.Event)
+    output: Output = field(default_factory=Nowhere, compare=False)
+    still_running: list[Future[Any]] = field(default_factory=list, compare=False)
 
     @property
     def catch_up(self) -> bool:
@@ -32,6 +55,14 @@ class Run:
 
 
 class Target(Protocol):
-    """One kind of work. It never raises for what the work does: that is an Outcome."""
+    """One kind of work. It never raises for what the work does: that is an Outcome.
 
-    def run(self, spec: str, run: Run) -> Outcome: ...
+    An async `run` is a task of the node's event loop and must not block it. When the time is up, or somebody
+    cancels the job, the task is cancelled and `run.cancelled` is set: it ends what it started, then returns or
+    lets CancelledError pass. The worker then says `timed_out` or `cancelled`, with the returned error as detail.
+    A plain `run` is called in a thread and can only look at `run.cancelled`.
+
+    May also have `kill()`: end everything at once, from any thread; and `async close()`: the loop ends.
+    """
+
+    def run(self, spec: str, run: Run) -> Awaitable[Outcome] | Outcome: ...

@@ -1,145 +1,69 @@
-"""A command: argv, never a shell, in a process group of its own that a timeout or a cancel ends whole."""
+"""A command: argv, never a shell, in a session of its own that a timeout or a cancel ends whole."""
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import json
-import os
 import signal
-import subprocess
-import threading
-from typing import Any
 
-from everwhen.model.instants import moment_of
 from everwhen.model.outcome import Outcome
 from everwhen.ports.target import Run
+from everwhen.targets.environment import environment_of
+from everwhen.targets.process import Launch, Process, Processes
 
-KEPT_OUTPUT = 4_096
-GRACE_SECONDS = 5.0
+SHOWN = 4_096
 FINAL_EXIT = 78
-_SAFE_BASE = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL")
-_POLL = 0.05
 
 
 class CommandTarget:
-    """Runs `{"argv": […], "cwd": …, "env": {…}}`."""
+    """Runs `{"argv": […], "cwd": …, "env": {…}}`; exit code 0 succeeds, 78 is final."""
 
-    def __init__(self) -> None:
-        self._living: set[subprocess.Popen[bytes]] = set()
+    def __init__(self, processes: Processes | None = None) -> None:
+        self.processes = processes or Processes()
 
     def kill(self) -> None:
-        """End every process group at once; for a service that is told twice to stop."""
-        for process in list(self._living):
-            _signal_group(process, signal.SIGKILL)
+        """End every process at once; for a service that is told twice to stop."""
+        self.processes.kill()
 
-    def run(self, spec: str, run: Run) -> Outcome:
+    async def run(self, spec: str, run: Run) -> Outcome:
         words = json.loads(spec)
+        launch = Launch(
+            argv=words["argv"],
+            cwd=words.get("cwd"),
+            env=environment_of(run, words.get("env")),
+            sink=run.output.write,
+        )
         try:
-            process = subprocess.Popen(
-                words["argv"],
-                cwd=words.get("cwd"),
-                env=_environment(words.get("env") or {}, run),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            process = self.processes.start(launch)
         except (OSError, ValueError) as error:
-            return Outcome("failed", error=f"cannot start {words['argv'][0]!r}: {error}")
-        self._living.add(process)
+            return not_started(words["argv"][0], error)
         try:
-            return _await(process, run)
-        finally:
-            self._living.discard(process)
+            code = await process.wait()
+        except asyncio.CancelledError:
+            return Outcome("cancelled", error=last_words(process))
+        if code == 0:
+            return Outcome("succeeded", result=process.stdout.last(SHOWN))
+        return Outcome("failed", error=failure(code, process), is_final=code == FINAL_EXIT)
 
 
-def _await(process: subprocess.Popen[bytes], run: Run) -> Outcome:
-    tail = _Tail(process)
-    ending = _wait(process, run)
-    if ending is not None:
-        _end_group(process)
-    tail.join()
-    text = tail.text()
-    if ending is not None:
-        said = "cancelled" if ending == "cancelled" else f"timed out after {run.seconds_left:g}s"
-        return Outcome(ending, error=f"{said}: {text}" if text else said)
-    if process.returncode == 0:
-        return Outcome("succeeded", result=text)
-    code = process.returncode
-    ended = f"exit code {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
-    error = f"{ended}: {text}" if text else ended
-    return Outcome("failed", error=error, is_final=process.returncode == FINAL_EXIT)
+def not_started(program: str, error: Exception) -> Outcome:
+    """A program that cannot be started; the next attempt may find it."""
+    return Outcome("failed", error=f"cannot start {program!r}: {error}")
 
 
-def _wait(process: subprocess.Popen[bytes], run: Run) -> Any:
-    """None when it ended by itself, else why it has to be ended."""
-    waited = 0.0
-    while True:
-        try:
-            process.wait(timeout=_POLL)
-            return None
-        except subprocess.TimeoutExpired:
-            waited += _POLL
-        if run.cancelled.is_set():
-            return "cancelled"
-        if run.seconds_left is not None and waited >= run.seconds_left:
-            return "timed_out"
+def failure(code: int, process: Process) -> str:
+    """How it ended, and the last that it had to say."""
+    ended = f"exit code {code}" if code >= 0 else f"killed by {signal_name(-code)}"
+    text = last_words(process)
+    return f"{ended}: {text}" if text else ended
 
 
-def _end_group(process: subprocess.Popen[bytes]) -> None:
-    """SIGTERM to the whole group, SIGKILL to what is left of it five seconds later."""
-    _signal_group(process, signal.SIGTERM)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(timeout=GRACE_SECONDS)
-    _signal_group(process, signal.SIGKILL)
-    process.wait()
+def last_words(process: Process) -> str:
+    return process.stderr.last(SHOWN) or process.stdout.last(SHOWN)
 
 
-def _signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+def signal_name(number: int) -> str:
     try:
-        os.killpg(process.pid, number)
-    except (ProcessLookupError, PermissionError):
-        return  # nobody of the group is left
-
-
-class _Tail:
-    """The last bytes that a process prints, read while it runs so that it never blocks on a full pipe."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._stream = process.stdout
-        self._kept = b""
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
-
-    def _read(self) -> None:
-        assert self._stream is not None
-        with self._stream as stream:
-            while piece := stream.read1(65_536):  # type: ignore[attr-defined]
-                self._kept = (self._kept + piece)[-KEPT_OUTPUT:]
-
-    def join(self) -> None:
-        # A grandchild that left the group may keep the pipe open for ever; the run is over all the same.
-        self._thread.join(timeout=1.0)
-
-    def text(self) -> str:
-        return self._kept.decode(errors="replace").strip()
-
-
-def _environment(listed: dict[str, str], run: Run) -> dict[str, str]:
-    base = {name: os.environ[name] for name in _SAFE_BASE if name in os.environ}
-    return {**base, **{key: str(value) for key, value in listed.items()}, **_about(run)}
-
-
-def _about(run: Run) -> dict[str, str]:
-    return {
-        "EVERWHEN_JOB_ID": run.job_id,
-        "EVERWHEN_SCHEDULE_ID": run.schedule_id,
-        "EVERWHEN_SCHEDULE_NAME": run.schedule_name,
-        "EVERWHEN_SLOT_AT": moment_of(run.slot_at).isoformat(),
-        "EVERWHEN_ATTEMPT": str(run.attempt),
-        "EVERWHEN_ORIGIN": run.origin,
-        "EVERWHEN_CATCH_UP": "true" if run.catch_up else "false",
-        "EVERWHEN_REPEAT_NUMBER": str(run.repeat_number),
-        "EVERWHEN_PAYLOAD": json.dumps(run.payload),
-        "EVERWHEN_DEADLINE_AT": "" if run.deadline_at is None else moment_of(run.deadline_at).isoformat(),
-    }
+        return signal.Signals(number).name
+    except ValueError:  # the real-time signals between the first and the last have no names
+        return f"signal {number}"

@@ -1,0 +1,85 @@
+"""One job that this node runs: its task on the loop, its deadline, and how it is told to end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import traceback
+from dataclasses import dataclass, field
+from typing import Literal
+
+from everwhen.model.claim import ClaimedJob
+from everwhen.model.outcome import Outcome
+from everwhen.ports.target import Nowhere, Output, Run
+
+# `abandoned`: the node stops and gives its lease up; whoever runs the job again says what came of it.
+Ending = Literal["timed_out", "cancelled", "abandoned"]
+TRACEBACK_LIMIT = 20
+
+
+@dataclass(slots=True, eq=False)
+class Running:
+    """Told to end once: the first reason counts. All but `ended` belongs to the loop's thread."""
+
+    claimed: ClaimedJob
+    run: Run
+    ended: threading.Event = field(default_factory=threading.Event)
+    task: asyncio.Task[Outcome] | None = None
+    timer: asyncio.TimerHandle | None = None
+    ending: Ending | None = None
+
+    def end(self, ending: Ending) -> None:
+        """Have the task cancelled; where none has begun yet, it ends as soon as it does."""
+        if self.ending is None and not (self.task and self.task.done()):
+            self.ending = ending
+            self.run.cancelled.set()
+            if self.task is not None:
+                self.task.cancel()
+
+    def outcome(self) -> Outcome:
+        """What came of it, whatever the target did."""
+        assert self.task is not None
+        reported = _reported(self.task)
+        if self.ending is None:
+            return reported
+        seconds = self.run.seconds_left
+        said = f"timed out after {seconds:g}s" if self.ending == "timed_out" else "cancelled"
+        error = f"{said}: {reported.error}" if reported.error else said
+        return Outcome("timed_out" if self.ending == "timed_out" else "cancelled", error=error)
+
+
+def _reported(task: asyncio.Task[Outcome]) -> Outcome:
+    if task.cancelled():
+        return Outcome("failed", error="")
+    error = task.exception()
+    if error is not None:
+        return failed_by(error)
+    outcome: object = task.result()
+    if isinstance(outcome, Outcome):
+        return outcome
+    return Outcome(
+        "failed", error=f"the target returned {type(outcome).__name__}, not an outcome", is_final=True
+    )
+
+
+def failed_by(error: BaseException) -> Outcome:
+    """A target that raised: the worker boundary, where whatever it does is an outcome."""
+    return Outcome("failed", error="".join(traceback.format_exception(error, limit=TRACEBACK_LIMIT)).strip())
+
+
+def run_of(claimed: ClaimedJob, output: Output | None = None) -> Run:
+    job, definition = claimed.job, claimed.definition
+    return Run(
+        job_id=job.job_id,
+        schedule_id=job.schedule_id,
+        schedule_name=claimed.schedule_name or job.schedule_id,
+        slot_at=job.slot_at,
+        attempt=job.attempt,
+        origin=job.origin,
+        repeat_number=claimed.repeat_number,
+        payload=json.loads(job.payload or definition.payload),
+        deadline_at=job.deadline_at,
+        seconds_left=None if definition.timeout is None else definition.timeout / 1_000_000,
+        output=output or Nowhere(),
+    )

@@ -1,0 +1,278 @@
+"""Processes on the event loop: started without a shell, read while they run, ended with everything they started.
+
+A run is over when its leader has ended and nobody of its family holds its output any more. What a leader leaves
+behind in its group gets a second to end by itself, then SIGTERM, and five seconds later SIGKILL; a daemon that has
+made a session of its own and let go of the output is left alone. A run that is cancelled ends with its whole
+family, daemons too.
+
+Why not `asyncio.create_subprocess_exec`: before Python 3.12 it spends a thread on every process, it knows the
+leader only, and it waits for ever on a pipe that a grandchild holds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import secrets
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import IO, Literal, TypeVar
+
+from everwhen.targets.captured import Captured
+from everwhen.targets.family import MARK, Family
+
+GRACE = 5.0  # between SIGTERM and SIGKILL (R9)
+LINGER = 1.0  # for what a leader leaves behind
+KILL_ROUNDS = 50  # a family that forks faster than it is killed is given up in the end
+FIRST_LOOK, LONGEST_LOOK = 0.005, 0.1
+_PIECE = 64 * 1024
+
+Stream = Literal["stdout", "stderr"]
+Sink = Callable[[Stream, bytes], None]
+T = TypeVar("T")
+
+
+def _nowhere(_stream: Stream, _data: bytes) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """A program to start. `env` is the whole environment; without `stdin` there is nothing to read."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    cwd: str | None = None
+    stdin: bytes | None = None
+    is_stdout_whole: bool = False
+    sink: Sink = _nowhere
+
+
+class Processes:
+    """The processes of one node: any number at a time, and a way to end all of them at once.
+
+    `grace` lies between SIGTERM and SIGKILL; `linger` is the time of what a leader leaves behind.
+    """
+
+    def __init__(self, *, grace: float = GRACE, linger: float = LINGER) -> None:
+        self.grace, self.linger = grace, linger
+        self._living: set[Process] = set()
+
+    @property
+    def count(self) -> int:
+        return len(self._living)
+
+    def start(self, launch: Launch) -> Process:
+        """Start it, on the loop that runs; OSError or ValueError when that cannot be done.
+
+        `wait` for it in the same coroutine, with nothing awaited between: a task that is cancelled before it
+        waits has nobody to end what it started.
+        """
+        process = Process(launch, self)
+        self._living.add(process)
+        return process
+
+    def forget(self, process: Process) -> None:
+        self._living.discard(process)
+
+    def kill(self) -> None:
+        """SIGKILL to every family, at once and from any thread: for a service that is told twice to stop."""
+        for process in list(self._living):
+            process.kill()
+
+
+class Process:
+    """One process with its family. `wait` for it once; cancelling that ends the family first."""
+
+    def __init__(self, launch: Launch, among: Processes) -> None:
+        mark = secrets.token_hex(8)
+        self._loop = asyncio.get_running_loop()
+        self._among = among
+        self._popen = subprocess.Popen(
+            list(launch.argv),
+            cwd=launch.cwd,
+            env={**launch.env, MARK: mark},
+            stdin=subprocess.DEVNULL if launch.stdin is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            bufsize=0,
+        )
+        self.pid = self._popen.pid
+        self.stdout, self.stderr = Captured(is_whole_wanted=launch.is_stdout_whole), Captured()
+        self._family = Family(self.pid, mark)
+        self._out = _Reader(self._popen.stdout, self._loop, _both(self.stdout, launch.sink, "stdout"))
+        self._err = _Reader(self._popen.stderr, self._loop, _both(self.stderr, launch.sink, "stderr"))
+        self._in = _Writer(self._popen.stdin, self._loop, launch.stdin or b"")
+
+    async def wait(self) -> int:
+        """The leader's exit code, negative for a signal, when nobody of the family is left to wait for."""
+        try:
+            await self._leader_ended()
+            if not await self._ended_by_itself():
+                await self._end()
+        except asyncio.CancelledError:
+            await self._end()
+            raise
+        finally:
+            self._close()
+        return self._popen.returncode
+
+    def kill(self) -> None:
+        self._family.signal(signal.SIGKILL)
+
+    async def _leader_ended(self) -> None:
+        try:
+            pidfd = os.pidfd_open(self.pid)
+        except (AttributeError, OSError):  # no Linux, or an old one, or no descriptor left
+            await self._leader_ended_in_thread()
+            return
+        ended = self._loop.create_future()
+        self._loop.add_reader(pidfd, _resolve, ended)
+        try:
+            await ended
+        finally:
+            self._loop.remove_reader(pidfd)
+            os.close(pidfd)
+        self._popen.wait()
+
+    async def _leader_ended_in_thread(self) -> None:
+        ended = self._loop.create_future()
+
+        def wait() -> None:
+            self._popen.wait()
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                self._loop.call_soon_threadsafe(_resolve, ended)
+
+        threading.Thread(target=wait, name=f"everwhen-wait-{self.pid}", daemon=True).start()
+        await ended
+
+    async def _ended_by_itself(self) -> bool:
+        """Whether the output is at its end and the group empty, soon after the leader's end."""
+        deadline = self._loop.time() + self._among.linger
+        await asyncio.wait((self._out.ended, self._err.ended), timeout=self._among.linger)
+        if not (self._out.ended.done() and self._err.ended.done()):
+            return False
+        return not self._family.has_group() or await self._is_gone_by(deadline)
+
+    async def _end(self) -> None:
+        """SIGTERM to the family, SIGKILL to what is left of it five seconds later; told again, at once."""
+        try:
+            await self._signal(signal.SIGTERM)
+            if await self._is_gone_by(self._loop.time() + self._among.grace):
+                return
+        except asyncio.CancelledError:
+            self.kill()
+            raise
+        for _ in range(KILL_ROUNDS):
+            if not await self._signal(signal.SIGKILL):
+                return
+            await asyncio.sleep(FIRST_LOOK)
+
+    async def _is_gone_by(self, deadline: float) -> bool:
+        pause = FIRST_LOOK
+        while await self._in_thread(self._family.members):
+            if self._loop.time() >= deadline:
+                return False
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_LOOK)
+        return True
+
+    async def _signal(self, number: signal.Signals) -> int:
+        return await self._in_thread(lambda: self._family.signal(number))
+
+    async def _in_thread(self, call: Callable[[], T]) -> T:
+        return await self._loop.run_in_executor(None, call)
+
+    def _close(self) -> None:
+        if (
+            self._popen.poll() is None
+        ):  # killed this very moment, or in a system call that cannot be broken off
+            threading.Thread(target=self._popen.wait, name=f"everwhen-wait-{self.pid}", daemon=True).start()
+        for end in (self._out, self._err, self._in):
+            end.close()
+        self._among.forget(self)
+
+
+class _Reader:
+    """Reads a pipe whenever there is something in it, so that the process never blocks on a full one."""
+
+    def __init__(
+        self, pipe: IO[bytes] | None, loop: asyncio.AbstractEventLoop, feed: Callable[[bytes], None]
+    ) -> None:
+        assert pipe is not None
+        self._pipe, self._loop, self._feed = pipe, loop, feed
+        self.ended: asyncio.Future[None] = loop.create_future()
+        os.set_blocking(pipe.fileno(), False)
+        loop.add_reader(pipe.fileno(), self._read)
+
+    def _read(self) -> bool:
+        """Read a piece; whether there was one."""
+        try:
+            data = os.read(self._pipe.fileno(), _PIECE)
+        except BlockingIOError:
+            return False
+        if data:
+            self._feed(data)
+        else:
+            self._let_go()
+        return bool(data)
+
+    def close(self) -> None:
+        """Take what is in the pipe already, and leave it to whoever holds the other end."""
+        for _ in range(16):  # a full pipe, and no more: a writer that goes on is not waited for
+            if self._pipe.closed or not self._read():
+                break
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if not self._pipe.closed:
+            self._loop.remove_reader(self._pipe.fileno())
+            self._pipe.close()
+        _resolve(self.ended)
+
+
+class _Writer:
+    """Feeds standard input while there is room. A process that does not want to read it is no error."""
+
+    def __init__(self, pipe: IO[bytes] | None, loop: asyncio.AbstractEventLoop, data: bytes) -> None:
+        self._pipe, self._loop, self._left = pipe, loop, memoryview(data)
+        if pipe is not None:
+            os.set_blocking(pipe.fileno(), False)
+            loop.add_writer(pipe.fileno(), self._write)
+
+    def _write(self) -> None:
+        assert self._pipe is not None
+        try:
+            self._left = self._left[os.write(self._pipe.fileno(), self._left) :]
+        except BlockingIOError:
+            return
+        except OSError:  # EPIPE: it closed its end
+            self._left = self._left[:0]
+        if not self._left:
+            self.close()
+
+    def close(self) -> None:
+        if self._pipe is not None and not self._pipe.closed:
+            self._loop.remove_writer(self._pipe.fileno())
+            self._pipe.close()
+
+
+def _both(captured: Captured, sink: Sink, stream: Stream) -> Callable[[bytes], None]:
+    if sink is _nowhere:
+        return captured.feed
+
+    def feed(data: bytes) -> None:
+        captured.feed(data)
+        sink(stream, data)
+
+    return feed
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
