@@ -52,7 +52,10 @@ def command(path: Path, database: str | None) -> None:
     click.secho(_greeting(url, configuration, applied), err=True, bold=True)
     stopped = _stop_on_signals(service.kill)
     service.start()
-    stopped.wait()
+    # In short pieces: the kernel may hand the signal to any thread, and Python's handler runs in this one only, when
+    # it wakes. Blocking the signals in the other threads is no way out: what they start would inherit that.
+    while not stopped.wait(0.2):
+        pass
     click.secho("stopping …", err=True)
     try:
         service.stop(timeout=float(parse_seconds(service_words.get("shutdown_timeout", "30s"))))
