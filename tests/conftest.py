@@ -5,6 +5,8 @@ import zoneinfo
 from hypothesis import settings
 
 from tests.servers.fixtures import (
+    everwhen_on_16,
+    everwhen_on_18,
     no_server_is_left_behind,
     postgres,
     postgres16,
@@ -22,4 +24,13 @@ zoneinfo.ZoneInfo.clear_cache()
 settings.register_profile("everwhen", deadline=None)
 settings.load_profile("everwhen")
 
-__all__ = ["no_server_is_left_behind", "postgres", "postgres16", "postgres_url", "valkey", "valkey_url"]
+__all__ = [
+    "everwhen_on_16",
+    "everwhen_on_18",
+    "no_server_is_left_behind",
+    "postgres",
+    "postgres16",
+    "postgres_url",
+    "valkey",
+    "valkey_url",
+]

@@ -15,7 +15,8 @@ from tests.conformance.tenant import START, Tenant
 @pytest.fixture(params=STORES, ids=lambda kind: kind.name)
 def house(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Tenant]:
     kind: StoreKind = request.param
-    site = kind.lay_out(tmp_path)
+    server = None if kind.server is None else request.getfixturevalue(kind.server)
+    site = kind.lay_out(tmp_path, server)
     tenant = Tenant(site, kind.capabilities, ManualClock(START))
     yield tenant
     report = tenant.check()

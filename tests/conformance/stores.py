@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from everwhen.ports.clock import Clock
 from everwhen.stores.sqlite_database import SqliteDatabase, open_sqlite
 from everwhen.wiring import Stack, open_stack
+from tests.servers.everwhen_database import PostgresDatabase
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +42,16 @@ class StoreKind:
 
     name: str
     capabilities: Capabilities
-    lay_out: Callable[[Path], Site]
+    lay_out: Callable[[Path, Any], Site]
+    server: str | None = None  # the fixture of the server that it needs
 
 
-def _sqlite_file(folder: Path) -> Site:
+def _sqlite_file(folder: Path, _server: None) -> Site:
     url = f"sqlite:///{folder}/conformance.db"
     return Site(url, lambda clock: open_stack(url, clock=clock), lambda: None)
 
 
-def _sqlite_memory(_folder: Path) -> Site:
+def _sqlite_memory(_folder: Path, _server: None) -> Site:
     database = open_sqlite("sqlite://")
     return Site("sqlite://", lambda clock: _lodge(database, clock), database.close)
 
@@ -67,7 +70,14 @@ def _lodge(database: SqliteDatabase, clock: Clock) -> Stack:
     return Lodging(stack.house, stack.database, stack.plans)
 
 
+def _postgres(_folder: Path, database: PostgresDatabase) -> Site:
+    url = database.empty()
+    return Site(url, lambda clock: open_stack(url, clock=clock), lambda: None)
+
+
 STORES = (
     StoreKind("sqlite", Capabilities(several_processes=True), _sqlite_file),
     StoreKind("sqlite-memory", Capabilities(several_processes=False), _sqlite_memory),
+    StoreKind("postgres18", Capabilities(several_processes=True), _postgres, "everwhen_on_18"),
+    StoreKind("postgres16", Capabilities(several_processes=True), _postgres, "everwhen_on_16"),
 )

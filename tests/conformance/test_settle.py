@@ -468,3 +468,12 @@ def test_a_deleted_probe_does_not_shut_the_key_for_ever(house: Tenant) -> None:
     house.delete("withings.a")
     house.settle(probe)
     assert house.house.ledger.breaker("withings:poll").state == "closed"
+
+
+def test_whatever_a_run_prints_it_is_settled(house: Tenant) -> None:
+    house.add("a", every="1h")
+    house.step()
+    house.run(Outcome("failed", error="a\0b\ud800c", result="\0"))
+    (job,) = house.jobs("a")
+    assert (job.status, job.error, job.result) == ("failed", "a\ufffdb?c", "\ufffd")
+    assert house.state("a").last_error == "a\ufffdb?c"

@@ -5,13 +5,14 @@ without its database has proved nothing.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TypeVar
 
 import pytest
 
 from tests.servers.ending import end_everything
 from tests.servers.errors import ServerError
+from tests.servers.everwhen_database import PostgresDatabase
 from tests.servers.local_server import LocalServer
 from tests.servers.postgres import PostgresServer
 from tests.servers.valkey import ValkeyServer
@@ -43,6 +44,18 @@ def postgres_url(postgres: PostgresServer) -> Iterator[str]:
     url = postgres.fresh_database()
     yield url
     postgres.drop_database(url)
+
+
+@pytest.fixture(scope="session")
+def everwhen_on_18(postgres: PostgresServer) -> Iterator[PostgresDatabase]:
+    with closing(PostgresDatabase(postgres)) as database:
+        yield database
+
+
+@pytest.fixture(scope="session")
+def everwhen_on_16(postgres16: PostgresServer) -> Iterator[PostgresDatabase]:
+    with closing(PostgresDatabase(postgres16)) as database:
+        yield database
 
 
 @pytest.fixture(scope="session")

@@ -5,38 +5,46 @@ applied at every start. `after` removes what only the previous release needed: i
 says that no such process is left. So a release may find a database one migration ahead of it, and works
 with it; two ahead, or one whose `after` was applied, has lost what this release reads.
 
-Each step is one transaction under the writer's lock, with its entry in `everwhen_migrations`: of two
-processes that start at once the second finds the entry, and a step that fails leaves nothing behind.
-Foreign keys cannot be switched off inside a transaction; a script that rebuilds a table says `PRAGMA
+Each step is one transaction under a lock that all processes share, with its entry in `everwhen_migrations`: of
+two processes that start at once the second finds the entry, and a step that fails leaves nothing behind.
+Foreign keys cannot be switched off inside a transaction; a script that rebuilds a table on SQLite says `PRAGMA
 defer_foreign_keys = ON`.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, Protocol, TypeVar
 
 from everwhen.errors import StoreError
-from everwhen.stores.lanes import Lane
-from everwhen.stores.sqlite_database import SqliteDatabase
 
 Step = Literal["before", "after"]
 Applied = frozenset[tuple[int, str]]
 
-_CREATE = """
-CREATE TABLE IF NOT EXISTS everwhen_migrations (
-  number INTEGER NOT NULL,
-  name TEXT NOT NULL,
-  step TEXT NOT NULL CHECK (step IN ('before', 'after')),
-  applied_at INTEGER NOT NULL,
-  PRIMARY KEY (number, step)
-) WITHOUT ROWID
-"""
-_APPLIED = "SELECT number, step FROM everwhen_migrations"
-_RECORD = "INSERT INTO everwhen_migrations (number, name, step, applied_at) VALUES (?, ?, ?, ?)"
+T = TypeVar("T")
+
+
+class Builder(Protocol):
+    """One transaction that may change the schema, with nobody else building at the same time."""
+
+    def prepare(self) -> None:
+        """Make the table that keeps the record, where it is missing."""
+        ...
+
+    def applied(self) -> Applied: ...
+
+    def run(self, script: str) -> None: ...
+
+    def record(self, migration: Migration, step: Step, applied_at: int) -> None: ...
+
+
+class Site(Protocol):
+    """A database whose schema can be changed."""
+
+    def build(self, work: Callable[[Builder], T]) -> T: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +58,14 @@ class Migration:
 
 
 def migrate(
-    database: SqliteDatabase, migrations: Sequence[Migration], *, applied_at: int, step: Step = "before"
+    database: Site, migrations: Sequence[Migration], *, applied_at: int, step: Step = "before"
 ) -> list[int]:
     """Applies the step of every migration that lacks it, in order; returns the numbers of those it applied.
 
     `applied_at` is the present instant, in microseconds since 1970. StoreError when the database is too new.
     """
     _refuse_disorder(migrations)
-    database.write(Lane.API, lambda connection: _prepare(connection, migrations, step))
+    database.build(lambda builder: _prepare(builder, migrations, step))
     return [m.number for m in migrations if _applies(database, m, step, applied_at)]
 
 
@@ -88,9 +96,9 @@ def _refuse_disorder(migrations: Sequence[Migration]) -> None:
             )
 
 
-def _prepare(connection: sqlite3.Connection, migrations: Sequence[Migration], step: Step) -> None:
-    connection.execute(_CREATE)
-    applied = _applied(connection)
+def _prepare(builder: Builder, migrations: Sequence[Migration], step: Step) -> None:
+    builder.prepare()
+    applied = builder.applied()
     _refuse_too_new(applied, newest_known=max((migration.number for migration in migrations), default=0))
     missing = [m.number for m in migrations if (m.number, "before") not in applied]
     if step == "after" and missing:
@@ -110,19 +118,12 @@ def _refuse_too_new(applied: Applied, *, newest_known: int) -> None:
         )
 
 
-def _applies(database: SqliteDatabase, migration: Migration, step: Step, applied_at: int) -> bool:
-    script = migration.before if step == "before" else migration.after
-
-    def work(connection: sqlite3.Connection) -> bool:
-        if (migration.number, step) in _applied(connection):
+def _applies(database: Site, migration: Migration, step: Step, applied_at: int) -> bool:
+    def work(builder: Builder) -> bool:
+        if (migration.number, step) in builder.applied():
             return False  # by an earlier start, or by a process that started together with this one
-        for statement in statements(script):
-            connection.execute(statement)
-        connection.execute(_RECORD, (migration.number, migration.name, step, applied_at))
+        builder.run(migration.before if step == "before" else migration.after)
+        builder.record(migration, step, applied_at)
         return True
 
-    return database.write(Lane.API, work)
-
-
-def _applied(connection: sqlite3.Connection) -> Applied:
-    return frozenset(connection.execute(_APPLIED).fetchall())
+    return database.build(work)

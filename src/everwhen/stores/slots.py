@@ -9,7 +9,6 @@ from everwhen.model.events import Event
 from everwhen.model.instants import SECOND
 from everwhen.ports.slots import JobEnd, TickReport
 from everwhen.stores.flows.claim import take_jobs
-from everwhen.stores.flows.load import system_paused_at
 from everwhen.stores.flows.rescue import rescue_jobs
 from everwhen.stores.flows.settle import settle_jobs
 from everwhen.stores.flows.tick import evaluate
@@ -18,6 +17,7 @@ from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Due, Store
 
 LATELY = 10 * SECOND
+CLAIM_TRIES = 3
 
 
 class StoredSlots:
@@ -35,6 +35,8 @@ class StoredSlots:
         # A read is a hundredth of a write; most wake-ups find nothing.
         wake_at = self.next_wake_at()
         if wake_at is None or wake_at > (due.floor if behind else now):
+            if wake_at is not None:
+                self._store.nothing_due_before(min(wake_at, due.floor))
             return TickReport()
         keys = {"stagger": self._stagger, "next_catch_up_at": self._next_catch_up_at}
         report = self._store.write(Lane.TICK, lambda tx: evaluate(tx, self._plans, due, **keys))
@@ -43,9 +45,8 @@ class StoredSlots:
         return report
 
     def next_wake_at(self) -> int | None:
-        with self._store.read() as tx:
-            # A loop that was told of a due slot while the system is paused would not sleep at all.
-            return tx.next_wake_at() if system_paused_at(tx) is None else None
+        with self._store.look() as tx:
+            return tx.next_wake_at()
 
     def claim_jobs(
         self, now: int, *, node: str, limit: int, queues: Sequence[str] | None = None
@@ -53,13 +54,17 @@ class StoredSlots:
         ready_at = self.next_ready_at()
         if ready_at is None or ready_at > now:
             return []
-        return self._store.write(
-            Lane.CLAIM, lambda tx: take_jobs(tx, self._plans, now, node=node, limit=limit, queues=queues)
-        )
+        for _ in range(CLAIM_TRIES):
+            taken = self._store.write(
+                Lane.CLAIM, lambda tx: take_jobs(tx, self._plans, now, node=node, limit=limit, queues=queues)
+            )
+            if taken is not None:
+                return taken
+        return []
 
     def next_ready_at(self) -> int | None:
-        with self._store.read() as tx:
-            return tx.next_ready_at() if system_paused_at(tx) is None else None
+        with self._store.look() as tx:
+            return tx.next_ready_at()
 
     def settle(self, now: int, ends: Sequence[JobEnd]) -> int:
         if not ends:
@@ -72,7 +77,7 @@ class StoredSlots:
         )
 
     def cancel_requests(self, node: str) -> list[str]:
-        with self._store.read() as tx:
+        with self._store.look() as tx:
             return tx.cancel_requests(node)
 
     def heartbeat(self, now: int, *, node: str, version: str, is_scheduler: bool) -> None:
@@ -85,7 +90,7 @@ class StoredSlots:
         self._store.write(Lane.SETTLE, lambda tx: tx.insert_events(events))
 
     def last_heartbeat_at(self) -> int | None:
-        with self._store.read() as tx:
+        with self._store.look() as tx:
             return tx.last_heartbeat_at()
 
     def farewell(self, now: int, *, node: str) -> None:

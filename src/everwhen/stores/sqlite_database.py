@@ -18,6 +18,8 @@ from everwhen.errors import StoreError, shown
 from everwhen.stores.change_counter import ChangeCounter
 from everwhen.stores.file_system import refuse_network_file_system
 from everwhen.stores.lanes import Lane
+from everwhen.stores.migrate import Builder
+from everwhen.stores.sqlite_builder import SqliteBuilder
 from everwhen.stores.sqlite_readers import SqliteReaders
 from everwhen.stores.sqlite_writer import SqliteWriter
 from everwhen.stores.writer_connection import FileConnection, MemoryConnection
@@ -96,6 +98,10 @@ class SqliteDatabase:
         end the transaction, and must not ask for another turn."""
         self._refuse_other_process()
         return self._writer.write(lane, work)
+
+    def build(self, work: Callable[[Builder], T]) -> T:
+        """A turn that may change the schema."""
+        return self.write(Lane.API, lambda connection: work(SqliteBuilder(connection)))
 
     def read(self) -> AbstractContextManager[sqlite3.Connection]:
         """A read-only connection with one snapshot, taken by the first query; never delays the writer.

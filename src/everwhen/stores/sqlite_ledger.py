@@ -11,7 +11,6 @@ import json
 import sqlite3
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import groupby
 
 from everwhen.model.breaker import Breaker, Transition
 from everwhen.model.events import NOTHING, Event
@@ -21,6 +20,7 @@ from everwhen.model.limits import Limit
 from everwhen.model.schedule import State
 from everwhen.ports.ledger import Counts, EventFilter, JobFilter
 from everwhen.stores import sqlite_statements as sql
+from everwhen.stores.lives import weave
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.sqlite_database import SqliteDatabase
 from everwhen.stores.sqlite_snapshot import SqliteSnapshot
@@ -97,17 +97,8 @@ class SqliteLedger:
 
     def _all_lives(self, connection: sqlite3.Connection) -> Iterator[Life]:
         uids = [row[0] for row in connection.execute(_UIDS)]
-        jobs = groupby(map(Job._make, connection.execute(_ALL_JOBS)), key=lambda job: job.uid)
-        upcoming = next(jobs, None)
-        for uid in uids:
-            while upcoming is not None and upcoming[0] < uid:  # jobs that nothing else tells of
-                yield self._life(connection, *upcoming)
-                upcoming = next(jobs, None)
-            if upcoming is not None and upcoming[0] == uid:
-                yield self._life(connection, uid, upcoming[1])
-                upcoming = next(jobs, None)
-            else:
-                yield self._life(connection, uid, ())
+        jobs = map(Job._make, connection.execute(_ALL_JOBS))
+        yield from weave(uids, jobs, lambda uid, found: self._life(connection, uid, found))
 
     def _lives(self, connection: sqlite3.Connection, uids: Sequence[str]) -> Iterator[Life]:
         for uid in uids:

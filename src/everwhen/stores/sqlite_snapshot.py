@@ -75,6 +75,9 @@ class SqliteSnapshot:
     def _states(self, query: str, values: Mapping[str, object] | Sequence[object]) -> list[State]:
         return [State._make(row) for row in self._all(query, values)]
 
+    def lock_schedules(self, uids: Collection[str]) -> None:
+        return None
+
     def states(self, uids: Collection[str]) -> dict[str, State]:
         query = f"SELECT {sql.STATE} FROM schedules WHERE uid IN"
         return {state.uid: state for state in map(State._make, self._of_keys(query, uids))}

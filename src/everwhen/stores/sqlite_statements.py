@@ -28,10 +28,11 @@ WHERE release_at IS NOT NULL AND release_at <= :now AND enabled AND (next_run_at
 ORDER BY release_at, held_due_at LIMIT :limit"""
 
 # idx_schedules_next_run, idx_schedules_release: one step into each.
-NEXT_WAKE = """
+_IS_PAUSED = "EXISTS (SELECT 1 FROM settings WHERE key = 'system_paused' AND value <> '')"
+NEXT_WAKE = f"""
 SELECT min(at) FROM (
     SELECT min(next_run_at) AS at FROM schedules WHERE enabled
-    UNION ALL SELECT min(release_at) FROM schedules WHERE release_at IS NOT NULL)"""
+    UNION ALL SELECT min(release_at) FROM schedules WHERE release_at IS NOT NULL) WHERE NOT {_IS_PAUSED}"""
 
 
 @cache
@@ -106,7 +107,8 @@ READY_OF_SCHEDULE = f"""
 SELECT {JOB} FROM jobs WHERE uid = :uid AND status IN ('queued', 'running') AND ready_at <= :now AND line = 'own'
     AND (:queues IS NULL OR queue IN (SELECT value FROM json_each(:queues)))"""
 NEXT_READY = f"""
-SELECT (SELECT ready_at FROM jobs WHERE ready_at IS NOT NULL AND {_CAN_START} ORDER BY ready_at LIMIT 1)"""
+SELECT (SELECT ready_at FROM jobs WHERE ready_at IS NOT NULL AND NOT {_IS_PAUSED} AND {_CAN_START}
+    ORDER BY ready_at LIMIT 1)"""
 
 START_JOB = """
 UPDATE jobs SET status = 'running', ready_at = NULL, attempt = attempt + 1, started_at = ?, deadline_at = ?,

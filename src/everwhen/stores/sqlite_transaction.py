@@ -42,6 +42,11 @@ class SqliteStore:
         with self._database.read() as connection:
             yield SqliteSnapshot(connection)
 
+    look = read
+
+    def nothing_due_before(self, instant: int) -> None:
+        return None  # an index of SQLite has no dead entries
+
 
 class SqliteTransaction(SqliteSnapshot):
     """The verbs of a transaction on one connection."""
@@ -159,6 +164,12 @@ class SqliteTransaction(SqliteSnapshot):
 
     def insert_transitions(self, transitions: Sequence[Transition]) -> None:
         self._many(sql.INSERT_TRANSITION, transitions)
+
+    def exclude_evaluations(self) -> None:
+        return None
+
+    def announce_due(self, due_at: int) -> None:
+        return None  # the change counter tells everybody
 
     def put_setting(self, key: str, value: str) -> None:
         self._settings = None

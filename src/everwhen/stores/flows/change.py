@@ -47,6 +47,9 @@ def create_schedules(tx: Transaction, now: int, schedules: Sequence[NewSchedule]
     taken = tx.insert_schedules(rows, revisions)
     if taken is not None:
         raise DuplicateScheduleError(taken)
+    due = [at for new in schedules if (at := new.creation.state.next_run_at) is not None]
+    if due:
+        tx.announce_due(min(due))
     events = [event for new in schedules for event in new.creation.events]
     if events:
         tx.insert_events(events)

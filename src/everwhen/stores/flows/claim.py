@@ -18,8 +18,8 @@ from everwhen.stores.transaction import Transaction
 
 def take_jobs(
     tx: Transaction, plans: PlanCache, now: int, *, node: str, limit: int, queues: Sequence[str] | None
-) -> list[ClaimedJob]:
-    """Claim up to `limit` jobs for a node."""
+) -> list[ClaimedJob] | None:
+    """Claim up to `limit` jobs for a node; None when others took all that it saw, so that it may look again."""
     if system_paused_at(tx) is not None:
         return []
     for look in (limit + 10, 4 * limit + 100):  # further only where some of the nearest may not be taken
@@ -37,6 +37,8 @@ def take_jobs(
         taken, postponed = claim(jobs, known, states, shared, node=node, limit=limit, now=now)
         if len(taken) == limit or not is_edge:
             break
+    if len(jobs) < len(glanced) and not taken and not postponed:
+        return None
     if taken:
         tx.start_jobs(taken)
     if postponed:

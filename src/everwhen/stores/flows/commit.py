@@ -119,13 +119,22 @@ def move_states(tx: Transaction, moved: Iterable[tuple[State, State]]) -> None:
     Each row once, with the first state before and the last one after.
     """
     alike: dict[tuple[int, ...], list[State]] = {}
+    sooner: list[int] = []
     for before, after in moved:
         changed = tuple(compress(_POSITIONS, map(ne, before, after)))
         if changed:
             alike.setdefault(changed, []).append(after)
+            sooner += _moved_forward(before.next_run_at, after.next_run_at)
+            sooner += _moved_forward(before.release_at, after.release_at)
     for changed, states in alike.items():
         values = itemgetter(*changed, _ROW_ID)
         tx.update_states(tuple([State._fields[i] for i in changed]), [values(state) for state in states])
+    if sooner:
+        tx.announce_due(min(sooner))
+
+
+def _moved_forward(before: int | None, after: int | None) -> tuple[int, ...]:
+    return (after,) if after is not None and (before is None or after < before) else ()
 
 
 def _declines(decision: Decision, now: int) -> bool:

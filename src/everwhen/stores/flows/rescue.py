@@ -28,7 +28,7 @@ def rescue_jobs(tx: Transaction, plans: PlanCache, now: int, *, node: str, lease
     shared = hold(
         tx, plans, [Glimpse(j.uid, j.revision, j.guard_key, j.capacity_key, j.breaker_key) for j in found]
     )
-    tx.states({job.uid for job in found})  # locked before their jobs
+    tx.lock_schedules({job.uid for job in found})
     fresh = tx.jobs([job.job_id for job in found])
     jobs = [job for old in found if (job := fresh.get(old.job_id)) and _is_still_lost(job, old)]
     known = plans.load(tx, [(job.uid, job.revision) for job in jobs])

@@ -8,6 +8,7 @@ first word about a job is the last.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from everwhen.decide.settle import cancel_catch_up, settle
 from everwhen.model.decision import Decision
@@ -19,6 +20,7 @@ from everwhen.ports.slots import JobEnd
 from everwhen.stores.flows.commit import commit_decisions, queues_behind, write_shared
 from everwhen.stores.flows.load import add_shared, hold, schedules_of, with_jobs
 from everwhen.stores.plans import PlanCache
+from everwhen.stores.storable import storable
 from everwhen.stores.transaction import Queue, Transaction
 
 Ended = tuple[Job, Outcome]
@@ -29,16 +31,26 @@ def settle_jobs(tx: Transaction, plans: PlanCache, ends: Sequence[JobEnd], now: 
     ids = [end.job_id for end in ends]
     glanced = tx.glance_jobs(ids)
     shared = hold(tx, plans, glanced)
-    tx.states({seen.uid for seen in glanced})  # locked before their jobs
+    tx.lock_schedules({seen.uid for seen in glanced})
     jobs = tx.jobs(ids)
     current: dict[str, Ended] = {}
     for end in ends:
         job = jobs.get(end.job_id)
         if job is not None and _is_held_by(job, end.fence):
-            current.setdefault(end.job_id, (job, end.outcome))
+            current.setdefault(end.job_id, (job, _storable(end.outcome)))
     if current:
         end_jobs(tx, plans, list(current.values()), shared, now)
     return len(current)
+
+
+def _storable(outcome: Outcome) -> Outcome:
+    if not outcome.error and not outcome.result:
+        return outcome
+    return replace(outcome, error=_clean(outcome.error), result=_clean(outcome.result))
+
+
+def _clean(text: str | None) -> str | None:
+    return None if text is None else storable(text)
 
 
 def _is_held_by(job: Job, fence: int) -> bool:

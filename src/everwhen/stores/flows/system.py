@@ -21,6 +21,7 @@ _PORTION = 1_000
 
 def switch_system(tx: Transaction, plans: PlanCache, now: int, is_paused: bool, actor: str | None) -> None:
     """Turn the switch; what it is already changes nothing."""
+    tx.exclude_evaluations()
     paused_at = system_paused_at(tx)
     if is_paused == (paused_at is not None):
         return

@@ -10,6 +10,8 @@ from everwhen.stores.flows.load import add_shared, coverage, hold, schedules_of,
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Due, Transaction
 
+PAGES = 8
+
 
 def evaluate(
     tx: Transaction, plans: PlanCache, due: Due, *, stagger: int, next_catch_up_at: int = 0
@@ -17,8 +19,13 @@ def evaluate(
     """Decide a batch of due and released slots."""
     if system_paused_at(tx) is not None:
         return TickReport()
-    shared = hold(tx, plans, tx.glance_due(due))
-    states = tx.due(due)
+    for page in range(PAGES):
+        due = due._replace(page=page)
+        glanced = tx.glance_due(due)
+        shared = hold(tx, plans, glanced)
+        states = tx.due(due)
+        if states or not glanced:
+            break  # else another scheduler is at all of these, and this one goes on to the next
     if not states:
         return TickReport()
     now = due.now
@@ -33,5 +40,6 @@ def evaluate(
     write_shared(tx, shared, now)
     hand_on_places(tx, decisions, now)
     fired = sum([len(decision.jobs) for decision in decisions])
-    more = len(states) >= due.limit or any(is_still_due(decision, now) for decision in decisions)
+    seen = max(len(states), len(glanced))
+    more = seen >= due.limit or any(is_still_due(decision, now) for decision in decisions)
     return TickReport(len(states), fired, more, fired > 0, now + shared.stagger_offset)

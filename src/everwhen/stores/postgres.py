@@ -1,0 +1,17 @@
+"""Everything on PostgreSQL, in one import, so that who has no PostgreSQL needs no driver."""
+
+from everwhen.stores.migrations.postgres import MIGRATIONS
+from everwhen.stores.postgres_clock import DatabaseClock
+from everwhen.stores.postgres_database import PostgresDatabase
+from everwhen.stores.postgres_ledger import PostgresLedger
+from everwhen.stores.postgres_listener import Listener
+from everwhen.stores.postgres_transaction import PostgresStore
+
+__all__ = [
+    "MIGRATIONS",
+    "DatabaseClock",
+    "Listener",
+    "PostgresDatabase",
+    "PostgresLedger",
+    "PostgresStore",
+]

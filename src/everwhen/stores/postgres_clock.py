@@ -1,0 +1,72 @@
+"""The database's clock, as the nodes of a cluster read it (E8).
+
+Many schedulers must agree on what is due, so `now` is the clock of the database that they share. Asking it for every
+evaluation would double the cost of an idle one. So it is asked once a second, between two readings of this host's
+monotonic clock, and in between the monotonic clock carries it on: the error is half a round trip, and within a
+second no quartz drifts by as much. A difference smaller than that error is no news, so the time never jitters back;
+a step of the database's clock is seen within the second, and `engine.clock_watch` puts it on record. While the
+database does not answer, the monotonic clock carries on alone.
+
+`skew` is how far this host's own clock is from the database's; nodes record it with their heartbeat.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from everwhen.errors import StoreError
+from everwhen.ports.clock import Clock
+from everwhen.stores.postgres_database import PostgresDatabase
+
+FRESH = 1.0  # seconds
+
+
+class DatabaseClock:
+    """Instants by the database, seconds by this host."""
+
+    def __init__(self, database: PostgresDatabase, host: Clock) -> None:
+        self._database = database
+        self._host = host
+        self._lock = threading.Lock()
+        self._offset: int | None = None  # of the database's clock from this host's monotonic one
+        self._asked = 0.0
+
+    def now(self) -> int:
+        with self._lock:
+            elapsed = self._host.monotonic()
+            if elapsed - self._asked >= FRESH or self._offset is None:
+                self._refresh(elapsed)
+                elapsed = self._host.monotonic()
+            assert self._offset is not None
+            return self._offset + _micros(elapsed)
+
+    def monotonic(self) -> float:
+        return self._host.monotonic()
+
+    def skew(self) -> int:
+        """Microseconds that this host's clock is ahead of the database's."""
+        return self._host.now() - self.now()
+
+    def _refresh(self, elapsed: float) -> None:
+        try:
+            self._ask()
+        except StoreError:  # whoever needs the database will hear of it; the time goes on
+            if self._offset is None:
+                raise
+            self._asked = elapsed
+
+    def _ask(self) -> None:
+        with self._database.connection() as connection:
+            before = self._host.monotonic()
+            row = connection.cursor(binary=True).execute("SELECT clock_timestamp()").fetchone()
+            after = self._host.monotonic()
+        assert row is not None
+        offset = row[0] - _micros((before + after) / 2)
+        error = _micros((after - before) / 2)
+        if self._offset is None or abs(offset - self._offset) > error:
+            self._offset = offset
+        self._asked = after
+
+
+def _micros(seconds: float) -> int:
+    return int(seconds * 1_000_000)

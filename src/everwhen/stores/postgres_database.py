@@ -1,0 +1,199 @@
+"""A PostgreSQL database as a store uses it: connections, whole transactions, and what its errors mean.
+
+Knows nothing of schedules. A transaction that lost a deadlock or a race for a key is run again from its start, a
+few times; a connection that is gone becomes a StoreError, and the next request gets another. What a COMMIT did
+whose answer never came nobody knows: whoever asks again needs keys that bear a repetition, and jobs have them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import Connection, errors
+from psycopg.conninfo import conninfo_to_dict
+from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
+
+from everwhen.errors import StoreError, shown
+from everwhen.stores.migrate import Builder
+from everwhen.stores.postgres_adapters import register
+from everwhen.stores.postgres_builder import PostgresBuilder
+
+T = TypeVar("T")
+
+ATTEMPTS = 6
+MOST_CONNECTIONS = 10
+PATIENCE = 5.0  # seconds for a connection; the loops above wait longer each time
+
+# Generic plans: the statements are few, and a plan of its own for each batch costs as much as the batch. Timeouts
+# bound what a node that hangs can hold up; a bulk load or a migration stays well below them.
+SETTINGS = {
+    "plan_cache_mode": "force_generic_plan",
+    "synchronous_commit": "on",
+    "statement_timeout": "60s",
+    "lock_timeout": "20s",
+    "idle_in_transaction_session_timeout": "60s",
+}
+_AGAIN = (errors.DeadlockDetected, errors.SerializationFailure)
+_GONE = (psycopg.OperationalError, psycopg.InterfaceError)
+
+
+class PostgresDatabase:
+    """One database, for all threads of one process."""
+
+    def __init__(self, url: str) -> None:
+        self._process = os.getpid()
+        self.url = url
+        self.where = where(url)
+        self._pool: ConnectionPool[Connection[Any]] = ConnectionPool(
+            url,
+            kwargs=connection_words(url),
+            configure=_configure,
+            min_size=1,
+            max_size=MOST_CONNECTIONS,
+            timeout=PATIENCE,
+            reconnect_timeout=PATIENCE,
+            num_workers=1,
+            open=False,
+        )
+        self._pool.open()
+
+    def transact(self, work: Callable[[Connection[Any]], T], *, begin: str = "BEGIN") -> T:
+        """What the work returns, once committed; when it raises, nothing of it remains."""
+        for attempt in range(1, ATTEMPTS):
+            try:
+                return self._once(work, begin)
+            except _AGAIN:
+                time.sleep(0.002 * attempt)  # the winner is on its way to its commit
+        try:
+            return self._once(work, begin)
+        except _AGAIN as error:
+            raise StoreError(
+                f"the database {self.where} is too busy: a transaction lost {ATTEMPTS} times against others; "
+                "try again, and look for long transactions of other programs"
+            ) from error
+
+    def _once(self, work: Callable[[Connection[Any]], T], begin: str) -> T:
+        with self.connection() as connection:
+            try:
+                connection.execute(begin)
+                result = work(connection)
+                connection.execute("COMMIT")
+            except BaseException:
+                _undo(connection)
+                raise
+            return result
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Connection[Any]]:
+        """Reads that all see one moment."""
+        with self.connection() as connection:
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            try:
+                yield connection
+            finally:
+                _undo(connection)
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection[Any]]:
+        """A connection for a single statement: nothing around it."""
+        self._refuse_other_process()
+        try:
+            with self._lent() as connection:
+                yield connection
+        except (*_AGAIN, errors.IntegrityError):
+            raise
+        except psycopg.Error as error:
+            raise self._store_error(error) from error
+
+    @contextmanager
+    def _lent(self) -> Iterator[Connection[Any]]:
+        connection = self._pool.getconn()
+        try:
+            yield connection
+        finally:
+            is_gone = connection.broken
+            self._pool.putconn(connection)
+            if is_gone:  # after a restart of the server all of them are
+                self._pool.check()
+
+    def build(self, work: Callable[[Builder], T]) -> T:
+        """A transaction that may change the schema; one process at a time."""
+        return self.transact(lambda connection: work(PostgresBuilder(connection)))
+
+    def close(self) -> None:
+        """May be called twice. A forked child closes nothing."""
+        if os.getpid() == self._process:
+            self._pool.close()
+
+    def _store_error(self, error: psycopg.Error) -> StoreError:
+        words = shown(str(error).strip().replace("\n", " "))
+        if isinstance(error, PoolClosed):
+            return StoreError(f"the database {self.where} was closed; open it again to use it")
+        if isinstance(error, PoolTimeout):
+            return StoreError(
+                f"the database {self.where} gave no connection within {PATIENCE:g}s ({words}); "
+                "see that the server runs, accepts this user, and has connections left"
+            )
+        if isinstance(error, _GONE):
+            return StoreError(
+                f"the connection to the database {self.where} was lost ({words}); the next request opens another"
+            )
+        return StoreError(f"the database {self.where} refused a statement: {words}")
+
+    def _refuse_other_process(self) -> None:
+        if os.getpid() != self._process:
+            raise StoreError(
+                f"this database was opened by process {self._process}, before a fork; "
+                "open it again in the new process, as connections do not survive a fork"
+            )
+
+
+def connection_words(url: str) -> dict[str, Any]:
+    """What every connection gets besides the URL; options in the URL stay, and come last."""
+    given = str(_words_of(url).get("options") or "")
+    options = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
+    return {
+        "autocommit": True,
+        "application_name": "everwhen",
+        "prepare_threshold": 2,
+        "connect_timeout": int(PATIENCE),
+        "options": f"{options} {given}".strip(),
+    }
+
+
+def where(url: str) -> str:
+    """The database without the password.
+
+    >>> where("postgresql://anna:secret@db.example:5433/everwhen")
+    'postgresql://db.example:5433/everwhen'
+    """
+    words = _words_of(url)
+    port = f":{words['port']}" if words.get("port") else ""
+    return shown(f"postgresql://{words.get('host') or ''}{port}/{words.get('dbname') or ''}")
+
+
+def _words_of(url: str) -> dict[str, Any]:
+    try:
+        return dict(conninfo_to_dict(url))
+    except psycopg.ProgrammingError as error:
+        raise StoreError(
+            f"the database URL cannot be read ({shown(str(error).strip())}); "
+            "write postgresql://USER:PASSWORD@HOST/DATABASE"
+        ) from None
+
+
+def _configure(connection: Connection[Any]) -> None:
+    register(connection)
+
+
+def _undo(connection: Connection[Any]) -> None:
+    try:
+        if not connection.closed:
+            connection.execute("ROLLBACK")
+    except psycopg.Error:
+        connection.close()

@@ -1,0 +1,248 @@
+"""The ledger port on PostgreSQL: reading what happened.
+
+The order of commits (L4)
+-------------------------
+Numbers of events are drawn before their transactions commit, so a larger one may be seen before a smaller one
+appears. Every event therefore also has the number of its transaction, `xid`. A stream reads events of transactions
+older than the oldest one still open, in the order (xid, id): nothing can appear in front of what it has passed. Its
+cursor is still one number, the id of the last event; the xid is looked up. Where retention has taken that event, the
+stream goes on with the ids above it. After a dump and restore into another cluster old events may have numbers of
+transactions that this cluster has yet to give out; no transaction of its own can have made them visible, so they
+count as committed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from psycopg import Connection
+
+from everwhen.model.breaker import Breaker, Transition
+from everwhen.model.events import NOTHING, Event
+from everwhen.model.history import History, Life, Recorded, Revision
+from everwhen.model.job import Job
+from everwhen.model.limits import Limit
+from everwhen.model.schedule import State
+from everwhen.ports.ledger import Counts, EventFilter, JobFilter
+from everwhen.stores import postgres_statements as sql
+from everwhen.stores.lives import weave
+from everwhen.stores.plans import PlanCache
+from everwhen.stores.postgres_adapters import At, Texts
+from everwhen.stores.postgres_database import PostgresDatabase
+from everwhen.stores.postgres_snapshot import PostgresSnapshot
+from everwhen.stores.postgres_watermark import Watermark
+from everwhen.stores.storable import storable
+
+# The uid's first characters of the unique key on job_id, `sched-{uid}-n…`: no index of its own for this.
+_JOBS_OF_UID = (
+    "job_id >= 'sched-' || %(uid)s || '-n' AND job_id < 'sched-' || %(uid)s || '-o' AND uid = %(uid)s"
+)
+# idx_audit_schedule: the order of uids. One without a row was deleted.
+_UIDS = """
+SELECT uid FROM audit_events WHERE uid IS NOT NULL UNION SELECT uid FROM schedules ORDER BY uid"""
+# The primary key of schedule_revisions.
+_REVISIONS = """
+SELECT revision, schedule_id, in_force_at FROM schedule_revisions WHERE uid = %s ORDER BY revision"""
+# idx_audit_schedule finds them; sorted in memory, those of one uid.
+_EVENTS_OF_UID = f"SELECT id, {sql.EVENT} FROM audit_events WHERE uid = %s ORDER BY id"
+# One pass over the table, sorted by the server, handed over in portions.
+_ALL_JOBS = f"SELECT {sql.JOB} FROM jobs ORDER BY uid, row_id"
+_JOBS_OF = f"SELECT {sql.JOB} FROM jobs WHERE {_JOBS_OF_UID} ORDER BY row_id"
+# The unique key on uid.
+_STATE_OF = f"SELECT {sql.STATE} FROM schedules WHERE uid = %s"
+# idx_audit_schedule: events of no schedule are its last.
+_SYSTEM_EVENTS = f"""
+SELECT id, {sql.EVENT} FROM audit_events WHERE uid IS NULL
+    AND type IN ('system.paused', 'system.resumed', 'scheduler.clock_stepped') ORDER BY id"""
+# A look through all revisions: asked by people, one at a time.
+_UID_OF = """
+SELECT uid FROM schedule_revisions WHERE schedule_id = %(id)s OR uid = %(id)s
+ORDER BY in_force_at DESC, uid DESC LIMIT 1"""
+# idx_audit_commit
+_COMMITTED = """
+(xid < pg_snapshot_xmin(pg_current_snapshot()) OR xid >= pg_snapshot_xmax(pg_current_snapshot()))"""
+_EVENTS_AFTER = f"""
+SELECT id, {sql.EVENT} FROM audit_events
+WHERE (xid, id) > ((SELECT xid FROM audit_events WHERE id = %(id)s), %(id)s) AND {_COMMITTED}
+ORDER BY xid, id LIMIT %(limit)s"""
+_EVENTS_ABOVE = f"""
+SELECT id, {sql.EVENT} FROM audit_events WHERE id > %(id)s AND {_COMMITTED} ORDER BY xid, id LIMIT %(limit)s"""
+# idx_audit_schedule, up to the slot: a range event stands at its first slot and says its last.
+_EVENTS_OF_SLOT = f"""
+SELECT id, {sql.EVENT} FROM audit_events WHERE uid = %(uid)s AND slot_at <= %(slot_at)s
+    AND (slot_at = %(slot_at)s OR (slot_count > 1 AND (detail->>'first')::bigint <= %(slot)s
+        AND (detail->>'last')::bigint >= %(slot)s)) ORDER BY id"""
+# caught_up stands at its last slot, so it is looked for on the other side.
+_CAUGHT_UP_AROUND = f"""
+SELECT id, {sql.EVENT} FROM audit_events WHERE uid = %(uid)s AND slot_at > %(slot_at)s
+    AND type = 'schedule.caught_up' AND (detail->>'first')::bigint <= %(slot)s ORDER BY id"""
+# idx_transitions_key
+_TRANSITIONS = f"""
+SELECT {", ".join(Transition._fields)} FROM circuit_breaker_transitions WHERE key = %s ORDER BY id DESC LIMIT %s"""
+# A pass over schedules; idx_jobs_outstanding.
+_SCHEDULE_COUNTS = "SELECT status, count(*), count(held_slot_at) FROM schedules GROUP BY status"
+_JOB_COUNTS = "SELECT status, count(*) FROM jobs WHERE status IN ('queued', 'running') GROUP BY status"
+
+_PORTION = 2_000
+
+Values = Mapping[str, object] | Sequence[object]
+
+
+class PostgresLedger:
+    """Queries about the past, on one PostgreSQL database."""
+
+    def __init__(self, database: PostgresDatabase, plans: PlanCache) -> None:
+        self._database = database
+        self._plans = plans
+
+    def _rows(self, query: str, values: Values = ()) -> list[Any]:
+        with self._database.connection() as connection:
+            return _fetch(connection, query, values)
+
+    # -- histories --
+
+    @contextmanager
+    def history(self, uids: Sequence[str] | None = None) -> Iterator[History]:
+        with self._database.snapshot() as connection:
+            system = _recorded(_fetch(connection, _SYSTEM_EVENTS))
+            rows = _fetch(connection, f"SELECT {sql.LIMIT} FROM limits")
+            limits = [Limit._make(row) for row in rows] if uids is None else None
+            lives = self._all_lives(connection) if uids is None else self._lives(connection, uids)
+            retained = _fetch(connection, "SELECT value FROM settings WHERE key = 'retained_from'")
+            yield History(lives, system, limits, int(retained[0][0]) if retained else 0)
+
+    def _all_lives(self, connection: Connection[Any]) -> Iterator[Life]:
+        uids = [row[0] for row in _fetch(connection, _UIDS)]
+        with connection.cursor("all_jobs", binary=True) as cursor:
+            cursor.itersize = _PORTION
+            cursor.execute(_ALL_JOBS.encode())
+            jobs = map(Job._make, cursor)
+            yield from weave(uids, jobs, lambda uid, found: self._life(connection, uid, found))
+
+    def _lives(self, connection: Connection[Any], uids: Sequence[str]) -> Iterator[Life]:
+        for uid in uids:
+            rows = _fetch(connection, _JOBS_OF, {"uid": uid})
+            yield self._life(connection, uid, [Job._make(row) for row in rows])
+
+    def _life(self, connection: Connection[Any], uid: str, jobs: Iterable[Job]) -> Life:
+        rows = _fetch(connection, _REVISIONS, (uid,))
+        reader = PostgresSnapshot(connection, Watermark())
+        plans = self._plans.load(reader, [(uid, revision) for revision, _, _ in rows])
+        states = _fetch(connection, _STATE_OF, (uid,))
+        return Life(
+            uid=uid,
+            schedule_id=rows[0][1] if rows else uid,
+            revisions=[Revision(revision, at, plans[uid, revision]) for revision, _, at in rows],
+            events=_recorded(_fetch(connection, _EVENTS_OF_UID, (uid,))),
+            jobs=jobs,
+            state=State._make(states[0]) if states else None,
+        )
+
+    # -- jobs --
+
+    def uid_of(self, schedule_id: str) -> str | None:
+        rows = self._rows(_UID_OF, {"id": storable(schedule_id)})
+        return str(rows[0][0]) if rows else None
+
+    def job(self, job_id: str) -> Job | None:
+        rows = self._rows(sql.JOBS, (Texts([job_id]),))
+        return Job._make(rows[0]) if rows else None
+
+    def jobs(self, wanted: JobFilter, *, limit: int, before: int | None = None) -> list[Job]:
+        # By uid: the prefix of job_id, sorted in memory. Otherwise the primary key, backwards.
+        conditions = _Conditions(limit)
+        conditions.add(_JOBS_OF_UID, uid=wanted.uid)
+        conditions.add("slot_at = %(slot_at)s", slot_at=_at(wanted.slot_at))
+        conditions.add("slot_at >= %(since)s", since=_at(wanted.since))
+        conditions.add("slot_at < %(until)s", until=_at(wanted.until))
+        conditions.add("row_id < %(before)s", before=before)
+        conditions.add("status = ANY(%(statuses)s)", statuses=_any(wanted.statuses))
+        conditions.add("origin = ANY(%(origins)s)", origins=_any(wanted.origins))
+        query = f"SELECT {sql.JOB} FROM jobs {conditions} ORDER BY row_id DESC LIMIT %(limit)s"
+        return [Job._make(row) for row in self._rows(query, conditions.values)]
+
+    # -- events --
+
+    def events(self, wanted: EventFilter, *, limit: int, before: int | None = None) -> list[Recorded]:
+        # By uid: idx_audit_schedule, sorted in memory. Otherwise the primary key, backwards.
+        conditions = _Conditions(limit)
+        conditions.add("uid = %(uid)s", uid=wanted.uid)
+        conditions.add("job_id = %(job_id)s", job_id=wanted.job_id)
+        conditions.add("at >= %(since)s", since=_at(wanted.since))
+        conditions.add("at < %(until)s", until=_at(wanted.until))
+        conditions.add("id < %(before)s", before=before)
+        conditions.add("type = ANY(%(types)s)", types=_any(wanted.types))
+        query = f"SELECT id, {sql.EVENT} FROM audit_events {conditions} ORDER BY id DESC LIMIT %(limit)s"
+        return _recorded(self._rows(query, conditions.values))
+
+    def events_after(self, event_id: int, *, limit: int) -> list[Recorded]:
+        is_there = self._rows("SELECT 1 FROM audit_events WHERE id = %s", (event_id,))
+        query = _EVENTS_AFTER if is_there else _EVENTS_ABOVE
+        return _recorded(self._rows(query, {"id": event_id, "limit": limit}))
+
+    def events_of_slot(self, uid: str, slot_at: int) -> list[Recorded]:
+        values = {"uid": uid, "slot_at": At(slot_at), "slot": slot_at}
+        with self._database.snapshot() as connection:
+            found = _recorded(_fetch(connection, _EVENTS_OF_SLOT, values))
+            found += _recorded(_fetch(connection, _CAUGHT_UP_AROUND, values))
+        return sorted(found, key=lambda recorded: recorded.id)
+
+    # -- breakers and counts --
+
+    def breaker(self, key: str) -> Breaker:
+        rows = self._rows(sql.BREAKERS, (Texts([key]),))
+        return Breaker._make(rows[0]) if rows else Breaker(key)
+
+    def transitions(self, key: str, *, limit: int) -> list[Transition]:
+        return [Transition._make(row) for row in self._rows(_TRANSITIONS, (storable(key), limit))]
+
+    def counts(self) -> Counts:
+        with self._database.snapshot() as connection:
+            schedules = _fetch(connection, _SCHEDULE_COUNTS)
+            jobs = _fetch(connection, _JOB_COUNTS)
+        return Counts(
+            schedules={status: count for status, count, _ in schedules},
+            jobs=dict(jobs),
+            held=sum(held for _, _, held in schedules),
+        )
+
+
+class _Conditions:
+    """The WHERE of a list: only what was asked for."""
+
+    def __init__(self, limit: int) -> None:
+        self._texts: list[str] = []
+        self.values: dict[str, object] = {"limit": limit}
+
+    def add(self, text: str, **value: object) -> None:
+        if any(one is not None for one in value.values()):
+            self._texts.append(text)
+            self.values |= value
+
+    def __str__(self) -> str:
+        return f"WHERE {' AND '.join(self._texts)}" if self._texts else ""
+
+
+def _at(instant: int | None) -> At | None:
+    return None if instant is None else At(instant)
+
+
+def _any(words: Collection[str]) -> Texts | None:
+    return Texts(sorted(words)) if words else None
+
+
+def _fetch(connection: Connection[Any], query: str, values: Values = ()) -> list[Any]:
+    return connection.cursor(binary=True).execute(query.encode(), values).fetchall()
+
+
+def _recorded(rows: Iterable[Sequence[Any]]) -> list[Recorded]:
+    return [_event(*row) for row in rows]
+
+
+def _event(number: int, *columns: Any) -> Recorded:
+    *plain, detail, trace_id = columns
+    words = NOTHING if detail == "{}" else json.loads(detail)
+    return Recorded(number, Event._make((*plain, words, trace_id)))

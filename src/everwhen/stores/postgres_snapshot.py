@@ -1,0 +1,190 @@
+"""Reading on PostgreSQL. In a transaction that writes, what is read to be changed is locked (`_LOCK`)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Any, ClassVar
+
+from psycopg import Connection
+
+from everwhen.model.breaker import Breaker
+from everwhen.model.job import Job
+from everwhen.model.limits import Limit
+from everwhen.model.schedule import State
+from everwhen.stores import postgres_statements as sql
+from everwhen.stores.postgres_adapters import At, Integers, Texts
+from everwhen.stores.postgres_watermark import Watermark
+from everwhen.stores.storable import storable
+from everwhen.stores.transaction import Due, Glimpse, Row
+
+
+class PostgresSnapshot:
+    """What can be read on one connection."""
+
+    _LOCK: ClassVar[str] = ""
+
+    def __init__(self, connection: Connection[Any], watermark: Watermark) -> None:
+        self._cursor = connection.cursor(binary=True)
+        self._watermark = watermark
+        self._settings: dict[str, str] | None = None
+        self._glanced: list[int] = []  # the rows of the last glance, taken next
+
+    def _rows(self, query: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
+        return self._cursor.execute(query.encode(), values).fetchall()
+
+    def _states(self, query: str, values: Sequence[object] | Mapping[str, object]) -> list[State]:
+        return [State._make(row) for row in self._rows(query, values)]
+
+    def _jobs(self, query: str, values: Sequence[object] | Mapping[str, object]) -> list[Job]:
+        return [Job._make(row) for row in self._rows(query, values)]
+
+    # -- glances --
+
+    def glance_due(self, due: Due) -> Sequence[Glimpse]:
+        offset = due.page * due.limit
+        values = {
+            "now": At(due.now),
+            "floor": At(due.floor),
+            "mark": At(self._watermark.at),
+            "limit": due.limit,
+            "offset": offset,
+            "until": offset + due.limit,
+        }
+        return self._remember(self._rows(sql.GLANCE_BEHIND if due.behind else sql.GLANCE_DUE, values))
+
+    def glance_ready(self, now: int, *, limit: int, queues: Sequence[str] | None) -> Sequence[Glimpse]:
+        wanted = None if queues is None else Texts(list(queues))
+        return self._remember(
+            self._rows(sql.GLANCE_READY, {"now": At(now), "limit": limit, "queues": wanted})
+        )
+
+    def _remember(self, rows: Sequence[Row]) -> list[Glimpse]:
+        self._glanced = [row[0] for row in rows]  # type: ignore[misc]
+        return [Glimpse._make(_padded(row[1:])) for row in rows]
+
+    def glance_jobs(self, job_ids: Sequence[str]) -> Sequence[Glimpse]:
+        return [Glimpse._make(row) for row in self._rows(sql.GLANCE_JOBS, (Texts(job_ids),))]
+
+    def glance_schedule(self, schedule_id: str) -> Sequence[Glimpse]:
+        return [Glimpse._make(row) for row in self._rows(sql.GLANCE_SCHEDULE, {"id": storable(schedule_id)})]
+
+    # -- reading, and locking what is read --
+
+    def limits(self, keys: Collection[str]) -> dict[str, Limit]:
+        found = {
+            row[0]: Limit._make(row) for row in self._rows(sql.LIMITS + self._LOCK, (Texts(sorted(keys)),))
+        }
+        return {key: found.get(key) or Limit(key) for key in keys}
+
+    def breakers(self, keys: Collection[str]) -> dict[str, Breaker]:
+        rows = self._rows(sql.BREAKERS + self._LOCK, (Texts(sorted(keys)),))
+        found = {row[0]: Breaker._make(row) for row in rows}
+        return {key: found.get(key) or Breaker(key) for key in keys}
+
+    def due(self, due: Due) -> list[State]:
+        if not self._glanced:
+            return []
+        found = self._states(sql.TAKE_DUE, {"rows": Integers(self._glanced), "now": At(due.now)})
+        return sorted(found)  # by row_id, so that of equal ones the older goes first on every database
+
+    def lock_schedules(self, uids: Collection[str]) -> None:
+        if uids:
+            self._rows(sql.LOCK_SCHEDULES, (Texts(sorted(uids)),))
+
+    def states(self, uids: Collection[str]) -> dict[str, State]:
+        if not uids:
+            return {}
+        found = self._states(sql.STATES_OF + self._LOCK, (Texts(sorted(uids)),))
+        return {state.uid: state for state in found}
+
+    def state(self, schedule_id: str) -> State | None:
+        return next(iter(self._states(sql.STATE_BY_ID + self._LOCK, {"id": storable(schedule_id)})), None)
+
+    def states_of_source(self, source: str) -> list[State]:
+        return self._states(sql.STATES_OF_SOURCE, (source,))
+
+    def states_reached(self, now: int) -> list[State]:
+        return self._states(sql.STATES_REACHED + self._LOCK, (At(now),))
+
+    def states_deferred(self, policy_id: str) -> list[State]:
+        return self._states(sql.STATES_DEFERRED + self._LOCK, (policy_id,))
+
+    def list_states(self, wanted: Mapping[str, str], *, limit: int, after: str) -> list[State]:
+        where = " AND ".join([*(f'"{name}" = %({name})s' for name in wanted), "schedule_id > %(after)s"])
+        # The unique key on schedule_id, walked in order.
+        query = f"SELECT {sql.STATE} FROM schedules WHERE {where} ORDER BY schedule_id LIMIT %(limit)s"
+        return self._states(query, {**wanted, "after": after, "limit": limit})
+
+    def ready_jobs(self, now: int, *, limit: int, queues: Sequence[str] | None) -> list[Job]:
+        if not self._glanced:
+            return []
+        return self._jobs(sql.TAKE_READY, {"rows": Integers(self._glanced), "now": At(now)})
+
+    def ready_of(self, uids: Collection[str], now: int, *, queues: Sequence[str] | None) -> list[Job]:
+        # No lock of their own: their schedules are locked.
+        wanted = None if queues is None else Texts(list(queues))
+        return self._jobs(sql.READY_OF, {"uids": Texts(sorted(uids)), "now": At(now), "queues": wanted})
+
+    def jobs(self, job_ids: Sequence[str]) -> dict[str, Job]:
+        found = self._jobs(sql.JOBS + self._LOCK, (Texts(sorted(set(job_ids))),))
+        return {job.job_id: job for job in found}
+
+    def outstanding(self, uids: Collection[str]) -> dict[str, list[Job]]:
+        # No lock of their own: whoever changes them holds the row of their schedule.
+        jobs = self._jobs(sql.OUTSTANDING, (Texts(sorted(uids)),))
+        return {uid: list(group) for uid, group in groupby(jobs, key=lambda job: job.uid)}
+
+    def queued_catch_up(self, breaker_keys: Collection[str]) -> list[Job]:
+        return self._jobs(sql.QUEUED_CATCH_UP, (Texts(sorted(breaker_keys)),))
+
+    def jobs_of_dead_nodes(self, *, node: str, before: int) -> list[Job]:
+        return self._jobs(sql.JOBS_OF_DEAD_NODES, (node, At(before)))
+
+    # -- reading what nobody locks --
+
+    def settings(self) -> Mapping[str, str]:
+        if self._settings is None:
+            self._settings = dict(self._rows("SELECT key, value FROM settings"))
+        return self._settings
+
+    def policies(self) -> list[tuple[str, str]]:
+        return self._rows("SELECT policy_id, words FROM quiet_hours_policies ORDER BY policy_id")
+
+    def revisions(self, keys: Sequence[tuple[str, int]]) -> Iterable[tuple[str, int, str, str]]:
+        uids, numbers = zip(*keys, strict=True)
+        return self._rows(sql.REVISIONS, (Texts(uids), Integers(numbers)))
+
+    def heartbeats(self, since: int) -> list[tuple[int, int]]:
+        return self._rows(sql.COVERAGE, (At(since),))
+
+    def clock_steps(self, since: int) -> list[tuple[int, int]]:
+        return self._rows(sql.CLOCK_STEPS, (At(since),))
+
+    def last_heartbeat_at(self) -> int | None:
+        return self._one(sql.LAST_HEARTBEAT)
+
+    def _one(self, query: str, values: Sequence[object] = ()) -> int | None:
+        found: int | None = self._rows(query, values)[0][0]
+        return found
+
+    def next_wake_at(self) -> int | None:
+        with self._watermark.looking() as mark:
+            mark.found = self._one(sql.NEXT_WAKE, (At(mark.at),))
+        return mark.found
+
+    def next_ready_at(self) -> int | None:
+        return self._one(sql.NEXT_READY)
+
+    def cancel_requests(self, node: str) -> list[str]:
+        return [row[0] for row in self._rows(sql.CANCEL_REQUESTS, (node,))]
+
+    def due_to_resume(self, now: int) -> list[str]:
+        return [row[0] for row in self._rows(sql.DUE_TO_RESUME, (At(now),))]
+
+    def users_of_policy(self, policy_id: str) -> int:
+        return self._one("SELECT count(*) FROM schedules WHERE quiet_hours_policy_id = %s", (policy_id,)) or 0
+
+
+def _padded(row: Row) -> Row:
+    return row + (None,) * (len(Glimpse._fields) - len(row))

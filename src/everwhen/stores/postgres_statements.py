@@ -1,0 +1,281 @@
+"""The SQL of PostgreSQL by name. A comment says which index serves each.
+
+Batches come as one array per column, unnested: the generic plan walks them and looks each row up in an index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from everwhen.model.breaker import Breaker, Transition
+from everwhen.model.events import Event
+from everwhen.model.job import Job
+from everwhen.model.limits import Limit
+from everwhen.model.schedule import State
+from everwhen.stores.flows.change import INSERTED
+from everwhen.stores.flows.commit import JOB_INSERTED
+
+STATE = ", ".join(State._fields)
+JOB = ", ".join(Job._fields)
+EVENT = ", ".join("detail::text" if name == "detail" else name for name in Event._fields)
+LIMIT = ", ".join(Limit._fields)
+BREAKER = ", ".join(Breaker._fields)
+
+# idx_schedules_release, then idx_schedules_next_run: ranges from the front, whatever the number of schedules.
+_RELEASED = """
+(SELECT row_id, uid, revision FROM schedules
+ WHERE release_at IS NOT NULL AND release_at <= %(now)s AND enabled
+    AND (next_run_at IS NULL OR next_run_at > %(now)s)
+ ORDER BY release_at, held_due_at LIMIT %(until)s)"""
+GLANCE_DUE = f"""
+SELECT row_id, uid, revision FROM (
+    {_RELEASED}
+    UNION ALL
+    (SELECT row_id, uid, revision FROM schedules
+     WHERE enabled AND next_run_at > %(floor)s AND next_run_at <= %(now)s ORDER BY next_run_at LIMIT %(until)s)
+) due OFFSET %(offset)s LIMIT %(limit)s"""
+GLANCE_BEHIND = """
+SELECT row_id, uid, revision FROM schedules
+WHERE enabled AND next_run_at >= %(mark)s AND next_run_at <= %(floor)s
+ORDER BY next_run_at OFFSET %(offset)s LIMIT %(limit)s"""
+# The primary key of schedules. Asked again what made them due: somebody may have decided them since the glance.
+TAKE_DUE = f"""
+SELECT {STATE} FROM schedules
+WHERE row_id = ANY(%(rows)s) AND enabled AND (next_run_at <= %(now)s OR release_at <= %(now)s)
+FOR UPDATE SKIP LOCKED"""
+
+_IS_PAUSED = "EXISTS (SELECT 1 FROM settings WHERE key = 'system_paused' AND value <> '')"
+# idx_schedules_next_run, idx_schedules_release: one step into each. Entries that no longer count stay in an index
+# until it is vacuumed, and a scan from the very front passes all of them: the mark leads past them.
+NEXT_WAKE = f"""
+SELECT CASE WHEN NOT {_IS_PAUSED} THEN least(
+    (SELECT min(next_run_at) FROM schedules WHERE enabled AND next_run_at >= %s),
+    (SELECT min(release_at) FROM schedules WHERE release_at IS NOT NULL)) END"""
+
+# The unique keys on schedule_id and uid.
+STATE_BY_ID = f"""
+SELECT {STATE} FROM schedules WHERE schedule_id = %(id)s OR uid = %(id)s ORDER BY schedule_id = %(id)s DESC
+LIMIT 1"""
+# The same, and idx_jobs_outstanding.
+GLANCE_SCHEDULE = """
+WITH wanted AS (SELECT uid, revision FROM schedules WHERE schedule_id = %(id)s OR uid = %(id)s)
+SELECT uid, revision, NULL, NULL, NULL FROM wanted
+UNION ALL
+SELECT uid, revision, guard_key, capacity_key, breaker_key FROM jobs
+WHERE uid IN (SELECT uid FROM wanted) AND status IN ('queued', 'running')"""
+LOCK_SCHEDULES = """
+SELECT count(*) FROM (SELECT 1 FROM schedules WHERE uid = ANY(%s) ORDER BY uid FOR UPDATE) locked"""
+STATES_OF = f"SELECT {STATE} FROM schedules WHERE uid = ANY(%s) ORDER BY uid"
+STATES_OF_SOURCE = f"SELECT {STATE} FROM schedules WHERE source = %s ORDER BY uid"
+# A pass over schedules: rare, and by slot_at, which no index knows (jitter sets next_run_at apart).
+STATES_REACHED = f"SELECT {STATE} FROM schedules WHERE enabled AND next_slot_at <= %s ORDER BY uid"
+# idx_schedules_release: a deferred slot has its opening there, and no key.
+STATES_DEFERRED = f"""
+SELECT {STATE} FROM schedules WHERE release_at IS NOT NULL AND held_key IS NULL AND quiet_hours_policy_id = %s
+ORDER BY uid"""
+# idx_schedules_resume
+DUE_TO_RESUME = """
+SELECT schedule_id FROM schedules WHERE resume_at IS NOT NULL AND resume_at <= %s AND status = 'paused'"""
+
+INSERT_SCHEDULE = f"""
+INSERT INTO schedules ({", ".join(f'"{name}"' for name in INSERTED)})
+SELECT * FROM unnest({", ".join(["%s"] * len(INSERTED))})"""
+REVISION = ("uid", "revision", "schedule_id", "in_force_at", "anchor_at", "words")
+INSERT_REVISION = f"""
+INSERT INTO schedule_revisions ({", ".join(REVISION)})
+SELECT * FROM unnest({", ".join(["%s"] * len(REVISION))})"""
+
+
+@cache
+def update_of(columns: tuple[str, ...]) -> str:
+    """The update of some columns of many schedules. The primary key of schedules."""
+    changes = ", ".join(f'"{name}" = v."{name}"' for name in columns)
+    names = ", ".join(f'"{name}"' for name in (*columns, "row_id"))
+    return f"""UPDATE schedules s SET {changes}
+        FROM unnest({places(len(columns) + 1)}) AS v({names}) WHERE s.row_id = v.row_id"""
+
+
+def places(count: int) -> str:
+    return ", ".join(["%s"] * count)
+
+
+def insert_of(table: str, columns: Sequence[str]) -> str:
+    return f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM unnest({places(len(columns))})"
+
+
+# idx_schedules_held: the oldest first. What was decided meanwhile holds nothing any more, and is left alone.
+RELEASE_HELD = """
+UPDATE schedules s SET release_at = %s
+FROM unnest(%s, %s) AS freed(key, places)
+CROSS JOIN LATERAL (
+    SELECT row_id FROM schedules WHERE held_key = freed.key AND release_at IS NULL
+    ORDER BY held_due_at, row_id LIMIT freed.places) AS oldest
+WHERE s.row_id = oldest.row_id AND s.held_key = freed.key AND s.release_at IS NULL"""
+# idx_schedules_held: the one after that.
+RELEASE_NEXT_HELD = """
+UPDATE schedules s SET release_at = %s
+FROM unnest(%s, %s, %s) AS declined(key, due_at, row_id)
+CROSS JOIN LATERAL (
+    SELECT row_id FROM schedules WHERE held_key = declined.key AND release_at IS NULL
+        AND (held_due_at, row_id) > (declined.due_at, declined.row_id)
+    ORDER BY held_due_at, row_id LIMIT 1) AS following
+WHERE s.row_id = following.row_id AND s.held_key = declined.key AND s.release_at IS NULL"""
+
+# -- jobs --
+
+INSERT_JOB = insert_of("jobs", JOB_INSERTED)
+
+# idx_jobs_ready; the primary key of limits and the unique key on uid, one step into each. What cannot start now is
+# left out here, so that a thousand jobs that wait for capacity do not hide the one behind them.
+_CAN_START = """
+    (capacity_limit IS NULL OR capacity_limit > coalesce((SELECT running FROM limits WHERE key = capacity_key), 0))
+    AND (line IS NULL OR line <> 'own'
+        OR coalesce((SELECT running_jobs FROM schedules WHERE schedules.uid = jobs.uid), 0) = 0)"""
+GLANCE_READY = f"""
+SELECT row_id, uid, revision, guard_key, capacity_key, breaker_key FROM jobs
+WHERE ready_at IS NOT NULL AND ready_at <= %(now)s
+    AND (%(queues)s::text[] IS NULL OR queue = ANY(%(queues)s)) AND {_CAN_START}
+ORDER BY ready_at, row_id LIMIT %(limit)s"""
+# The primary key of jobs. What became of them since the glance is asked again.
+TAKE_READY = f"""
+SELECT {JOB} FROM jobs WHERE row_id = ANY(%(rows)s) AND ready_at <= %(now)s ORDER BY ready_at, row_id
+FOR UPDATE SKIP LOCKED"""
+# idx_jobs_outstanding
+READY_OF = f"""
+SELECT {JOB} FROM jobs WHERE uid = ANY(%(uids)s) AND status IN ('queued', 'running') AND ready_at <= %(now)s
+    AND line = 'own' AND (%(queues)s::text[] IS NULL OR queue = ANY(%(queues)s)) ORDER BY uid, slot_at, row_id"""
+NEXT_READY = f"""
+SELECT (SELECT ready_at FROM jobs WHERE ready_at IS NOT NULL AND NOT {_IS_PAUSED} AND {_CAN_START}
+    ORDER BY ready_at LIMIT 1)"""
+
+# The unique key on job_id.
+GLANCE_JOBS = """
+SELECT uid, revision, guard_key, capacity_key, breaker_key FROM jobs WHERE job_id = ANY(%s)"""
+JOBS = f"SELECT {JOB} FROM jobs WHERE job_id = ANY(%s) ORDER BY row_id"
+# idx_jobs_outstanding
+OUTSTANDING = f"""
+SELECT {JOB} FROM jobs WHERE uid = ANY(%s) AND status IN ('queued', 'running') ORDER BY uid, slot_at, row_id"""
+# idx_jobs_outstanding, whole: what is outstanding is little beside what was.
+QUEUED_CATCH_UP = f"""
+SELECT {JOB} FROM jobs WHERE status = 'queued' AND origin = 'catch_up' AND breaker_key = ANY(%s)
+ORDER BY uid, slot_at, row_id"""
+# idx_jobs_unreleased
+JOBS_OF_DEAD_NODES = f"""
+SELECT {JOB} FROM jobs WHERE node IS NOT NULL AND released_at IS NULL AND node IN (
+    SELECT node FROM nodes WHERE node <> %s AND (stopped_at IS NOT NULL OR heartbeat_at < %s)) ORDER BY row_id"""
+CANCEL_REQUESTS = """
+SELECT job_id FROM jobs WHERE node = %s AND released_at IS NULL AND status = 'cancelled'"""
+
+# The primary key of jobs, for all that follow.
+START_JOBS = """
+UPDATE jobs j SET status = 'running', ready_at = NULL, attempt = attempt + 1, started_at = v.started_at,
+    deadline_at = v.deadline_at, node = v.node, fence = fence + 1, is_counted = true, is_probe = v.is_probe
+FROM unnest(%s, %s, %s, %s, %s) AS v(started_at, deadline_at, node, is_probe, row_id) WHERE j.row_id = v.row_id"""
+POSTPONE_JOBS = """
+UPDATE jobs j SET ready_at = v.ready_at FROM unnest(%s, %s) AS v(ready_at, row_id) WHERE j.row_id = v.row_id"""
+END_JOBS = """
+UPDATE jobs j SET status = v.status, ended_at = %s, released_at = %s, error = v.error, result = v.result
+FROM unnest(%s, %s, %s, %s) AS v(status, error, result, row_id) WHERE j.row_id = v.row_id"""
+# A running job that is cancelled keeps its node until the worker lets go.
+CANCEL_JOBS = """
+UPDATE jobs j SET status = 'cancelled', ended_at = %(now)s, ready_at = NULL, reason = v.reason,
+    cancel_requested = (status = 'running'),
+    released_at = CASE status WHEN 'running' THEN NULL ELSE %(now)s END
+FROM unnest(%(reasons)s, %(rows)s) AS v(reason, row_id)
+WHERE j.row_id = v.row_id AND j.status IN ('queued', 'running')"""
+RELEASE_JOBS = "UPDATE jobs SET released_at = %s WHERE row_id = ANY(%s)"
+REQUEUE_JOBS = """
+UPDATE jobs SET status = 'queued', ready_at = %s, node = NULL, fence = fence + 1, rescues = rescues + 1,
+    is_ready = true WHERE row_id = ANY(%s)"""
+# idx_jobs_outstanding: the next in line. Whether something of the schedule runs still is looked at when it is claimed.
+READY_SUCCESSORS = """
+UPDATE jobs j SET is_ready = true, ready_at = %s
+FROM unnest(%s) AS queue(uid)
+CROSS JOIN LATERAL (
+    SELECT row_id FROM jobs WHERE uid = queue.uid AND status = 'queued' AND ready_at IS NULL AND line = 'own'
+    ORDER BY slot_at, row_id LIMIT 1) AS successor
+WHERE j.row_id = successor.row_id"""
+# idx_jobs_outstanding, idx_jobs_unreleased: the next of a line beside, when nobody of it is ready or runs.
+READY_BESIDE = """
+UPDATE jobs j SET is_ready = true, ready_at = greatest(%(now)s, coalesce(not_before, %(now)s))
+FROM unnest(%(uids)s, %(lines)s) AS queue(uid, line)
+CROSS JOIN LATERAL (
+    SELECT row_id FROM jobs WHERE uid = queue.uid AND status = 'queued' AND ready_at IS NULL
+        AND line = queue.line ORDER BY slot_at, row_id LIMIT 1) AS successor
+WHERE j.row_id = successor.row_id
+    AND NOT EXISTS (
+        SELECT 1 FROM jobs o WHERE o.uid = queue.uid AND o.status IN ('queued', 'running')
+            AND o.line = queue.line AND (o.status = 'running' OR o.ready_at IS NOT NULL))
+    AND NOT EXISTS (
+        SELECT 1 FROM jobs o WHERE o.node IS NOT NULL AND o.released_at IS NULL
+            AND o.uid = queue.uid AND o.line = queue.line)"""
+# idx_jobs_ready: a breaker that closed lets its retries go.
+LET_RETRIES_GO = """
+UPDATE jobs SET ready_at = %(now)s WHERE ready_at > %(now)s AND breaker_key = ANY(%(keys)s) AND origin = 'retry'
+    AND not_before <= %(now)s"""
+
+# -- what is shared: primary keys --
+
+LIMITS = f"SELECT {LIMIT} FROM limits WHERE key = ANY(%s) ORDER BY key"
+MAKE_LIMITS = "INSERT INTO limits (key) SELECT unnest(%s) ON CONFLICT DO NOTHING"
+PUT_LIMITS = f"""
+UPDATE limits l SET {", ".join(f"{name} = v.{name}" for name in Limit._fields[1:])}
+FROM unnest({places(len(Limit._fields))}) AS v({LIMIT}) WHERE l.key = v.key"""
+BREAKERS = f"SELECT {BREAKER} FROM circuit_breakers WHERE key = ANY(%s) ORDER BY key"
+MAKE_BREAKERS = """
+INSERT INTO circuit_breakers (key, state) SELECT unnest(%s), 'closed' ON CONFLICT DO NOTHING"""
+PUT_BREAKERS = f"""
+UPDATE circuit_breakers b SET {", ".join(f"{name} = v.{name}" for name in Breaker._fields[1:])}
+FROM unnest({places(len(Breaker._fields))}) AS v({BREAKER}) WHERE b.key = v.key"""
+INSERT_TRANSITIONS = insert_of("circuit_breaker_transitions", Transition._fields)
+INSERT_EVENTS = f"""
+INSERT INTO audit_events ({", ".join(Event._fields)})
+SELECT {", ".join("detail::jsonb" if name == "detail" else name for name in Event._fields)}
+FROM unnest({places(len(Event._fields))}) AS v({", ".join(Event._fields)})"""
+
+# -- settings, nodes, policies --
+
+PUT_SETTING = """
+INSERT INTO settings (key, value) VALUES (%s, %s) ON CONFLICT (key) DO UPDATE SET value = excluded.value"""
+PUT_POLICY = """
+INSERT INTO quiet_hours_policies (policy_id, name, words, created_at, updated_at)
+VALUES (%(id)s, %(name)s, %(words)s, %(now)s, %(now)s)
+ON CONFLICT (policy_id) DO UPDATE SET name = %(name)s, words = %(words)s, updated_at = %(now)s"""
+REVISIONS = """
+SELECT r.uid, r.revision, r.schedule_id, r.words FROM unnest(%s, %s) AS v(uid, revision)
+JOIN schedule_revisions r ON r.uid = v.uid AND r.revision = v.revision"""
+HEARTBEAT = """
+INSERT INTO nodes (node, version, is_scheduler, started_at, heartbeat_at, clock_skew)
+VALUES (%(node)s, %(version)s, %(scheduler)s, %(now)s, %(now)s, %(skew)s)
+ON CONFLICT (node) DO UPDATE SET heartbeat_at = %(now)s, clock_skew = %(skew)s"""
+FAREWELL = "UPDATE nodes SET stopped_at = %(now)s, heartbeat_at = %(now)s WHERE node = %(node)s"
+LAST_HEARTBEAT = "SELECT max(heartbeat_at) FROM nodes WHERE is_scheduler"
+COVERAGE = """
+SELECT started_at, heartbeat_at FROM nodes WHERE is_scheduler AND heartbeat_at >= %s ORDER BY started_at"""
+# idx_audit_schedule: events of no schedule are its last. Only steps forwards are jumped over.
+CLOCK_STEPS = """
+SELECT (detail->>'from')::bigint, (detail->>'to')::bigint FROM audit_events
+WHERE uid IS NULL AND type = 'scheduler.clock_stepped' AND at >= %s
+    AND (detail->>'to')::bigint > (detail->>'from')::bigint ORDER BY id"""
+# idx_schedules_next_run: whoever sleeps wakes for an earlier one anyhow.
+ANNOUNCE = """
+SELECT pg_notify('everwhen', %(words)s) WHERE %(jobs)s
+    OR NOT EXISTS (SELECT 1 FROM schedules WHERE enabled AND next_run_at < %(soonest)s)"""
+
+# -- retention: row ids grow with time, so the oldest rows are at the front of each table --
+
+PRUNE_JOBS = """
+DELETE FROM jobs WHERE row_id IN (
+    SELECT row_id FROM jobs WHERE ended_at < %s AND released_at IS NOT NULL ORDER BY row_id LIMIT %s)"""
+PRUNE_AUDIT = """
+DELETE FROM audit_events WHERE id IN (
+    SELECT id FROM audit_events WHERE at < %s AND type NOT IN ('schedule.created', 'schedule.updated',
+        'schedule.paused', 'schedule.resumed', 'schedule.revived', 'schedule.invalidated', 'schedule.restored')
+    ORDER BY id LIMIT %s)"""
+PRUNE_TRANSITIONS = """
+DELETE FROM circuit_breaker_transitions WHERE id IN (
+    SELECT id FROM circuit_breaker_transitions WHERE at < %s ORDER BY id LIMIT %s)"""
+PRUNE_OUTPUT = """
+DELETE FROM job_output WHERE (job_id, attempt, stream, position) IN (
+    SELECT job_id, attempt, stream, position FROM job_output WHERE at < %s LIMIT %s)"""

@@ -1,0 +1,307 @@
+"""Writing on PostgreSQL, where transactions of many nodes run side by side.
+
+The order of locks
+------------------
+Every transaction takes its row locks level by level, and within a level in one order:
+
+1. `limits` by key, 2. `circuit_breakers` by key, 3. `schedules` by uid, 4. `jobs`.
+
+Who does what
+- A tick glances at due rows, holds the keys of their definitions, then takes those rows that are still due and that
+  nobody else has (SKIP LOCKED): it never waits for a schedule.
+- A claim glances at ready jobs, holds their keys, locks their schedules, then takes the jobs that are still ready.
+- A settlement, a rescue, a change glance at their jobs or schedule, hold the keys, lock the schedules, read again.
+- Places that come free release held slots of other schedules. Their rows are locked while the key is held, which
+  is the right order of levels; only within the level of schedules it may come late.
+- The job of a schedule is changed by whoever holds the schedule's row; when that is deleted, the job's own row is
+  locked.
+- The system switch takes an advisory lock that ticks and claims share.
+
+Waiting in a ring is therefore left to the rare case: a definition edited between glance and lock, so that another
+key is needed; a release that meets a settlement of the very schedule that it releases. PostgreSQL ends one of the
+two, and `postgres_database` runs that one again from its start: nothing in memory has moved.
+
+When a node dies its transaction is rolled back and its locks are gone; what it had committed is in the rows.
+Whatever the locks do, the unique keys on (slot_at, uid) let no slot be fired twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, TypeVar
+
+from psycopg import Connection, errors
+
+from everwhen.errors import StoreError
+from everwhen.model.breaker import Breaker, Transition
+from everwhen.model.claim import ClaimedJob
+from everwhen.model.events import NOTHING, Event
+from everwhen.model.job import Job
+from everwhen.model.limits import Limit
+from everwhen.model.outcome import Outcome
+from everwhen.model.reasons import CancelReason
+from everwhen.model.retention import Cutoffs
+from everwhen.stores import postgres_statements as sql
+from everwhen.stores.flows.change import INSERTED
+from everwhen.stores.flows.commit import JOB_INSERTED
+from everwhen.stores.lanes import Lane
+from everwhen.stores.postgres_adapters import At, Instants, Integers, Texts, columns_of
+from everwhen.stores.postgres_database import PostgresDatabase
+from everwhen.stores.postgres_snapshot import PostgresSnapshot
+from everwhen.stores.postgres_watermark import Watermark
+from everwhen.stores.storable import storable
+from everwhen.stores.transaction import Declined, Queue, Row, Snapshot, Transaction
+
+T = TypeVar("T")
+
+EVALUATING = 0x6576_0002
+_BEGIN_EVALUATION = f"BEGIN; SELECT pg_advisory_xact_lock_shared({EVALUATING})"
+
+
+class PostgresStore:
+    """Transactions on one PostgreSQL database. `skew` is how far this node's clock is from the database's."""
+
+    def __init__(self, database: PostgresDatabase, *, skew: Callable[[], int] = lambda: 0) -> None:
+        self._database = database
+        self._skew = skew
+        self._watermark = Watermark()
+
+    def write(self, lane: Lane, work: Callable[[Transaction], T]) -> T:
+        def transact(connection: Connection[Any]) -> T:
+            transaction = PostgresTransaction(connection, self._watermark, self._skew)
+            result = work(transaction)
+            transaction.announce()
+            return result
+
+        is_evaluation = lane in (Lane.TICK, Lane.CLAIM)
+        return self._database.transact(transact, begin=_BEGIN_EVALUATION if is_evaluation else "BEGIN")
+
+    @contextmanager
+    def read(self) -> Iterator[Snapshot]:
+        with self._database.snapshot() as connection:
+            yield PostgresSnapshot(connection, self._watermark)
+
+    @contextmanager
+    def look(self) -> Iterator[Snapshot]:
+        with self._database.connection() as connection:
+            yield PostgresSnapshot(connection, self._watermark)
+
+    def nothing_due_before(self, instant: int) -> None:
+        self._watermark.raise_to(instant)
+
+
+class PostgresTransaction(PostgresSnapshot):
+    """The verbs of a transaction on one connection."""
+
+    _LOCK: ClassVar[str] = " FOR UPDATE"
+
+    def __init__(
+        self, connection: Connection[Any], watermark: Watermark, skew: Callable[[], int] = lambda: 0
+    ) -> None:
+        super().__init__(connection, watermark)
+        self._skew = skew
+        self._soonest: int | None = None
+        self._readied = False
+
+    def _run(self, query: str, *values: object) -> int:
+        return self._cursor.execute(query.encode(), values).rowcount
+
+    # -- there must be a row to be locked --
+
+    def limits(self, keys: Collection[str]) -> dict[str, Limit]:
+        rows = self._rows(sql.LIMITS + self._LOCK, (Texts(sorted(keys)),))
+        if len(rows) < len(keys):
+            self._run(sql.MAKE_LIMITS, Texts(sorted(set(keys) - {row[0] for row in rows})))
+            rows = self._rows(sql.LIMITS + self._LOCK, (Texts(sorted(keys)),))
+        return {row[0]: Limit._make(row) for row in rows}
+
+    def breakers(self, keys: Collection[str]) -> dict[str, Breaker]:
+        rows = self._rows(sql.BREAKERS + self._LOCK, (Texts(sorted(keys)),))
+        if len(rows) < len(keys):
+            self._run(sql.MAKE_BREAKERS, Texts(sorted(set(keys) - {row[0] for row in rows})))
+            rows = self._rows(sql.BREAKERS + self._LOCK, (Texts(sorted(keys)),))
+        return {row[0]: Breaker._make(row) for row in rows}
+
+    # -- telling others --
+
+    def announce_due(self, due_at: int) -> None:
+        self._soonest = due_at if self._soonest is None else min(self._soonest, due_at)
+
+    def announce(self) -> None:
+        """One notification at most: a job is ready, or the earliest due instant has moved forward."""
+        if self._readied or self._soonest is not None:
+            words = " ".join(["jobs"] * self._readied + ["slots"] * (self._soonest is not None))
+            soonest = None if self._soonest is None else At(self._soonest)
+            self._rows(sql.ANNOUNCE, {"words": words, "jobs": self._readied, "soonest": soonest})
+
+    def exclude_evaluations(self) -> None:
+        self._rows(f"SELECT pg_advisory_xact_lock({EVALUATING})")
+
+    # -- jobs --
+
+    def insert_jobs(self, rows: Sequence[Row]) -> None:
+        try:
+            self._run(sql.INSERT_JOB, *columns_of(JOB_INSERTED, rows))
+        except errors.UniqueViolation as error:
+            # Two schedulers cannot come here: a row was moved back by hand, or `decide` did not decide it.
+            raise StoreError(
+                "a slot, or an id, of this batch has its job already, so nothing of the batch was written; "
+                "look for a schedule whose next_slot_at lies before its last_slot_at"
+            ) from error
+        self._readied = True
+
+    def start_jobs(self, claimed: Sequence[ClaimedJob]) -> None:
+        rows = [
+            (c.job.started_at, c.job.deadline_at, c.job.node, c.job.is_probe, c.job.row_id) for c in claimed
+        ]
+        self._run(
+            sql.START_JOBS, *columns_of(("started_at", "deadline_at", "node", "is_probe", "row_id"), rows)
+        )
+
+    def postpone_jobs(self, postponed: Sequence[tuple[Job, int]]) -> None:
+        until = Instants([until for _, until in postponed])
+        self._run(sql.POSTPONE_JOBS, until, _row_ids([job for job, _ in postponed]))
+
+    def end_jobs(self, ended: Sequence[tuple[Job, Outcome]], now: int) -> None:
+        rows = [(outcome.status, outcome.error, outcome.result, job.row_id) for job, outcome in ended]
+        columns = columns_of(("status", "error", "result", "row_id"), rows)
+        self._run(sql.END_JOBS, At(now), At(now), *columns)
+
+    def cancel_jobs(self, cancelled: Sequence[tuple[Job, CancelReason]], now: int) -> None:
+        reasons = Texts([reason for _, reason in cancelled])
+        rows = _row_ids([job for job, _ in cancelled])
+        self._cursor.execute(sql.CANCEL_JOBS, {"now": At(now), "reasons": reasons, "rows": rows})
+
+    def let_go_of_jobs(self, jobs: Sequence[Job], now: int) -> None:
+        self._run(sql.RELEASE_JOBS, At(now), _row_ids(jobs))
+
+    def requeue_jobs(self, jobs: Sequence[Job], now: int) -> None:
+        self._run(sql.REQUEUE_JOBS, At(now), _row_ids(jobs))
+        self._readied = True
+
+    def ready_successors(self, queues: Collection[Queue], now: int) -> None:
+        own = sorted(queue.uid for queue in queues if queue.line == "own")
+        beside = sorted(queue for queue in queues if queue.line != "own")
+        readied = self._run(sql.READY_SUCCESSORS, At(now), Texts(own)) if own else 0
+        if beside:
+            uids, lines = Texts([queue.uid for queue in beside]), Texts([queue.line for queue in beside])
+            values = {"now": At(now), "uids": uids, "lines": lines}
+            readied += self._cursor.execute(sql.READY_BESIDE, values).rowcount
+        self._readied = self._readied or readied > 0
+
+    def let_retries_go(self, breaker_keys: Collection[str], now: int) -> None:
+        self._cursor.execute(sql.LET_RETRIES_GO, {"now": At(now), "keys": Texts(sorted(breaker_keys))})
+        self._readied = True
+
+    # -- schedules --
+
+    def insert_schedules(self, schedules: Sequence[Row], revisions: Sequence[Row]) -> str | None:
+        self._run("SAVEPOINT creation")
+        try:
+            self._run(sql.INSERT_SCHEDULE, *columns_of(INSERTED, schedules))
+            self._run(sql.INSERT_REVISION, *columns_of(sql.REVISION, revisions))
+        except errors.UniqueViolation:
+            self._run("ROLLBACK TO SAVEPOINT creation")
+            return self._taken([(str(row[0]), str(row[1])) for row in schedules])
+        self._watermark.lower(row[_NEXT_RUN] for row in schedules)  # type: ignore[misc]
+        return None
+
+    def _taken(self, new: Sequence[tuple[str, str]]) -> str:
+        """The first id that exists or comes twice; if none does, the first such uid."""
+        ids, uids = [schedule_id for _, schedule_id in new], [uid for uid, _ in new]
+        query = "SELECT schedule_id FROM schedules WHERE schedule_id = ANY(%s)"
+        known = {row[0] for row in self._rows(query, (Texts(ids),))}
+        query = "SELECT uid FROM schedule_revisions WHERE uid = ANY(%s)"
+        used = {row[0] for row in self._rows(query, (Texts(uids),))}
+        return _first_taken(ids, known) or _first_taken(uids, used) or uids[0]
+
+    def insert_revision(self, revision: Row) -> None:
+        self._run(sql.INSERT_REVISION, *columns_of(sql.REVISION, [revision]))
+
+    def update_states(self, columns: tuple[str, ...], rows: Sequence[Row]) -> None:
+        self._run(sql.update_of(columns), *columns_of((*columns, "row_id"), rows))
+        if "next_run_at" in columns:
+            position = columns.index("next_run_at")
+            self._watermark.lower(row[position] for row in rows)  # type: ignore[misc]
+
+    def delete_schedule(self, row_id: int) -> None:
+        self._run("DELETE FROM schedules WHERE row_id = %s", row_id)
+
+    def release_held(self, places: Sequence[tuple[str, int]], now: int) -> None:
+        keys, free = Texts([key for key, _ in places]), Integers([free for _, free in places])
+        if self._run(sql.RELEASE_HELD, At(now), keys, free):
+            self.announce_due(now)
+
+    def release_next_held(self, declined: Sequence[Declined], now: int) -> None:
+        columns = columns_of(Declined._fields, declined)
+        if self._run(sql.RELEASE_NEXT_HELD, At(now), *columns):
+            self.announce_due(now)
+
+    # -- the ledger, and what is shared --
+
+    def insert_events(self, events: Sequence[Event]) -> None:
+        rows = [(*event[:10], _words(event), event.trace_id) for event in events]
+        if rows:
+            self._run(sql.INSERT_EVENTS, *columns_of(Event._fields, rows))
+
+    def put_limits(self, limits: Sequence[Limit]) -> None:
+        self._run(sql.PUT_LIMITS, *columns_of(Limit._fields, limits))
+
+    def put_breakers(self, breakers: Sequence[Breaker]) -> None:
+        self._run(sql.PUT_BREAKERS, *columns_of(Breaker._fields, breakers))
+
+    def insert_transitions(self, transitions: Sequence[Transition]) -> None:
+        self._run(sql.INSERT_TRANSITIONS, *columns_of(Transition._fields, transitions))
+
+    def put_setting(self, key: str, value: str) -> None:
+        self._settings = None
+        self._run(sql.PUT_SETTING, key, value)
+
+    def put_policy(self, policy_id: str, name: str, words: str, now: int) -> None:
+        values = {"id": policy_id, "name": storable(name), "words": words, "now": At(now)}
+        self._cursor.execute(sql.PUT_POLICY, values)
+
+    def delete_policy(self, policy_id: str) -> None:
+        self._run("DELETE FROM quiet_hours_policies WHERE policy_id = %s", policy_id)
+
+    def put_heartbeat(self, now: int, *, node: str, version: str, is_scheduler: bool) -> None:
+        values = {"node": node, "version": version, "scheduler": is_scheduler, "now": At(now)}
+        self._cursor.execute(sql.HEARTBEAT, {**values, "skew": self._skew()})
+
+    def put_farewell(self, now: int, *, node: str) -> None:
+        self._cursor.execute(sql.FAREWELL, {"now": At(now), "node": node})
+
+    def prune(self, cutoffs: Cutoffs, *, limit: int) -> int:
+        portions = (
+            (sql.PRUNE_OUTPUT, cutoffs.output),
+            (sql.PRUNE_JOBS, cutoffs.jobs),
+            (sql.PRUNE_AUDIT, cutoffs.audit),
+            (sql.PRUNE_TRANSITIONS, cutoffs.breaker_transitions),
+        )
+        return sum([self._run(query, At(before), limit) for query, before in portions])
+
+
+_spell = json.JSONEncoder(ensure_ascii=False, default=dict).encode  # a detail is any mapping
+_NEXT_RUN = INSERTED.index("next_run_at")
+
+
+def _row_ids(jobs: Sequence[Job]) -> Integers:
+    return Integers([job.row_id for job in jobs])
+
+
+def _words(event: Event) -> str:
+    if event.detail is NOTHING:
+        return "{}"
+    # jsonb holds no NUL either, in whatever spelling.
+    return _spell(event.detail).replace("\\u0000", "\ufffd")
+
+
+def _first_taken(names: Sequence[str], known: Collection[str]) -> str | None:
+    seen: set[str] = set(known)
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None

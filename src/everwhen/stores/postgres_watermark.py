@@ -1,0 +1,66 @@
+"""The instant before which nothing is due, as far as this process knows.
+
+An index keeps the entries of rows that have moved on until they are vacuumed, and while some old snapshot is open
+that may take hours: a search for the earliest next_run_at from the very front then passes hundreds of thousands of
+them. With a lower bound it starts behind them. The bound follows the evaluations at a distance; what this process
+writes below it lowers it again; what others might have written there (a transaction that took minutes, a clock that
+was set back) is found by a look without bound, twice a minute.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from everwhen.model.instants import MINUTE
+
+EARLIEST = -(1 << 55)  # the eleventh century before Christ
+DISTANCE = MINUTE
+LOOK_WITHOUT_BOUND = 30.0  # seconds
+
+
+@dataclass(slots=True)
+class Look:
+    """One search: from where, and what it found."""
+
+    at: int
+    found: int | None = None
+
+
+class Watermark:
+    """Shared by the threads of one process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._at = EARLIEST
+        self._looked: float | None = None
+
+    @property
+    def at(self) -> int:
+        return self._at
+
+    @contextmanager
+    def looking(self) -> Iterator[Look]:
+        """A search for the earliest; now and then one from the very front, which may lower the mark."""
+        started = time.monotonic()
+        is_whole = self._looked is None or started - self._looked >= LOOK_WITHOUT_BOUND
+        look = Look(EARLIEST if is_whole else self._at)
+        yield look
+        if is_whole:
+            self._looked = started
+            self.lower(() if look.found is None else (look.found,))
+
+    def raise_to(self, instant: int) -> None:
+        """Nothing is due before that instant."""
+        with self._lock:
+            self._at = max(self._at, instant - DISTANCE)
+
+    def lower(self, instants: Iterable[int | None]) -> None:
+        """Something may be due then."""
+        earliest = min((at for at in instants if at is not None), default=None)
+        if earliest is not None and earliest < self._at:
+            with self._lock:
+                self._at = min(self._at, earliest)

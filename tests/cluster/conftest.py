@@ -1,0 +1,54 @@
+"""Two houses on one database, each with connections and a memory of its own, as two processes have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from threading import Barrier, Thread
+from typing import Any
+
+import pytest
+
+from everwhen.testing.manual import ManualClock
+from everwhen.wiring import open_stack
+from tests.conformance.stores import Capabilities, Site
+from tests.conformance.tenant import START, Tenant
+from tests.servers.everwhen_database import PostgresDatabase
+
+
+@pytest.fixture
+def house(everwhen_on_18: PostgresDatabase) -> Iterator[Tenant]:
+    url = everwhen_on_18.empty()
+    site = Site(url, lambda clock: open_stack(url, clock=clock), lambda: None)
+    tenant = Tenant(site, Capabilities(several_processes=True), ManualClock(START))
+    yield tenant
+    report = tenant.check()
+    tenant.close()
+    assert report.is_clean, report
+
+
+@pytest.fixture
+def other(house: Tenant) -> Tenant:
+    return house.neighbour()
+
+
+def together(*actions: Callable[[], Any]) -> list[Any]:
+    """What they return, begun at the same moment; the first error of any is raised."""
+    barrier = Barrier(len(actions))
+    results: list[Any] = [None] * len(actions)
+    failures: list[BaseException] = []
+
+    def run(number: int, action: Callable[[], Any]) -> None:
+        barrier.wait(30)
+        try:
+            results[number] = action()
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [Thread(target=run, args=one) for one in enumerate(actions)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    if failures:
+        raise failures[0]
+    return results

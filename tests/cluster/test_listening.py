@@ -1,0 +1,155 @@
+"""What one node does wakes the others at once, through LISTEN and NOTIFY (E6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from threading import Event
+from typing import Any
+
+import psycopg
+import pytest
+
+from everwhen.model.instants import moment_of
+from everwhen.model.outcome import Outcome
+from everwhen.operations.schedules import create_schedule
+from everwhen.ports.target import Run
+from everwhen.stores.postgres_listener import Listener
+from everwhen.wiring import build_service, open_stack
+from tests.conformance.tenant import FAILED, Tenant, submission
+
+
+class Ears:
+    """Listens, and remembers what it was woken for."""
+
+    def __init__(self, url: str) -> None:
+        self.slots, self.jobs = Event(), Event()
+        self._listener = Listener(url, on_slots=self.slots.set, on_jobs=self.jobs.set)
+        assert self._listener.is_listening.wait(30)
+        assert self.jobs.wait(30)  # whoever begins to listen looks once by itself
+        self.forget()
+
+    def forget(self) -> None:
+        self.slots.clear()
+        self.jobs.clear()
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+@pytest.fixture
+def notes(house: Tenant) -> Iterator[Heard]:
+    """Every notification so far, word for word, by a plain listener."""
+    with psycopg.connect(house.site.url, autocommit=True) as connection:
+        connection.execute("LISTEN everwhen")
+        yield Heard(connection)
+
+
+class Heard:
+    """Reads what has been announced since it was last asked."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+
+    def __call__(self) -> list[str]:
+        self._connection.execute("SELECT 1")  # notifications come with the answer
+        return [notify.payload for notify in self._connection.notifies(timeout=0)]
+
+
+def test_a_schedule_that_is_due_first_is_announced(house: Tenant, notes: Heard) -> None:
+    house.add("later", every="2h", first_run="after_interval")
+    assert notes() == ["slots"]
+    house.add("sooner", every="1h", first_run="after_interval")
+    assert notes() == ["slots"]
+
+
+def test_a_schedule_that_is_due_after_others_is_not(house: Tenant, notes: Heard) -> None:
+    house.add("sooner", every="1h", first_run="after_interval")
+    notes()
+    house.add("later", every="2h", first_run="after_interval")
+    assert notes() == []
+
+
+def test_a_tick_announces_its_jobs_once(house: Tenant, notes: Heard) -> None:
+    house.add_many([f"s{number}" for number in range(5)], every="1h")
+    notes()
+    house.step()
+    assert notes() == ["jobs"]
+    claimed = house.claim()
+    house.settle(*claimed)
+    assert notes() == []
+
+
+def test_a_place_that_comes_free_is_announced(house: Tenant, notes: Heard) -> None:
+    agent: dict[str, Any] = {"group": "g", "max_concurrent": 1, "every": "24h"}
+    house.add("g.a", **agent)
+    house.add("g.b", **agent)
+    house.step()
+    claimed = house.claim()
+    notes()
+    house.settle(*claimed)
+    assert notes() == ["slots"]
+
+
+def test_a_job_behind_another_is_announced_when_its_turn_comes(house: Tenant, notes: Heard) -> None:
+    house.add("a", every="1m", if_running="queue")
+    house.step()
+    claimed = house.claim()
+    house.wait_and_step("1m")
+    notes()
+    house.settle(*claimed, outcome=FAILED)
+    assert notes() == ["jobs"]
+
+
+def test_a_listener_wakes_for_what_another_node_does(house: Tenant, other: Tenant) -> None:
+    ears = Ears(house.site.url)
+    try:
+        other.add("a", every="1h")
+        assert ears.slots.wait(30)
+        other.step()
+        assert ears.jobs.wait(30)
+    finally:
+        ears.close()
+
+
+def test_a_listener_that_lost_its_connection_looks_again(house: Tenant) -> None:
+    ears = Ears(house.site.url)
+    try:
+        with psycopg.connect(house.site.url, autocommit=True) as connection:
+            connection.execute(
+                """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                WHERE query = 'LISTEN everwhen' AND pid <> pg_backend_pid()"""
+            )
+        assert ears.slots.wait(30)
+        assert ears.jobs.wait(30)
+    finally:
+        ears.close()
+
+
+class Starts:
+    """An observer that tells when a run has begun."""
+
+    def __init__(self) -> None:
+        self.begun = Event()
+
+    def started(self, run: Run) -> None:
+        self.begun.set()
+
+    def ended(self, run: Run, outcome: Outcome) -> None:
+        return None
+
+
+def test_a_node_that_sleeps_for_an_hour_runs_at_once_what_another_declares(house: Tenant) -> None:
+    """By the database's clock, and real loops."""
+    stack, starts = open_stack(house.site.url), Starts()
+    service = build_service(stack, check_interval=3_600.0, observer=starts)
+    service.start()
+    elsewhere = open_stack(house.site.url)
+    try:
+        create_schedule(elsewhere.house, submission("from-elsewhere", every="1h"))
+        assert starts.begun.wait(30)
+    finally:
+        service.stop()
+        # What was recorded lies not in the future.
+        house.clock.set(moment_of(stack.house.clock.now()))
+        elsewhere.close()
+        stack.close()

@@ -1,0 +1,151 @@
+"""Two nodes reach for the same rows at the same moment: each slot fires once, and no limit is overshot (E8)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from everwhen.model.claim import ClaimedJob
+from everwhen.model.job import Job
+from everwhen.model.outcome import SUCCEEDED
+from tests.cluster.conftest import together
+from tests.conformance.tenant import FAILED, Tenant
+
+Action = Callable[[], Any]
+
+
+def ticking(house: Tenant, limit: int = 20) -> Action:
+    def tick() -> int:
+        fired = 0
+        while (report := house.tick(limit=limit)).schedules:
+            fired += report.fired
+        return fired
+
+    return tick
+
+
+def claiming(house: Tenant, limit: int = 7) -> Callable[[], list[ClaimedJob]]:
+    def claim() -> list[ClaimedJob]:
+        taken: list[ClaimedJob] = []
+        while some := house.claim(limit):
+            taken += some
+        return taken
+
+    return claim
+
+
+def slots_of(jobs: list[Job]) -> Counter[tuple[str, int]]:
+    return Counter((job.uid, job.slot_at) for job in jobs)
+
+
+def test_every_slot_is_fired_once_whoever_gets_it(house: Tenant, other: Tenant) -> None:
+    house.add_many([f"s{number:03}" for number in range(150)], every="10s", if_running="allow")
+    shares = [together(ticking(house), ticking(other))]
+    for _ in range(4):
+        house.wait("10s")
+        shares.append(together(ticking(house), ticking(other)))
+    assert set(slots_of(house.jobs()).values()) == {1}
+    assert [sum(share) for share in shares] == [150] * 5
+
+
+def test_the_second_scheduler_goes_on_where_the_first_is_not(house: Tenant, other: Tenant) -> None:
+    house.add_many([f"s{number:03}" for number in range(40)], every="1h")
+    with house.stack.database.connection() as connection:
+        connection.execute("BEGIN")
+        connection.execute("SELECT 1 FROM schedules ORDER BY next_run_at, row_id LIMIT 20 FOR UPDATE")
+        try:
+            assert other.tick(limit=20).fired == 20
+            assert other.tick(limit=20).fired == 0
+        finally:
+            connection.execute("ROLLBACK")
+    assert other.tick(limit=20).fired == 20
+
+
+def test_a_guard_holds_whatever_the_two_do_at_once(house: Tenant, other: Tenant) -> None:
+    poll: dict[str, Any] = {"group": "withings", "command": "poll", "max_outstanding": 3}
+    house.add_many([f"withings.s{number:02}" for number in range(30)], every="24h", **poll)
+    together(ticking(house, 4), ticking(other, 4))
+    settled = 0
+    while claimed := house.claim(2) + other.claim(2):
+        outstanding = [job for job in house.jobs() if job.is_outstanding]
+        assert len(outstanding) <= 3
+        half = len(claimed) // 2 or 1
+        together(lambda: house.settle(*claimed[:half]), lambda: other.settle(*claimed[half:]))  # noqa: B023
+        settled += len(claimed)
+        together(ticking(house, 4), ticking(other, 4))
+    assert settled == 30
+
+
+def test_capacity_holds_when_both_claim_at_once(house: Tenant, other: Tenant) -> None:
+    words: dict[str, Any] = {"group": "g", "max_concurrent": 5, "if_running": "queue"}
+    house.add_many([f"g.s{number:02}" for number in range(20)], every="24h", **words)
+    house.step()
+    mine, theirs = together(claiming(house, 3), claiming(other, 3))
+    assert len(mine) + len(theirs) == 5
+    assert len({one.job.job_id for one in mine + theirs}) == 5
+
+
+def test_a_job_is_taken_by_one_of_them(house: Tenant, other: Tenant) -> None:
+    house.add_many([f"s{number:03}" for number in range(60)], every="1h")
+    house.step()
+    mine, theirs = together(claiming(house), claiming(other))
+    left = claiming(house)()
+    taken = [one.job.job_id for one in mine + theirs + left]
+    assert len(taken) == len(set(taken)) == 60
+
+
+def test_a_job_that_two_settle_is_settled_once(house: Tenant, other: Tenant) -> None:
+    house.add_many([f"s{number:02}" for number in range(20)], every="1h")
+    house.step()
+    claimed = house.claim()
+    counted = together(lambda: house.settle(*claimed), lambda: other.settle(*reversed(claimed)))
+    assert sum(counted) == 20
+    assert {house.state(job.schedule_id).run_count for job in house.jobs()} == {1}
+
+
+def test_a_breaker_counts_failures_that_settle_at_once(house: Tenant, other: Tenant) -> None:
+    words: dict[str, Any] = {"group": "p", "command": "poll", "circuit_breaker": {"threshold": 100}}
+    house.add_many([f"p.s{number:02}" for number in range(20)], every="1h", **words)
+    house.step()
+    claimed = house.claim()
+    together(
+        lambda: house.settle(*claimed[:10], outcome=FAILED),
+        lambda: other.settle(*claimed[10:], outcome=FAILED),
+    )
+    assert house.house.ledger.breaker(claimed[0].job.breaker_key or "").failure_count == 20
+
+
+def test_what_a_dead_node_left_is_rescued_once(house: Tenant, other: Tenant) -> None:
+    house.add_many([f"s{number:02}" for number in range(10)], every="24h")
+    house.step()
+    gone = house.neighbour("node-3")
+    assert len(gone.claim()) == 10
+    house.wait("1m")
+    house.beat()
+    other.beat()
+    assert sum(together(house.rescue, other.rescue)) == 10
+    assert {(job.status, job.rescues, job.fence) for job in house.jobs()} == {("queued", 1, 2)}
+
+
+def test_pauses_edits_ticks_and_settlements_get_along(house: Tenant, other: Tenant) -> None:
+    names = [f"g.s{number:02}" for number in range(12)]
+    words: dict[str, Any] = {"group": "g", "max_concurrent": 4, "circuit_breaker": {"threshold": 3}}
+    house.add_many(names, every="10s", **words)
+
+    def work(node: Tenant) -> None:
+        for number in range(8):
+            node.step()
+            claimed = node.claim(3)
+            node.settle(*claimed, outcome=FAILED if number == 4 else SUCCEEDED)
+
+    def meddle() -> None:
+        for name in names * 2:
+            house.pause(name)
+            house.resume(name)
+            house.edit(name, every="20s", **words)
+
+    for _ in range(3):
+        house.wait("10s")
+        together(lambda: work(house), lambda: work(other), meddle)
+    assert set(slots_of([job for job in house.jobs() if job.origin == "schedule"]).values()) == {1}

@@ -1,0 +1,157 @@
+"""PostgreSQL under a store: exact instants, whole transactions, lost races and lost connections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from threading import Barrier, Thread
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from psycopg import Connection
+
+from everwhen.errors import StoreError
+from everwhen.stores.postgres_adapters import At, Flags, Instants, Integers, Texts
+from everwhen.stores.postgres_database import PostgresDatabase, where
+
+INSTANTS = st.integers(-(1 << 55), (1 << 57))
+
+
+@pytest.fixture(scope="module")
+def database(postgres: Any) -> Iterator[PostgresDatabase]:
+    url = postgres.fresh_database()
+    found = PostgresDatabase(url)
+    found.transact(lambda c: c.execute("CREATE TABLE notes (id int PRIMARY KEY, text text)"))
+    yield found
+    found.close()
+    postgres.drop_database(url)
+
+
+@pytest.fixture(autouse=True)
+def two_notes(database: PostgresDatabase) -> None:
+    database.transact(lambda c: c.execute("DELETE FROM notes"))
+    database.transact(lambda c: c.execute("INSERT INTO notes VALUES (1, 'a'), (2, 'b')"))
+
+
+def rows(database: PostgresDatabase, query: str, *values: object) -> list[Any]:
+    with database.connection() as connection:
+        return connection.cursor(binary=True).execute(query.encode(), values).fetchall()
+
+
+def texts(database: PostgresDatabase) -> list[str]:
+    return [row[0] for row in rows(database, "SELECT text FROM notes ORDER BY id")]
+
+
+@settings(max_examples=60, deadline=None)
+@given(instant=INSTANTS, several=st.lists(st.none() | INSTANTS, min_size=1, max_size=9))
+def test_an_instant_comes_back_to_the_microsecond(
+    database: PostgresDatabase, instant: int, several: list[int | None]
+) -> None:
+    assert rows(database, "SELECT %s", At(instant)) == [(instant,)]
+    assert rows(database, "SELECT unnest(%s)", Instants(several)) == [(one,) for one in several]
+
+
+def test_an_instant_is_what_the_server_takes_it_for(database: PostgresDatabase) -> None:
+    second = 1_774_735_200
+    query = "SELECT to_char(%s AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')"
+    assert rows(database, query, At(second * 1_000_000 + 1)) == [("2026-03-28 22:00:00.000001",)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(words=st.lists(st.none() | st.text(max_size=20), min_size=1, max_size=9))
+def test_texts_come_back_but_for_what_postgresql_cannot_hold(
+    database: PostgresDatabase, words: list[str | None]
+) -> None:
+    kept = [None if w is None else w.replace("\0", "\ufffd") for w in words]
+    assert [row[0] for row in rows(database, "SELECT unnest(%s)", Texts(words))] == kept
+
+
+def test_a_lone_surrogate_does_not_lose_the_rest(database: PostgresDatabase) -> None:
+    assert rows(database, "SELECT unnest(%s)", Texts(["a\ud800b"])) == [("a?b",)]
+
+
+def test_numbers_and_flags_come_back(database: PostgresDatabase) -> None:
+    numbers, flags = [0, -1, 1 << 62, None], [True, False, True, False]
+    found = rows(database, "SELECT * FROM unnest(%s, %s)", Integers(numbers), Flags(flags))
+    assert found == list(zip(numbers, flags, strict=True))
+
+
+def test_work_that_raises_leaves_nothing(database: PostgresDatabase) -> None:
+    def work(connection: Connection[Any]) -> None:
+        connection.execute("DELETE FROM notes")
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        database.transact(work)
+    assert texts(database) == ["a", "b"]
+
+
+def test_a_transaction_that_lost_a_deadlock_runs_again(database: PostgresDatabase) -> None:
+    barrier = Barrier(2)
+    attempts: list[int] = []
+
+    def crosswise(first: int, second: int) -> None:
+        def work(connection: Connection[Any]) -> None:
+            attempts.append(first)
+            connection.execute("UPDATE notes SET text = text || 'x' WHERE id = %s", (first,))
+            if len(attempts) <= 2:
+                barrier.wait(30)  # both hold one row, and want the other's
+            connection.execute("UPDATE notes SET text = text || 'y' WHERE id = %s", (second,))
+
+        database.transact(work)
+
+    threads = [Thread(target=crosswise, args=pair) for pair in ((1, 2), (2, 1))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(attempts) == 3
+    assert [sorted(text) for text in texts(database)] == [["a", "x", "y"], ["b", "x", "y"]]
+
+
+def test_a_lost_connection_is_a_store_error_and_the_next_request_works(database: PostgresDatabase) -> None:
+    def work(connection: Connection[Any]) -> None:
+        connection.execute("DELETE FROM notes")
+        connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+
+    with pytest.raises(StoreError, match="was lost"):
+        database.transact(work)
+    assert texts(database) == ["a", "b"]
+
+
+def test_idle_connections_that_were_lost_cost_one_request_at_most(database: PostgresDatabase) -> None:
+    texts(database)
+    with psycopg.connect(database.url, autocommit=True) as other:
+        other.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'everwhen'"
+        )
+    try:
+        texts(database)
+    except StoreError:
+        assert texts(database) == ["a", "b"]
+
+
+def test_a_broken_constraint_passes_as_it_is(database: PostgresDatabase) -> None:
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        database.transact(lambda c: c.execute("INSERT INTO notes VALUES (1, 'again')"))
+
+
+def test_a_statement_that_is_refused_says_where_and_shows_no_password(database: PostgresDatabase) -> None:
+    with pytest.raises(StoreError, match='relation "nothing" does not exist') as raised:
+        database.transact(lambda c: c.execute("SELECT * FROM nothing"))
+    password = database.url.split(":")[2].split("@")[0]
+    assert password not in str(raised.value)
+    assert where(database.url) in str(raised.value)
+
+
+def test_settings_hold_on_every_connection(database: PostgresDatabase) -> None:
+    names = ("plan_cache_mode", "synchronous_commit", "lock_timeout", "idle_in_transaction_session_timeout")
+    found = rows(database, "SELECT current_setting(name) FROM unnest(%s) AS name", Texts(names))
+    assert found == [("force_generic_plan",), ("on",), ("20s",), ("1min",)]
+
+
+def test_a_url_that_cannot_be_read_is_refused() -> None:
+    with pytest.raises(StoreError, match="cannot be read"):
+        PostgresDatabase("postgresql://[")
