@@ -159,3 +159,61 @@ def test_a_deleted_schedule_still_answers() -> None:
 def test_seconds_are_spoken_only_where_they_matter() -> None:
     moment = instant_of(scheduler("08:00:05").clock.moment)
     assert explain.spoken(zone("UTC"), moment) == "08:00:05 on Monday, 5 January 2026"
+
+
+# -- slots that only the record knows --
+
+
+def test_an_older_slot_of_a_chain_is_found_on_record() -> None:
+    s = scheduler()
+    s.outcome = lambda claimed: Outcome("failed", error="no luck")
+    s.add("a", every="10m", interval_from="completion")
+    s.advance("1h")
+    assert said(s, "a", "08:21") == (
+        f"08:20 on Monday, 5 January 2026 fired; its job failed: no luck ({s.jobs('a')[2].job_id})."
+        " Next: 09:10 on Monday, 5 January 2026."
+    )
+
+
+def test_a_skipped_slot_of_a_chain_is_found_within_its_range() -> None:
+    s = scheduler()
+    s.add("a", every="10s", interval_from="completion", only_between="08:00-09:00")
+    s.advance("2h")
+    found = why(s.house, "a", at("09:30:04"))
+    assert (found.slot_at, found.fate, found.reason) == (at("09:30:00"), "skipped", "outside_window")
+
+
+def test_a_chain_is_asked_about_its_slot_to_come() -> None:
+    s = scheduler()
+    s.add("a", every="10m", interval_from="completion")
+    s.advance("1h")
+    assert why(s.house, "a", at("09:12")).fate == "pending"
+
+
+@pytest.mark.parametrize("kind", ["slot", "completion"])
+def test_a_deleted_schedule_tells_of_its_last_slot(kind: str) -> None:
+    s = scheduler()
+    s.add("a", every="10m", interval_from=kind)
+    s.advance("25m")
+    s.delete("a")
+    s.advance("3h")
+    found = why(s.house, "a")
+    assert (found.slot_at, found.fate) == (at("08:20"), "fired")
+
+
+def test_a_deleted_schedule_that_never_had_a_slot_says_so() -> None:
+    s = scheduler()
+    s.add("a", cron="0 9 * * *")
+    s.delete("a")
+    assert why(s.house, "a").slot_at is None
+
+
+def test_a_request_that_fired_and_one_that_was_skipped_are_told() -> None:
+    s = scheduler()
+    s.add("hook", type="webhook")
+    s.fire("hook")
+    s.claim()
+    s.clock.advance(60)
+    s.fire("hook")
+    assert why(s.house, "hook", at("08:00")).fate == "fired"
+    assert why(s.house, "hook").reason == "already_running"

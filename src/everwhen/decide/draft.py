@@ -106,17 +106,17 @@ class Draft:
     def skip(self, slot_at: int, reason: SkipReason, *, held: str | None = None) -> None:
         """The slot is over without a job. Close runs of equal skips are gathered on the row (L5).
 
-        `held`: why it was held before. A run is of one reason and one `held`; the row keeps both in one word.
+        `held`: why it was held before. A run is of one reason and one `held`.
         """
-        state, word = self.state, reason if held is None else f"{reason}:{held}"
+        state = self.state
         self.state = state._replace(last_slot_at=max(slot_at, state.last_slot_at or slot_at))
-        if state.skip_reason == word:
+        if (state.skip_reason, state.skip_held) == (reason, held):
             self._gather(slot_at)
             return
         self.end_gathering()
         if self._is_frequent(slot_at):
-            self.state = self.state._replace(skip_reason=word)
-        self._record_range("schedule.skipped", slot_at, slot_at, 1, word)
+            self.state = self.state._replace(skip_reason=reason, skip_held=held)
+        self._record_range("schedule.skipped", slot_at, slot_at, 1, reason, held)
 
     def range_over(self, kind: EventType, first: int, last: int, count: int, reason: str) -> None:
         """Many slots in one event: how many, the first, the last (C8)."""
@@ -228,7 +228,7 @@ class Draft:
         if state.skip_reason is None:
             return
         self._write_gathered()
-        self.state = self.state._replace(skip_reason=None)
+        self.state = self.state._replace(skip_reason=None, skip_held=None)
 
     def _gather(self, slot_at: int) -> None:
         state = self.state
@@ -250,15 +250,17 @@ class Draft:
                 state.skip_last_at,
                 state.skip_count,
                 state.skip_reason,
+                state.skip_held,
             )
         self.state = self.state._replace(skip_first_at=None, skip_last_at=None, skip_count=0)
 
-    def _record_range(self, kind: EventType, first: int, last: int, count: int, reason: str) -> None:
-        word, _, held = reason.partition(":")
-        detail: dict[str, object] = {"held": held} if held else {}
+    def _record_range(
+        self, kind: EventType, first: int, last: int, count: int, reason: str, held: str | None = None
+    ) -> None:
+        detail: dict[str, object] = {} if held is None else {"held": held}
         if count > 1:
             detail |= {"first": first, "last": last}
-        self.record(kind, slot_at=first, reason=word, slot_count=count, detail=detail or NOTHING)
+        self.record(kind, slot_at=first, reason=reason, slot_count=count, detail=detail or NOTHING)
 
     def _is_frequent(self, slot_at: int) -> bool:
         """Whether slots are less than a minute apart."""

@@ -30,7 +30,10 @@ def create(
     definition, schedule_id = plan.definition, plan.schedule_id
     found = first_slot(plan, now, default_first_run)
     state = State(0, uid, schedule_id, definition.owner, 1, "active", *found)
-    detail = {"revision": 1, "anchor_at": found.anchor_at}
+    detail: dict[str, object] = {"revision": 1, "anchor_at": found.anchor_at}
+    if isinstance(definition.trigger, EveryMonth) and definition.start_at is None:
+        # Its default belongs to the door that it came by; from the anchor alone nobody can tell.
+        detail["first_run"] = definition.first_run or default_first_run
     created = Event(
         "schedule.created", now, schedule_id, uid, definition.owner, None, None, 1, None, actor, detail
     )

@@ -136,12 +136,12 @@ def _gathered(state: State, slot_at: int) -> str | None:
     first, last = state.skip_first_at, state.skip_last_at
     if state.skip_reason is None or first is None or last is None or not first <= slot_at <= last:
         return None
-    return state.skip_reason.partition(":")[0]
+    return state.skip_reason
 
 
 def _fired(jobs: Sequence[Job]) -> str:
     first, last = jobs[0], jobs[-1]
-    word = "fired" if first.origin == "schedule" else "was caught up"
+    word = "was caught up" if first.origin == "catch_up" else "fired"
     if last.origin == "retry" and last.status == "queued":
         times = "once" if len(jobs) == 2 else f"{len(jobs) - 1} times"
         return f"{word}; its job failed {times} ({jobs[-2].error}) and waits for its retry ({last.job_id})"

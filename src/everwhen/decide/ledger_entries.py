@@ -7,12 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
-from everwhen.model.history import Life
+from everwhen.model.history import OF_SLOTS, Life
 from everwhen.model.job import Job
 
 Kind = Literal["lost", "doubled", "extra", "range", "state", "counter", "job"]
 
-_OF_SLOTS = frozenset(("schedule.skipped", "schedule.missed", "schedule.caught_up"))
 EXAMPLES = 20
 ON_THE_ROW = (1 << 62) - 1  # after every event
 
@@ -164,7 +163,7 @@ def entries_of(life: Life, entries: Entries) -> Entries:
     """Read the events of a life, and what is gathered on its row, into its entries; jobs were added before."""
     for recorded in life.events:
         event = recorded.event
-        if event.type not in _OF_SLOTS or event.slot_at is None or "origin" in event.detail:
+        if event.type not in OF_SLOTS or event.slot_at is None or "origin" in event.detail:
             continue  # with an origin: a request that was skipped, and no slot
         words = f"{event.type} {event.reason or ''}".strip()
         count = event.slot_count

@@ -12,18 +12,10 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from everwhen.model.events import Event, EventType
-from everwhen.model.history import Life, Recorded, Revision
+from everwhen.model.history import STARTS, STOPS, Life, Recorded, Revision
 from everwhen.model.schedule import Plan, Status
 from everwhen.timetable.trigger import Every, EveryMonth
 
-STOPS: dict[EventType, Status | None] = {
-    "schedule.paused": "paused",
-    "schedule.invalidated": "invalid",
-    "schedule.done": "done",
-    "schedule.died": "dead",
-    "schedule.deleted": None,
-}
-STARTS: frozenset[EventType] = frozenset(("schedule.resumed", "schedule.revived", "schedule.restored"))
 OPEN = 1 << 62
 
 
@@ -50,6 +42,7 @@ class Stretch:
     is_void: bool = False
     is_steady: bool = True
     now: int = 0
+    first_run: object = None  # of `monthly`, as it was created
 
     @property
     def is_open(self) -> bool:
@@ -120,15 +113,9 @@ def first_instant(stretch: Stretch) -> int:
         return stretch.after + 1
     if anchor_at is None:
         return stretch.after + 1
-    if isinstance(definition.trigger, EveryMonth) and _is_a_month_from_now(stretch, anchor_at):
+    if stretch.first_run == "after_interval":  # of a month: the anchor is creation, and no slot
         return anchor_at + 1
     return anchor_at  # an interval begins at its anchor, which may lie in the very second of creation
-
-
-def _is_a_month_from_now(stretch: Stretch, anchor_at: int) -> bool:
-    """`after_interval`: the grid begins at creation, rounded up, and its first slot is the point after that."""
-    first_run = stretch.plan.definition.first_run
-    return first_run == "after_interval" or (first_run is None and anchor_at > stretch.after)
 
 
 def _span(system: Sequence[Recorded], begun: Recorded, until: int, closed_by: int) -> SystemSpan:
@@ -145,6 +132,7 @@ def _begun(revision: Revision, number: int, event: Event, system: Sequence[Recor
         begun_at=event.at,
         begun_id=number,
         revision=revision.revision,
+        first_run=event.detail.get("first_run"),
         is_steady=reach_of(system, number, OPEN) == 0,
     )
 

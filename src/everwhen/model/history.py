@@ -6,14 +6,26 @@ the memory of one schedule and not of all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from everwhen.model.events import Event
+from everwhen.model.events import Event, EventType
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
-from everwhen.model.schedule import Plan, State
+from everwhen.model.schedule import Plan, State, Status
+
+# What ends an active stretch, and the status that it leaves (None: the schedule is gone); what begins one anew.
+STOPS: Mapping[EventType, Status | None] = {
+    "schedule.paused": "paused",
+    "schedule.invalidated": "invalid",
+    "schedule.done": "done",
+    "schedule.died": "dead",
+    "schedule.deleted": None,
+}
+STARTS: frozenset[EventType] = frozenset(("schedule.resumed", "schedule.revived", "schedule.restored"))
+# The events that speak of slots.
+OF_SLOTS: frozenset[EventType] = frozenset(("schedule.skipped", "schedule.missed", "schedule.caught_up"))
 
 
 class Recorded(NamedTuple):

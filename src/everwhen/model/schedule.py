@@ -278,6 +278,7 @@ class State(NamedTuple):
     last_success_job_id: str | None = None
     last_error: str | None = None
     skip_reason: str | None = None
+    skip_held: str | None = None
     skip_first_at: int | None = None
     skip_last_at: int | None = None
     skip_count: int = 0

@@ -2,39 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from everwhen.decide.explain import Evidence, Explanation, explain_slot, no_slot
 from everwhen.errors import UnknownScheduleError
-from everwhen.model.history import Life, Recorded, Revision
+from everwhen.model.history import OF_SLOTS, STARTS, STOPS, Life, Recorded, Revision
 from everwhen.model.instants import SECOND
 from everwhen.model.job import OWN_ORIGINS
+from everwhen.model.shared import FOR_EVER
 from everwhen.ports.house import House
 from everwhen.ports.ledger import JobFilter
+from everwhen.timetable.trigger import OnRequest
 
 NEAR = 30 * SECOND
-_STOPPED_BY = {
-    "schedule.paused": "paused",
-    "schedule.invalidated": "invalid",
-    "schedule.done": "done",
-    "schedule.died": "dead",
-    "schedule.deleted": "done",
-}
-_STARTED_BY = ("schedule.created", "schedule.resumed", "schedule.revived", "schedule.restored")
 
 
 def why(house: House, schedule_id: str, at: int | None = None) -> Explanation:
     """What became of the slot nearest to an instant (default: the last one)."""
     now = house.clock.now()
-    life, system = _life(house, schedule_id)
-    revision = _revision_at(life, now if at is None else at)
-    slot_at = _nearest(life, revision, now, at)
+    with house.ledger.history([_uid(house, schedule_id)]) as history:
+        life, system = next(iter(history.lives)), history.system
+        slot_at = _nearest(life, now, at)
     if isinstance(slot_at, Explanation):
         return slot_at
     jobs = house.ledger.jobs(JobFilter(uid=life.uid, slot_at=slot_at, origins=OWN_ORIGINS), limit=100)
     evidence = Evidence(
         slot_at,
-        revision.plan.definition.zone,
+        _revision_at(life, slot_at).plan.definition.zone,
         life.state,
         list(reversed(jobs)),
         house.ledger.events_of_slot(life.uid, slot_at),
@@ -43,14 +37,11 @@ def why(house: House, schedule_id: str, at: int | None = None) -> Explanation:
     return explain_slot(evidence, now)
 
 
-def _life(house: House, schedule_id: str) -> tuple[Life, Sequence[Recorded]]:
+def _uid(house: House, schedule_id: str) -> str:
     uid = house.ledger.uid_of(schedule_id)
     if uid is None:
         raise UnknownScheduleError(schedule_id)
-    with house.ledger.history([uid]) as history:
-        for life in history.lives:
-            return life, history.system
-    raise UnknownScheduleError(schedule_id)
+    return uid
 
 
 def _revision_at(life: Life, instant: int) -> Revision:
@@ -58,25 +49,57 @@ def _revision_at(life: Life, instant: int) -> Revision:
     return in_force[-1] if in_force else life.revisions[0]
 
 
-def _nearest(life: Life, revision: Revision, now: int, at: int | None) -> int | Explanation:
-    state = life.state
-    if at is None:
-        last = state.last_slot_at if state is not None else None
-        if last is not None:
-            return last
-        at = now
-    if revision.plan.definition.is_chain:
-        known = (
-            [slot for slot in (state.last_slot_at, state.next_slot_at) if slot] if state is not None else []
-        )
-        return min(known, key=lambda slot: abs(slot - at)) if known else at
-    anchor = _anchor_at(life, at)
-    calendar = revision.plan.calendar(anchor)
+def _nearest(life: Life, now: int, at: int | None) -> int | Explanation:
+    last = _last_slot(life) if at is None else None
+    if last is not None:
+        return last
+    at = now if at is None else at
+    plan = _revision_at(life, at).plan
+    if plan.definition.is_chain or isinstance(plan.definition.trigger, OnRequest):
+        return min(_slots_on_record(life, at), key=lambda slot: abs(slot - at), default=at)
+    calendar = plan.calendar(_anchor_at(life, at))
     before, after = calendar.last_until(at), calendar.next_after(at)
     near = [slot for slot in (before, after) if slot is not None and abs(slot - at) <= NEAR]
     if near:
         return min(near, key=lambda slot: abs(slot - at))
-    return no_slot(revision.plan, at, before, after)
+    return no_slot(plan, at, before, after)
+
+
+def _last_slot(life: Life) -> int | None:
+    """The last slot that was decided; of what the row does not know (it is gone, or requests) the record tells."""
+    state = life.state
+    if state is not None and state.last_slot_at is not None:
+        return state.last_slot_at
+    is_open = state is not None and not isinstance(life.revisions[-1].plan.definition.trigger, OnRequest)
+    return None if is_open else max(_decided_slots(life, FOR_EVER), default=None)
+
+
+def _slots_on_record(life: Life, at: int) -> Iterator[int]:
+    """The slots that no calendar knows, a chain's and those of requests; of a range the one nearest to `at`."""
+    yield from _decided_slots(life, at)
+    if life.state is not None:
+        yield from (slot for slot in (life.state.next_slot_at, life.state.held_slot_at) if slot is not None)
+
+
+def _decided_slots(life: Life, at: int) -> Iterator[int]:
+    yield from (job.slot_at for job in life.jobs if job.is_own)
+    for recorded in life.events:
+        event = recorded.event
+        if event.type in OF_SLOTS and event.slot_at is not None:
+            yield _within(event.detail, event.slot_at, event.slot_count, at)
+    state = life.state
+    if state is not None and state.skip_first_at is not None:  # gathered on the row, and no event yet
+        ends = {"first": state.skip_first_at, "last": state.skip_last_at}
+        yield _within(ends, state.skip_first_at, state.skip_count, at)
+
+
+def _within(ends: Mapping[str, object], slot_at: int, count: int, at: int) -> int:
+    """The slot of a range that is nearest to an instant; the slots of a range are evenly apart."""
+    first, last = ends.get("first"), ends.get("last")
+    if count == 1 or not isinstance(first, int) or not isinstance(last, int):
+        return slot_at
+    step = max((last - first) // (count - 1), SECOND)
+    return min(max(first + (at - first + step // 2) // step * step, first), last)
 
 
 def _anchor_at(life: Life, instant: int) -> int | None:
@@ -102,8 +125,8 @@ def _stopped_by(life: Life, slot_at: int) -> str | None:
         event = recorded.event
         if event.at > slot_at:
             break
-        if event.type in _STARTED_BY:
+        if event.type == "schedule.created" or event.type in STARTS:
             stopped = None
-        elif event.type in _STOPPED_BY:
-            stopped = "in_the_past" if event.reason == "in_the_past" else _STOPPED_BY[event.type]
+        elif event.type in STOPS:
+            stopped = "in_the_past" if event.reason == "in_the_past" else STOPS[event.type] or "done"
     return stopped

@@ -9,6 +9,7 @@ from typing import Any
 
 from everwhen.decide.check import CheckResult
 from everwhen.decide.check_ledger import LedgerReport, check_ledger
+from everwhen.decide.explain import Explanation
 from everwhen.engine.clock_watch import ClockWatch
 from everwhen.engine.ticker import Ticker
 from everwhen.model.claim import ClaimedJob
@@ -18,10 +19,13 @@ from everwhen.model.job import Job
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.policy import IfRunning
 from everwhen.model.schedule import State, Target
-from everwhen.operations import jobs
+from everwhen.operations import jobs as job_operations
 from everwhen.operations import schedules as operations
-from everwhen.operations.firing import Firing, trigger_schedule
+from everwhen.operations.firing import Firing, fire_schedule, trigger_schedule
+from everwhen.operations.jobs import Backfill
 from everwhen.operations.schedules import Submission
+from everwhen.operations.upcoming import UpcomingSlot, upcoming
+from everwhen.operations.why import why
 from everwhen.ports.ledger import EventFilter, JobFilter
 from everwhen.ports.slots import JobEnd
 from everwhen.timetable.civil_time import zone
@@ -137,8 +141,12 @@ class ManualScheduler:
         door = {key: words.pop(key) for key in ("source", "may_be_past", "uid") if key in words}
         return Submission(schedule_id, words, target, group=group, **door)
 
-    def pause(self, schedule_id: str, **keys: Any) -> State:
-        return operations.pause_schedule(self.house, schedule_id, **keys)
+    def pause(
+        self, schedule_id: str, *, note: str | None = None, until: datetime | str | int | None = None
+    ) -> State:
+        """Pause it; a pause with an end is over when the clock has come there."""
+        ends_at = None if until is None else _instant(until)
+        return operations.pause_schedule(self.house, schedule_id, note=note, until=ends_at)
 
     def resume(self, schedule_id: str) -> State:
         return operations.resume_schedule(self.house, schedule_id)
@@ -154,11 +162,46 @@ class ManualScheduler:
     ) -> Firing:
         return trigger_schedule(self.house, schedule_id, payload=payload, if_running=if_running)
 
+    def fire(self, schedule_id: str, payload: dict[str, Any] | None = None) -> Firing:
+        """The request that a webhook or chat schedule waits for."""
+        return fire_schedule(self.house, schedule_id, payload=payload)
+
+    def backfill(
+        self,
+        schedule_id: str,
+        start: datetime | str,
+        end: datetime | str,
+        *,
+        if_running: IfRunning = "queue",
+        dry_run: bool = False,
+    ) -> Backfill:
+        """Jobs for the slots from start to before end that have none."""
+        first, last = moment_of(_instant(start)), moment_of(_instant(end))
+        return job_operations.backfill(
+            self.house, schedule_id, first, last, if_running=if_running, dry_run=dry_run
+        )
+
     def cancel_job(self, job_id: str) -> Job:
-        return jobs.cancel_job(self.house, job_id)
+        return job_operations.cancel_job(self.house, job_id)
+
+    def pause_system(self) -> None:
+        """Nothing fires or is claimed until `resume_system`."""
+        operations.pause_system(self.house)
+
+    def resume_system(self) -> None:
+        operations.resume_system(self.house)
+
+    # -- what people ask --
 
     def check_schedule(self, schedule_id: str) -> CheckResult:
         return operations.check(self.house, schedule_id)
+
+    def why(self, schedule_id: str, at: datetime | str | int | None = None) -> Explanation:
+        """What became of the slot nearest to an instant (default: the last one)."""
+        return why(self.house, schedule_id, None if at is None else _instant(at))
+
+    def upcoming(self, schedule_id: str, count: int = 10) -> list[UpcomingSlot]:
+        return upcoming(self.house, schedule_id, count)
 
     # -- time --
 
@@ -167,7 +210,7 @@ class ManualScheduler:
         self.run_until(self.clock.now() + _microseconds(duration), work=work)
 
     def run_until(self, moment: datetime | str | int, *, work: bool = True) -> None:
-        target = moment if isinstance(moment, int) else _instant(moment)
+        target = _instant(moment)
         self.step(work=work)
         for _ in range(MOST_STEPS):
             wake_at = self._next_event(work)
@@ -185,6 +228,7 @@ class ManualScheduler:
     def step(self, *, work: bool = True) -> None:
         """Evaluate what is due, and run what is ready."""
         self._watch_clock()
+        self._end_pauses()
         for _ in range(MOST_STEPS):
             self.tick()
             if not (work and self.work()):
@@ -211,6 +255,11 @@ class ManualScheduler:
         settled: int = self.house.slots.settle(self.clock.now(), [end])
         return settled
 
+    def rescue(self, lease: Duration = "30s") -> int:
+        """Take over the jobs of nodes that have not been heard of for a lease, those of a restart included."""
+        rescued: int = self.house.slots.rescue(self.clock.now(), node=self.node, lease=_microseconds(lease))
+        return rescued
+
     def beat(self) -> None:
         """The heartbeat of this node."""
         self.house.slots.heartbeat(self.clock.now(), node=self.node, version="test", is_scheduler=True)
@@ -231,6 +280,18 @@ class ManualScheduler:
             event = Event("scheduler.clock_stepped", self.clock.now(), detail=detail)
             self.house.slots.record([event])
 
+    def _end_pauses(self) -> None:
+        """What the service does beside its loop: pauses with an end are over when it has come."""
+        for schedule_id in self.house.catalogue.due_to_resume(self.clock.now()):
+            operations.resume_schedule(self.house, schedule_id, by="until")
+
+    def _next_end_of_pause(self) -> int | None:
+        found: list[int] = [state.resume_at for state in self._paused() if state.resume_at is not None]
+        return min(found, default=None)
+
+    def _paused(self) -> list[State]:
+        return operations.list_schedules(self.house, status="paused", limit=ALL)
+
     def _move(self, instant: int) -> None:
         self.beat()
         if instant > self.clock.now():
@@ -239,7 +300,7 @@ class ManualScheduler:
 
     def _next_event(self, work: bool) -> int | None:
         slots = self.house.slots
-        moments = [slots.next_wake_at(), slots.next_ready_at() if work else None]
+        moments = [slots.next_wake_at(), slots.next_ready_at() if work else None, self._next_end_of_pause()]
         to_come = [at for at in moments if at is not None and at > self.clock.now()]
         return min(to_come, default=None)
 
@@ -268,7 +329,9 @@ class ManualScheduler:
             return check_ledger(history, self.clock.now())
 
 
-def _instant(moment: datetime | str) -> int:
+def _instant(moment: datetime | str | int) -> int:
+    if isinstance(moment, int):
+        return moment
     if isinstance(moment, str):
         return parse_instant(moment, zone("UTC")) * 1_000_000
     return instant_of(moment if moment.tzinfo else moment.replace(tzinfo=UTC))

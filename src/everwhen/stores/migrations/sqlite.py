@@ -38,6 +38,7 @@ CREATE TABLE schedules (
     last_success_job_id TEXT,
     last_error TEXT,
     skip_reason TEXT,
+    skip_held TEXT,
     skip_first_at INTEGER,
     skip_last_at INTEGER,
     skip_count INTEGER NOT NULL DEFAULT 0,

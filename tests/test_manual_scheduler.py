@@ -1,0 +1,92 @@
+"""The manual scheduler has what a person has: everything a test may want to do or ask."""
+
+from __future__ import annotations
+
+from everwhen.model.instants import moment_of
+from everwhen.model.schedule import Target
+from everwhen.operations.schedules import Submission, create_schedule
+from everwhen.testing import ManualScheduler, manual_scheduler
+
+START = "2026-01-05T08:00:00Z"
+
+
+def scheduler() -> ManualScheduler:
+    return manual_scheduler(START)
+
+
+def test_a_pause_with_an_end_is_over_when_the_clock_has_come_there() -> None:
+    s = scheduler()
+    s.add("a", cron="0 * * * *")
+    s.pause("a", until="2026-01-05T10:30:00Z", note="release")
+    s.advance("4h")
+    assert [f"{job.slot:%H:%M}" for job in s.jobs("a")] == ["11:00", "12:00"]
+    (resumed,) = s.events("a", "schedule.resumed")
+    assert (f"{moment_of(resumed.at):%H:%M}", resumed.actor) == ("10:30", "until")
+    assert s.check().is_clean
+
+
+def test_a_pause_without_an_end_stays() -> None:
+    s = scheduler()
+    s.add("a", every="1h", first_run="after_interval")
+    s.pause("a")
+    s.advance("4h")
+    assert s.jobs("a") == []
+
+
+def test_past_slots_are_filled() -> None:
+    s = scheduler()
+    s.add("a", every="1h", first_run="after_interval")
+    s.sleep("3h30m")
+    s.step()
+    assert len(s.backfill("a", START, s.clock.moment, dry_run=True).slots) == 3
+    s.backfill("a", START, s.clock.moment)
+    s.step()
+    assert [job.origin for job in s.jobs("a")] == ["backfill"] * 3
+
+
+def test_it_tells_what_comes_and_why_something_did_not() -> None:
+    s = scheduler()
+    s.add("a", cron="0 * * * *", only_between="09:00-10:00")
+    assert [slot.skip_reason for slot in s.upcoming("a", 2)] == [None, "outside_window"]
+    s.advance("2h")
+    assert s.why("a").reason == "outside_window"
+    assert s.why("a", "2026-01-05T09:00:00Z").fate == "fired"
+
+
+def test_a_paused_system_fires_nothing() -> None:
+    s = scheduler()
+    s.add("a", every="10m")
+    s.pause_system()
+    s.advance("1h")
+    s.resume_system()
+    s.advance("9m")
+    assert s.jobs("a") == []
+    assert s.check().is_clean
+
+
+def test_the_jobs_of_a_process_that_died_are_taken_over() -> None:
+    s = scheduler()
+    s.add("a", every="1h")
+    s.tick()
+    (claimed,) = s.claim()
+    s.restart()
+    assert s.rescue() == 0  # its lease runs still
+    s.sleep("31s")
+    s.beat()
+    assert s.rescue() == 1
+    (again,) = s.claim()
+    assert (again.job.job_id, again.job.attempt) == (claimed.job.job_id, 2)
+    s.cancel_job(again.job.job_id)
+    assert s.jobs("a")[0].reason == "person"
+
+
+def test_a_month_from_now_by_default_is_told_apart_from_now() -> None:
+    s = scheduler()
+    words = {"every": "monthly"}
+    create_schedule(s.house, Submission("m", words, Target("command"), first_run="after_interval"))
+    create_schedule(s.house, Submission("n", words, Target("command")))
+    s.advance("40d")
+    assert [f"{job.slot:%d %B}" for job in s.jobs("m")] == ["05 February"]
+    assert [f"{job.slot:%d %B}" for job in s.jobs("n")] == ["05 January", "05 February"]
+    report = s.check()
+    assert report.is_clean, str(report)
