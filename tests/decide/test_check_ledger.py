@@ -16,10 +16,12 @@ from everwhen.decide import status
 from everwhen.decide.check_ledger import LedgerReport, check_ledger
 from everwhen.decide.edit import edit
 from everwhen.decide.ledger_entries import Kind
+from everwhen.decide.ledger_outcomes import Bounds, Outcomes
+from everwhen.model.breaker import Breaker, BreakerState, Transition
 from everwhen.model.events import Event
-from everwhen.model.history import History, Life, Recorded
+from everwhen.model.history import Breakers, History, Life, Recorded
 from everwhen.model.instants import DAY, HOUR, MINUTE, SECOND
-from everwhen.model.job import Job
+from everwhen.model.job import Job, JobStatus, Line, Origin
 from everwhen.model.limits import Limit
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.policy import Guard
@@ -72,9 +74,9 @@ def check(
 
 
 def only(report: LedgerReport, kind: Kind) -> list[int | None]:
-    """The slots of the faults, which are all of that kind."""
-    assert report.faults and {fault.kind for fault in report.faults} == {kind}, str(report)
-    return [fault.slot_at for fault in report.faults]
+    """The slots of the faults, which are all of that kind; a job that is gone is missing in the counts, too."""
+    assert report.faults and {fault.kind for fault in report.faults} - {"counter"} <= {kind}, str(report)
+    return [fault.slot_at for fault in report.faults if fault.kind == kind]
 
 
 def jobs_of(life: Life) -> list[Job]:
@@ -245,7 +247,7 @@ def test_slots_inside_a_span_of_the_system_switch_need_no_entry() -> None:
         Recorded(50, Event("system.paused", START + 10 * MINUTE + SECOND)),
         Recorded(51, Event("system.resumed", START + 12 * MINUTE)),
     ]
-    assert check(replace(life, jobs=kept), system=system).is_clean
+    assert {fault.kind for fault in check(replace(life, jobs=kept), system=system).faults} <= {"counter"}
 
 
 def test_slots_decided_before_the_clock_was_put_back_belong_to_the_stretch_that_it_ended() -> None:
@@ -374,3 +376,215 @@ def test_jobs_that_stand_behind_nobody_are_found() -> None:
     )
     wrong = replace(with_state(life, outstanding=state.outstanding + 1), jobs=[*jobs_of(life)[:-1], stuck])
     assert any("behind nobody" in fault.sentence for fault in check(wrong).faults)
+
+
+def with_jobs(life: Life, **changes: Any) -> Life:
+    """The same record with the last job that has ended changed."""
+    jobs = jobs_of(life)
+    return replace(life, jobs=[*jobs[:-2], jobs[-2]._replace(**changes), jobs[-1]])
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"released_at": None}, "is over and was never let go of"),
+        ({"status": "cancelled", "node": None, "released_at": None}, "is over and was never let go of"),
+        ({"status": "queued", "node": None, "ended_at": None}, "is queued and was let go of"),
+        (
+            {"status": "running", "ended_at": None, "released_at": None, "ready_at": 1},
+            "runs and may be claimed",
+        ),
+        ({"status": "running", "ended_at": None, "released_at": None, "is_counted": False}, "takes no place"),
+        ({"status": "running", "ended_at": None, "released_at": None, "node": None}, "runs nowhere"),
+        ({"status": "running", "ended_at": None}, "is running and was let go of"),
+        ({"status": "queued", "released_at": None}, "is queued and has ended"),
+    ],
+)
+def test_a_job_between_two_states_is_found(changes: dict[str, Any], sentence: str) -> None:
+    faults = check(with_jobs(an_hour(), **changes), now=START + HOUR + MINUTE).of("job")
+    assert any(sentence in fault.sentence for fault in faults), [f.sentence for f in faults]
+
+
+@pytest.mark.parametrize("status", ["cancelled", "timed_out"])
+def test_a_worker_may_go_on_when_its_job_is_over(status: Any) -> None:
+    life = an_hour(run=a_second)
+    jobs = jobs_of(life)
+    held = jobs[-2]._replace(status=status, released_at=None)
+    assert check(replace(life, jobs=[*jobs[:-2], held, jobs[-1]])).of("job") == []
+
+
+# -- counts of outcomes --
+
+
+def fails_twice(job: Job) -> tuple[int, Outcome]:
+    """Two failures, then successes, then two failures at the end of the hour."""
+    minute = (job.slot_at - START) // MINUTE
+    is_bad = minute in (3, 4, 57, 58)
+    return SECOND, Outcome("failed", error=f"no luck at {minute}") if is_bad else SUCCEEDED
+
+
+def a_mixed_hour() -> Life:
+    return an_hour(a_plan(end_at=START // SECOND + 59 * 60), run=fails_twice)
+
+
+def test_counts_of_outcomes_that_are_right_are_clean() -> None:
+    life = a_mixed_hour()
+    assert check(life).is_clean
+    state = life.state
+    assert state is not None
+    assert (state.run_count, state.error_count, state.current_repeat, state.current_retry) == (55, 4, 55, 2)
+    assert state.last_error == "no luck at 58"
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        "run_count",
+        "error_count",
+        "current_repeat",
+        "current_retry",
+        "fire_count",
+        "last_fired_at",
+        "last_run_at",
+        "last_completed_at",
+        "last_success_at",
+    ],
+)
+@pytest.mark.parametrize("by", [-1, 1])
+def test_a_number_that_does_not_follow_from_the_outcomes_is_found(column: str, by: int) -> None:
+    life = a_mixed_hour()
+    assert life.state is not None
+    report = check(with_state(life, **{column: getattr(life.state, column) + by}))
+    assert [column in fault.sentence for fault in report.of("counter")] == [True], str(report)
+
+
+@pytest.mark.parametrize("column", ["last_success_job_id", "last_error"])
+@pytest.mark.parametrize("word", [None, "another"])
+def test_a_word_about_the_last_outcome_that_is_not_on_record_is_found(column: str, word: str | None) -> None:
+    report = check(with_state(a_mixed_hour(), **{column: word}))
+    assert [column in fault.sentence for fault in report.of("counter")] == [True], str(report)
+
+
+def test_a_success_that_nobody_had_is_found() -> None:
+    life = an_hour(a_plan(end_at=START // SECOND + 60), run=lambda job: (SECOND, Outcome("failed")))
+    assert check(life).is_clean
+    assert len(check(with_state(life, last_success_job_id="nobody")).of("counter")) == 1
+
+
+def test_what_retention_has_taken_is_not_counted() -> None:
+    life = a_mixed_hour()
+    kept = [job for job in life.jobs if job.slot_at > START + 30 * MINUTE]
+    history = History([replace(life, jobs=kept)], retained_from=START + 30 * MINUTE + 1)
+    assert check_ledger(history, START + HOUR).is_clean
+
+
+def test_ends_at_one_instant_may_have_come_in_any_order() -> None:
+    outcomes = Outcomes()
+    ends: tuple[JobStatus, ...] = ("failed", "failed", "succeeded")
+    for number, end in enumerate(ends):
+        job = jobs_of(an_hour())[0]._replace(number=number, job_id=f"j{number}", status=end, ended_at=9)
+        outcomes.add(job)
+    repeat, retry = outcomes.in_a_row([])
+    assert (str(repeat), str(retry)) == ("1", "0 to 2")
+    repeat, retry = outcomes.in_a_row([9])
+    assert (str(repeat), str(retry)) == ("0 to 1", "0 to 2")
+    assert outcomes.in_a_row([10]) == (Bounds(), Bounds())
+
+
+def test_a_row_is_counted_from_its_revival_on() -> None:
+    world = a_world(a_plan(total_repeats=5))
+    world.go_to(START + 10 * MINUTE)
+    world.change(UID, status.revive)
+    world.go_to(START + 13 * MINUTE)
+    life = world.life(UID)
+    assert check(life, now=world.now).is_clean
+    assert life.state is not None and life.state.current_repeat < life.state.run_count
+
+
+def test_a_repeated_attempt_is_no_end_of_its_slot() -> None:
+    world = a_world(
+        a_plan(Every(3_600, "1h"), max_retries=3, retry_delay=MINUTE),
+        run=lambda job: (SECOND, SUCCEEDED if job.retry == 2 else Outcome("failed")),
+    )
+    for minutes in (1, 2, 5):
+        world.go_to(START + minutes * MINUTE)
+        report = check(world.life(UID), now=world.now)
+        assert report.is_clean, str(report)
+
+
+# -- lines --
+
+
+@pytest.mark.parametrize("line", ["own", "catch_up", "backfill"])
+def test_a_line_that_nobody_calls_is_found(line: Line) -> None:
+    life = an_hour()
+    assert life.state is not None
+    origin: Origin = "backfill" if line == "backfill" else "schedule"
+    waiting = jobs_of(life)[-1]._replace(
+        row_id=99, job_id="w", number=1, line=line, origin=origin, status="queued", ready_at=None, node=None
+    )
+    waiting = waiting._replace(ended_at=None, released_at=None, fence=0, slot_at=START + 30 * SECOND)
+    sentences = [f.sentence for f in check(replace(life, jobs=[*jobs_of(life), waiting])).faults]
+    is_called = any(f"line {line} stand behind nobody" in sentence for sentence in sentences)
+    assert is_called == (line != "own")  # the schedule's own run is under way, and calls its line
+    idle = replace(life, jobs=[*jobs_of(life)[:-1], waiting])
+    assert any(f"line {line} stand behind nobody" in f.sentence for f in check(idle).faults)
+
+
+@pytest.mark.parametrize("line", ["own", "catch_up", "backfill"])
+def test_two_runs_of_one_line_are_found(line: Line) -> None:
+    life = an_hour(run=three_minutes)
+    running = next(job for job in life.jobs if job.status == "running")._replace(line=line)
+    twin = running._replace(row_id=99, job_id="twin", slot_at=START + 30 * SECOND)
+    others = [job for job in life.jobs if job.status != "running"]
+    faults = check(replace(life, jobs=[*others, running, twin])).of("job")
+    assert any(f"2 jobs of the line {line} run at once" in fault.sentence for fault in faults)
+
+
+# -- breakers --
+
+CLOSED = Breaker("b")
+OPENED = Breaker("b", "open", 3, opened_at=START)
+PROBED = Breaker("b", "half_open", 3, opened_at=START, probe_job_id="probe")
+
+
+def a_change(to_state: BreakerState) -> Transition:
+    return Transition("b", "closed", to_state, "failure_threshold", 3, None, START)
+
+
+def check_breaker(breaker: Breaker, *changes: Transition, retained_from: int = 0) -> list[str]:
+    life = an_hour()
+    probe = jobs_of(life)[-1]._replace(
+        row_id=99, job_id="probe", origin="manual", is_probe=True, status="queued", ended_at=None
+    )
+    probe = probe._replace(released_at=None, node=None, ready_at=START, line=None)
+    history = History(
+        [replace(life, jobs=[*life.jobs, probe])], (), None, retained_from, Breakers([breaker], list(changes))
+    )
+    return [f.sentence for f in check_ledger(history, START + HOUR).of("breaker")]
+
+
+@pytest.mark.parametrize("breaker", [CLOSED, OPENED, PROBED])
+def test_a_breaker_that_follows_from_its_record_is_clean(breaker: Breaker) -> None:
+    assert check_breaker(breaker, a_change(breaker.state)) == []
+
+
+@pytest.mark.parametrize(
+    ("breaker", "changes", "sentence"),
+    [
+        (CLOSED, ["open"], "its last change on record made it open"),
+        (OPENED, [], "no change of it is on record"),
+        (PROBED._replace(probe_job_id=None), ["half_open"], "has no probe"),
+        (PROBED._replace(probe_job_id="settled"), ["half_open"], "probe settled, which is not outstanding"),
+        (OPENED._replace(probe_job_id="probe"), ["open"], "is open and has a probe"),
+        (OPENED._replace(opened_at=None), ["open"], "says it opened at None"),
+        (CLOSED._replace(opened_at=START), ["closed"], f"says it opened at {START}"),
+    ],
+)
+def test_a_breaker_that_cannot_be_is_found(breaker: Breaker, changes: list[Any], sentence: str) -> None:
+    (found,) = check_breaker(breaker, *map(a_change, changes))
+    assert sentence in found
+
+
+def test_changes_of_a_breaker_may_have_been_forgotten() -> None:
+    assert check_breaker(OPENED, retained_from=START + 2 * HOUR) == []

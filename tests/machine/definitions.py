@@ -16,7 +16,7 @@ from everwhen.model.policy import BreakerRule, Budget, Capacity, Guard
 from everwhen.model.schedule import Definition, QuietHoursPolicy, Target
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.cron import parse_cron
-from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, Trigger
+from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger
 from everwhen.timetable.windows import QuietHours, QuietWindow, Window
 
 T = TypeVar("T")
@@ -63,7 +63,7 @@ def seeded(seed: int | str) -> Luck:
 
 def a_trigger(luck: Luck, now: int) -> Trigger:
     second = -(-now // SECOND)
-    match luck.choice(["every", "cron", "every", "at", "after", "monthly"]):
+    match luck.choice(["every", "cron", "every", "at", "after", "monthly", "request"]):
         case "every":
             return Every(*luck.choice(INTERVALS))
         case "cron":
@@ -72,6 +72,8 @@ def a_trigger(luck: Luck, now: int) -> Trigger:
             return Once(second + luck.randint(1, 7_200), "at", "at")
         case "after":
             return Once(second + luck.randint(1, 90), "after", "after")
+        case "request":
+            return OnRequest(luck.choice(["webhook", "chat"]))
         case _:
             return EveryMonth()
 
@@ -93,7 +95,7 @@ def a_definition(luck: Luck, now: int) -> Definition:
             fields["start_at"] = second + start_at
         else:
             fields["first_run"] = luck.choice([None, "immediately", "after_interval"])
-    if not isinstance(trigger, Once) and luck.choice([False, False, False, True]):
+    if not isinstance(trigger, Once | OnRequest) and luck.choice([False, False, False, True]):
         fields["end_at"] = second + luck.randint(60, 7_200)
     where = zone(luck.choice(ZONES))
     return Definition(trigger, where, Target("command"), **fields, **some_policies(luck))

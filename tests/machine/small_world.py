@@ -171,7 +171,7 @@ class SmallWorld:
             fence=1,
             started_at=self.now,
             node="n",
-            is_ready=True,
+            ready_at=None,
             is_counted=True,
         )
         duration, outcome = self._run(started)
@@ -187,7 +187,11 @@ class SmallWorld:
             schedule = Schedule(row.state, row.plan, list(row.outstanding.values()))
             decision = settle(job, outcome, schedule, self.now, self._shared).decision
             assert decision is not None
-            row.ended.append(job._replace(status=outcome.status, ended_at=self.now, released_at=self.now))
+            row.ended.append(
+                job._replace(
+                    status=outcome.status, ended_at=self.now, released_at=self.now, error=outcome.error
+                )
+            )
             self._commit(row, decision)
             self._release_held()
 
@@ -255,4 +259,5 @@ def _kept(row_id: int, new: NewJob, row: Row, now: int) -> Job:
         reason=None,
         error=None,
         result=None,
+        ready_at=(new.not_before or now) if new.is_ready else None,
     )

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from everwhen.model.instants import DAY, HOUR, MINUTE, SECOND
 from everwhen.model.outcome import SUCCEEDED, Outcome
+from everwhen.model.policy import IfRunning
 from tests.machine.definitions import Luck, a_definition, some_policies, some_quiet_hours
 from tests.machine.world import World
 
@@ -21,6 +22,7 @@ OUTCOMES = (
     Outcome("timed_out"),
     Outcome("cancelled"),
 )
+OVERLAPS: tuple[IfRunning, ...] = ("queue", "skip", "cancel", "allow")
 NODES = ("n1", "n2")
 MOST_SCHEDULES = 6
 
@@ -129,6 +131,30 @@ def resume_the_system(world: World, luck: Luck) -> None:
     world.pause_system(False)
 
 
+# -- by hand --
+
+
+def trigger(world: World, luck: Luck) -> None:
+    if world.names:
+        world.trigger(luck.choice(world.names), if_running=luck.choice(OVERLAPS))
+
+
+def request(world: World, luck: Luck) -> None:
+    if world.names:
+        world.request(luck.choice(world.names))
+
+
+def fill_in(world: World, luck: Luck) -> None:
+    if world.names:
+        span = luck.randint(MINUTE, 2 * HOUR)
+        world.backfill(luck.choice(world.names), span, if_running=luck.choice(OVERLAPS))
+
+
+def cancel_a_job(world: World, luck: Luck) -> None:
+    if jobs := world.outstanding():
+        world.cancel(luck.choice(jobs))
+
+
 # -- jobs --
 
 
@@ -180,6 +206,10 @@ STEPS: tuple[Step, ...] = (
     put_quiet_hours,
     pause_the_system,
     resume_the_system,
+    trigger,
+    request,
+    fill_in,
+    cancel_a_job,
     claim,
     settle_one,
     settle_all,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 
-from everwhen.decide import edit, status
+from everwhen.decide import by_hand, edit, status
 from everwhen.decide.check_ledger import LedgerReport, check_ledger
 from everwhen.errors import SchedulerError
 from everwhen.model.decision import Decision
@@ -13,6 +13,7 @@ from everwhen.model.events import Event
 from everwhen.model.instants import SECOND
 from everwhen.model.job import Job
 from everwhen.model.outcome import Outcome
+from everwhen.model.policy import IfRunning
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State
 from everwhen.model.shared import Shared
 from everwhen.ports.catalogue import NewSchedule
@@ -116,6 +117,46 @@ class World:
             schedule_id,
             lambda s, now, shared: status.end(s, now, shared, cancel_running=cancel_running, by="person"),
         )
+
+    # -- by hand --
+
+    def trigger(self, schedule_id: str, *, if_running: IfRunning) -> bool:
+        return self._change(
+            schedule_id, lambda s, now, shared: by_hand.trigger(s, now, shared, if_running=if_running)
+        )
+
+    def request(self, schedule_id: str) -> bool:
+        return self._change(schedule_id, by_hand.fire)
+
+    def backfill(self, schedule_id: str, span: int, *, if_running: IfRunning) -> bool:
+        """Fill the newest few of a span whose slots have no job."""
+        state = next(state for state in self.states() if state.schedule_id == schedule_id)
+        with self.ledger.history([state.uid]) as history:
+            (life,) = history.lives
+            taken = {job.slot_at for job in life.jobs}
+            try:
+                planned = by_hand.slots_of_life(life, self.now - span, self.now, most=20)
+            except SchedulerError:
+                return False
+        slots = [slot for slot in planned if slot not in taken][-3:]
+        return self._change(
+            schedule_id, lambda s, now, shared: by_hand.backfill(s, slots, now, shared, if_running=if_running)
+        )
+
+    def outstanding(self) -> list[tuple[str, str]]:
+        """The outstanding jobs, of deleted schedules too: uid and id."""
+        with self.database.read() as connection:
+            query = "SELECT uid, job_id FROM jobs WHERE status IN ('queued', 'running') ORDER BY row_id"
+            return [tuple(row) for row in connection.execute(query)]
+
+    def cancel(self, job: tuple[str, str]) -> None:
+        uid, job_id = job
+        if any(state.uid == uid for state in self.states()):
+            self._change(uid, lambda s, now, shared: by_hand.cancel_job(s, job_id, now, shared))
+        else:
+            self.catalogue.cancel_orphan(self.now, job_id)
+
+    # -- what schedules share --
 
     def put_policy(self, policy: QuietHoursPolicy) -> None:
         self.policies[policy.policy_id] = policy

@@ -6,7 +6,8 @@ that shared it would share its mistakes.
 
 An entry that has no slot is `extra`, a slot without an entry is `lost`, one with two is `doubled`. A range whose
 number does not fit is a `range` fault. `state` faults are rows that do not follow from their record, `counter`
-faults numbers that do not follow from the jobs, `job` faults jobs that cannot be as they are.
+faults numbers that do not follow from the jobs, `job` faults jobs that cannot be as they are or that nobody will
+ever call, `breaker` faults breakers that do not follow from their record or will never move.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from everwhen.decide.ledger_breakers import check_breakers
 from everwhen.decide.ledger_chains import check_chain
 from everwhen.decide.ledger_counts import Tally, check_counters, check_job
 from everwhen.decide.ledger_entries import Entries, Fault, Kind, entries_of
+from everwhen.decide.ledger_outcomes import Outcomes, check_outcomes
 from everwhen.decide.ledger_slots import check_grid
 from everwhen.decide.ledger_stretches import SystemSpan, reach_of, stretches_of, system_spans
 from everwhen.model.history import History, Life
@@ -67,11 +70,17 @@ def check_ledger(history: History, now: int) -> LedgerReport:
             fault_count += 1
             if len(faults) < FAULTS_KEPT:
                 faults.append(fault)
-    if history.limits is not None:
-        for fault in tally.check_limits(history.limits):
-            fault_count += 1
-            faults.append(fault)
+    shared = list(_check_shared(history, tally))
+    fault_count += len(shared)
+    faults += shared
     return LedgerReport(schedules, tally.slots, tally.jobs, tuple(faults), fault_count)
+
+
+def _check_shared(history: History, tally: Tally) -> Iterator[Fault]:
+    if history.limits is not None:
+        yield from tally.check_limits(history.limits)
+    if history.breakers is not None:
+        yield from check_breakers(history.breakers, tally.probes, is_whole=not history.retained_from)
 
 
 def check_life(
@@ -79,10 +88,11 @@ def check_life(
 ) -> Iterator[Fault]:
     """Everything wrong with one schedule's record."""
     tally.begin()
-    entries = Entries()
-    is_steady = reach_of(history.system) == 0
+    entries, outcomes = Entries(), Outcomes()
+    is_steady, is_whole = reach_of(history.system) == 0, not history.retained_from
     for job in life.jobs:
         tally.add(job)
+        outcomes.add(job)
         entries.add_job(job)
         yield from check_job(life, job, is_steady=is_steady)
     entries_of(life, entries)
@@ -94,7 +104,9 @@ def check_life(
         check = check_chain if stretch.plan.definition.is_chain else check_grid
         decided_until = yield from check(life, stretch, entries, spans, decided_until, tally)
     yield from entries.left(life, since=_known_from(life))
-    yield from check_counters(life, tally)
+    yield from check_counters(life, tally, is_whole=is_whole)
+    if is_whole:
+        yield from check_outcomes(life, outcomes, is_steady=is_steady)
 
 
 def _check_status(life: Life, status: Status | None) -> Iterator[Fault]:

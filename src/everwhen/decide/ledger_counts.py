@@ -1,4 +1,4 @@
-"""Counters recounted from the jobs, and jobs that cannot be as they are."""
+"""What is under way, recounted from the jobs: columns of a row, shared limits, lines; and jobs that cannot be."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from everwhen.decide.ledger_entries import Fault
 from everwhen.model.history import Life
-from everwhen.model.job import FINAL, Job
+from everwhen.model.job import FINAL, Job, Line
 from everwhen.model.limits import Limit
 
 
@@ -23,40 +23,56 @@ class Tally:
     waiting: int = 0
     retries_waiting: int = 0
     highest_number: int = 0
-    serial_running: int = 0
-    behind: int = 0
-    in_front: int = 0
+    running_in: Counter[Line] = field(default_factory=Counter)
+    behind: Counter[Line] = field(default_factory=Counter)
+    in_front: Counter[Line] = field(default_factory=Counter)
     taken: Counter[str] = field(default_factory=Counter)
     running_of: Counter[str] = field(default_factory=Counter)
+    probes: set[str] = field(default_factory=set)  # outstanding ones
 
     def begin(self) -> None:
         """Another life."""
         self.outstanding = self.running = self.waiting = self.retries_waiting = self.highest_number = 0
-        self.serial_running = self.behind = self.in_front = 0
+        self.running_in.clear()
+        self.behind.clear()
+        self.in_front.clear()
 
     def add(self, job: Job) -> None:
         self.jobs += 1
-        self.highest_number = max(self.highest_number, job.number)
-        is_beside = job.origin == "backfill"
+        if job.number > self.highest_number:
+            self.highest_number = job.number
         is_unreleased = job.node is not None and job.released_at is None
+        if not is_unreleased and job.status in FINAL:
+            return  # nearly all
         if is_unreleased:
-            self.running += not is_beside
+            self.running += job.origin != "backfill"
             if job.capacity_key is not None:
                 self.running_of[job.capacity_key] += 1
-            self.serial_running += job.line == "own" and job.status == "running"
-        if not job.is_outstanding:
-            self.in_front += is_unreleased and not is_beside
-            return
-        self.outstanding += not is_beside
+        if job.is_outstanding:
+            self._add_outstanding(job)
+        self._add_to_line(job)
+
+    def _add_outstanding(self, job: Job) -> None:
+        self.outstanding += job.origin != "backfill"
+        if job.is_probe:
+            self.probes.add(job.job_id)
         if job.is_counted:
             self.taken.update(key for key in (job.guard_key, job.capacity_key) if key is not None)
         if job.status == "queued" and job.not_before is not None and not job.fence:
             self.waiting += 1
             self.retries_waiting += job.origin == "retry"
-        if not is_beside:
-            is_behind = job.status == "queued" and not job.is_ready
-            self.behind += is_behind
-            self.in_front += not is_behind
+
+    def _add_to_line(self, job: Job) -> None:
+        """Whoever is ready, runs, or has a worker still, calls the next of its line when it is gone."""
+        if job.line is not None:
+            self.running_in[job.line] += job.status == "running"
+        if job.status == "queued" and job.ready_at is None:
+            self.behind[job.line or "own"] += 1
+            return
+        if job.line is not None and job.line != "own":
+            self.in_front[job.line] += 1
+        if job.origin != "backfill":
+            self.in_front["own"] += 1
 
     def check_limits(self, limits: Sequence[Limit]) -> Iterator[Fault]:
         """The rows that schedules share, against the jobs of all of them."""
@@ -72,14 +88,9 @@ class Tally:
                     yield Fault("counter", "", key, None, sentence)
 
 
-def check_counters(life: Life, tally: Tally) -> Iterator[Fault]:
-    """The columns of the row, against the jobs of this life."""
-    if tally.serial_running > 1:
-        sentence = f"{tally.serial_running} jobs run at once that must run one after another"
-        yield Fault("job", life.uid, life.schedule_id, None, sentence)
-    if tally.behind and not tally.in_front:
-        sentence = f"{tally.behind} queued jobs stand behind nobody: they will never be ready"
-        yield Fault("job", life.uid, life.schedule_id, None, sentence)
+def check_counters(life: Life, tally: Tally, *, is_whole: bool) -> Iterator[Fault]:
+    """The columns of the row, against the jobs of this life. `is_whole`: retention has taken none of them."""
+    yield from _check_lines(life, tally)
     state = life.state
     if state is None:
         return
@@ -92,24 +103,61 @@ def check_counters(life: Life, tally: Tally) -> Iterator[Fault]:
         if on_row != counted:
             sentence = f"{word}: the row says {on_row}, the jobs make {counted}"
             yield Fault("counter", life.uid, life.schedule_id, None, sentence)
-    if state.fire_count < tally.highest_number:
-        sentence = f"fire_count: the row says {state.fire_count}, a job has number {tally.highest_number}"
+    highest = tally.highest_number
+    if state.fire_count < highest or (is_whole and state.fire_count > highest):
+        sentence = f"fire_count: the row says {state.fire_count}, the highest number of a job is {highest}"
         yield Fault("counter", life.uid, life.schedule_id, None, sentence)
+
+
+def _check_lines(life: Life, tally: Tally) -> Iterator[Fault]:
+    for line, running in tally.running_in.items():
+        if running > 1:
+            sentence = f"{running} jobs of the line {line} run at once that must run one after another"
+            yield Fault("job", life.uid, life.schedule_id, None, sentence)
+    for line, behind in tally.behind.items():
+        if not tally.in_front[line]:
+            sentence = (
+                f"{behind} queued jobs of the line {line} stand behind nobody: they will never be ready"
+            )
+            yield Fault("job", life.uid, life.schedule_id, None, sentence)
 
 
 def check_job(life: Life, job: Job, *, is_steady: bool) -> Iterator[Fault]:
     """A job in a state that no path leads to. `is_steady`: the clock was never put back."""
-    is_of_clock = job.origin in ("schedule", "catch_up")
+    if is_steady and job.created_at < job.due_at and job.origin in ("schedule", "catch_up"):
+        yield _impossible(life, job, "fired before it was due")
+    if job.status in FINAL:
+        if job.ended_at is None or job.released_at is None or not job.attempt:
+            yield from _check_ended(life, job)
+    else:
+        yield from _check_outstanding(life, job)
+
+
+def _check_ended(life: Life, job: Job) -> Iterator[Fault]:
+    may_be_held = job.status in ("cancelled", "timed_out")  # its worker goes on until it is killed
     for is_wrong, sentence in (
-        (is_steady and is_of_clock and job.created_at < job.due_at, "fired before it was due"),
-        (job.status in FINAL and job.ended_at is None, f"is {job.status} and never ended"),
-        (job.status not in FINAL and job.ended_at is not None, f"is {job.status} and has ended"),
-        (job.status == "running" and (job.node is None or job.started_at is None), "runs nowhere"),
-        (job.status == "running" and job.released_at is not None, "runs and was let go of"),
-        (job.status == "queued" and job.node is not None, "is queued and belongs to a node"),
-        (job.status == "running" and not job.attempt, "runs in no attempt"),
-        (job.status in FINAL - {"cancelled"} and not job.attempt, f"is {job.status} and never started"),
-        (job.status == "running" and not job.is_counted, "runs and takes no place"),
+        (job.ended_at is None, f"is {job.status} and never ended"),
+        (job.status != "cancelled" and not job.attempt, f"is {job.status} and never started"),
+        (job.released_at is None and not (may_be_held and job.node), "is over and was never let go of"),
     ):
         if is_wrong:
-            yield Fault("job", life.uid, life.schedule_id, job.slot_at, f"{job.job_id} {sentence}")
+            yield _impossible(life, job, sentence)
+
+
+def _check_outstanding(life: Life, job: Job) -> Iterator[Fault]:
+    is_running = job.status == "running"
+    for is_wrong, sentence in (
+        (job.ended_at is not None, f"is {job.status} and has ended"),
+        (job.released_at is not None, f"is {job.status} and was let go of"),
+        (not is_running and job.node is not None, "is queued and belongs to a node"),
+        (is_running and (job.node is None or job.started_at is None), "runs nowhere"),
+        (is_running and not job.attempt, "runs in no attempt"),
+        (is_running and not job.is_counted, "runs and takes no place"),
+        (is_running and job.ready_at is not None, "runs and may be claimed"),
+    ):
+        if is_wrong:
+            yield _impossible(life, job, sentence)
+
+
+def _impossible(life: Life, job: Job, sentence: str) -> Fault:
+    return Fault("job", life.uid, life.schedule_id, job.slot_at, f"{job.job_id} {sentence}")

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, Protocol
 from everwhen.model.history import OF_SLOTS, Life
 from everwhen.model.job import Job
 
-Kind = Literal["lost", "doubled", "extra", "range", "state", "counter", "job"]
+Kind = Literal["lost", "doubled", "extra", "range", "state", "counter", "job", "breaker"]
 
 EXAMPLES = 20
 ON_THE_ROW = (1 << 62) - 1  # after every event

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from everwhen.model.breaker import Breaker, Transition
 from everwhen.model.events import Event, EventType
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
@@ -55,16 +56,24 @@ class Life:
     state: State | None
 
 
+class Breakers(NamedTuple):
+    """All breakers as they stand, and the latest change of each."""
+
+    rows: Sequence[Breaker]
+    latest: Sequence[Transition]
+
+
 @dataclass(frozen=True, slots=True)
 class History:
     """Lives, one after another, and what they share.
 
     `system` holds the events of no schedule that bear on slots: system.paused, system.resumed and
-    scheduler.clock_stepped. `limits` is None when the lives are not all there are, so that nothing can be
-    recounted.
+    scheduler.clock_stepped. `limits` and `breakers` are None when the lives are not all there are, so that nothing
+    can be recounted.
     """
 
     lives: Iterable[Life]
     system: Sequence[Recorded] = ()
     limits: Sequence[Limit] | None = None
     retained_from: int = 0  # of slots before it, retention may have taken jobs or events
+    breakers: Breakers | None = None

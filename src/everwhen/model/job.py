@@ -94,6 +94,7 @@ class Job(NamedTuple):
     reason: str | None
     error: str | None
     result: str | None
+    ready_at: int | None = None  # when it may be claimed; None: it stands behind another, or needs no claim
 
     def started(self, now: int, deadline_at: int | None, node: str, is_probe: bool) -> Job:
         """The job after its start; by position, as `_replace` costs three times as much."""
@@ -110,7 +111,8 @@ class Job(NamedTuple):
                 *self[28:30],
                 node,
                 self.fence + 1,
-                *self[32:],
+                *self[32:36],
+                None,
             )
         )
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 from everwhen.model.breaker import Breaker, Transition
 from everwhen.model.events import NOTHING, Event
-from everwhen.model.history import History, Life, Recorded, Revision
+from everwhen.model.history import Breakers, History, Life, Recorded, Revision
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.schedule import State
@@ -68,6 +68,11 @@ SELECT id, {_EVENT} FROM audit_events WHERE uid = :uid AND slot_at > :slot_at AN
     AND json_extract(detail, '$.first') <= :slot_at ORDER BY id"""
 # The primary key of circuit_breakers.
 _BREAKER = f"SELECT {', '.join(Breaker._fields)} FROM circuit_breakers WHERE key = ?"
+_BREAKERS = f"SELECT {', '.join(Breaker._fields)} FROM circuit_breakers"
+# idx_transitions_key: one step for each key.
+_LATEST_TRANSITIONS = f"""
+SELECT {", ".join(Transition._fields)} FROM circuit_breaker_transitions
+WHERE id IN (SELECT max(id) FROM circuit_breaker_transitions GROUP BY key)"""
 # idx_transitions_key
 _TRANSITIONS = f"""
 SELECT {", ".join(Transition._fields)} FROM circuit_breaker_transitions WHERE key = ? ORDER BY id DESC LIMIT ?"""
@@ -92,8 +97,9 @@ class SqliteLedger:
             system = _recorded(connection.execute(_SYSTEM_EVENTS))
             limits = None if uids is not None else [Limit._make(row) for row in connection.execute(_LIMITS)]
             lives = self._all_lives(connection) if uids is None else self._lives(connection, uids)
+            breakers = None if uids is not None else _breakers(connection)
             retained = connection.execute(_RETAINED_FROM).fetchone()
-            yield History(lives, system, limits, int(retained[0]) if retained else 0)
+            yield History(lives, system, limits, int(retained[0]) if retained else 0, breakers)
 
     def _all_lives(self, connection: sqlite3.Connection) -> Iterator[Life]:
         uids = [row[0] for row in connection.execute(_UIDS)]
@@ -191,6 +197,11 @@ class SqliteLedger:
             jobs=dict(jobs),
             held=sum(held for _, _, held in schedules),
         )
+
+
+def _breakers(connection: sqlite3.Connection) -> Breakers:
+    rows = [Breaker._make(row) for row in connection.execute(_BREAKERS)]
+    return Breakers(rows, [Transition._make(row) for row in connection.execute(_LATEST_TRANSITIONS)])
 
 
 class _Conditions:

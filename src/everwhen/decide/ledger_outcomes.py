@@ -1,0 +1,161 @@
+"""What the ended jobs of one schedule make of its row: counts of successes and failures, and the last_* (R0).
+
+Ends at one instant may have settled in any order, so numbers that depend on the order are only known to lie
+between two bounds there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import NamedTuple
+
+from everwhen.decide.ledger_entries import Fault
+from everwhen.model.history import Life
+from everwhen.model.job import FAILURES, OWN_ORIGINS, Job
+from everwhen.model.schedule import State
+
+
+class Bounds(NamedTuple):
+    """Somewhere from `least` to `most`."""
+
+    least: int = 0
+    most: int = 0
+
+    def holds(self, number: int) -> bool:
+        return self.least <= number <= self.most
+
+    def __str__(self) -> str:
+        return str(self.least) if self.least == self.most else f"{self.least} to {self.most}"
+
+
+@dataclass(slots=True)
+class Outcomes:
+    """The own jobs of one life, as far as their ends and beginnings bear on the row."""
+
+    ends: list[tuple[int, bool]] = field(default_factory=list)  # when, and whether it was a success
+    last_ends: list[tuple[int, int, int]] = field(
+        default_factory=list
+    )  # when, number, retry; perhaps the last
+    repeated: set[tuple[int, int]] = field(default_factory=set)  # number and retry that a further job follows
+    last_fired_at: int | None = None
+    last_run_at: int | None = None
+    last_success_at: int | None = None
+    success_ids: set[str] = field(default_factory=set)  # of that instant
+    last_failure_at: int | None = None
+    errors: set[str] = field(default_factory=set)  # of that instant
+
+    def add(self, job: Job) -> None:
+        if job.origin not in OWN_ORIGINS:
+            return
+        if job.retry:
+            self.repeated.add((job.number, job.retry - 1))
+        else:
+            self.last_fired_at = _later(self.last_fired_at, job.created_at)
+        if job.started_at is not None:
+            self.last_run_at = _later(self.last_run_at, job.started_at)
+        if job.ended_at is None:
+            return
+        if job.status == "cancelled":
+            if job.node is not None:  # it ran
+                self.last_ends.append((job.ended_at, job.number, job.retry))
+            return
+        self.last_ends.append((job.ended_at, job.number, job.retry))
+        is_success = job.status not in FAILURES
+        self.ends.append((job.ended_at, is_success))
+        if is_success:
+            self._add_success(job, job.ended_at)
+        else:
+            self._add_failure(job, job.ended_at)
+
+    def _add_success(self, job: Job, ended_at: int) -> None:
+        if self.last_success_at != ended_at:
+            if self.last_success_at is not None and ended_at < self.last_success_at:
+                return
+            self.last_success_at = ended_at
+            self.success_ids.clear()
+        self.success_ids.add(job.job_id)
+
+    def _add_failure(self, job: Job, ended_at: int) -> None:
+        if self.last_failure_at != ended_at:
+            if self.last_failure_at is not None and ended_at < self.last_failure_at:
+                return
+            self.last_failure_at = ended_at
+            self.errors.clear()
+        self.errors.add(job.error or job.status)
+
+    def last_completed_at(self) -> int | None:
+        """The end of the last attempt of some slot."""
+        found = (
+            at for at, *which in sorted(self.last_ends, reverse=True) if tuple(which) not in self.repeated
+        )
+        return next(found, None)
+
+    def in_a_row(self, resets: Sequence[int]) -> tuple[Bounds, Bounds]:
+        """current_repeat and current_retry: successes, and failures since the last one, since the last reset."""
+        repeat = retry = Bounds()
+        since = max(resets, default=None)
+        ends = sorted(end for end in self.ends if since is None or end[0] >= since)
+        for at, group in groupby(ends, key=lambda end: end[0]):
+            results = [is_success for _, is_success in group]
+            successes, failures = sum(results), len(results) - sum(results)
+            is_unsure = at == since  # before the reset or after it
+            repeat = Bounds(repeat.least + (0 if is_unsure else successes), repeat.most + successes)
+            if successes or is_unsure:
+                retry = Bounds(0, failures)
+            else:
+                retry = Bounds(retry.least + failures, retry.most + failures)
+        return repeat, retry
+
+
+def check_outcomes(life: Life, outcomes: Outcomes, *, is_steady: bool) -> Iterator[Fault]:
+    """The row against the ends on record, of which none may be missing. `is_steady`: they are in order."""
+    state = life.state
+    if state is None:
+        return
+    successes = sum([is_success for _, is_success in outcomes.ends])
+    yield from _differ(life, "run_count", state.run_count, successes)
+    yield from _differ(life, "error_count", state.error_count, len(outcomes.ends) - successes)
+    if is_steady:
+        yield from _check_in_a_row(life, state, outcomes)
+        yield from _check_last(life, state, outcomes)
+
+
+def _check_in_a_row(life: Life, state: State, outcomes: Outcomes) -> Iterator[Fault]:
+    resets = [r.event.at for r in life.events if r.event.type == "schedule.revived"]
+    repeat, retry = outcomes.in_a_row(resets)
+    for word, on_row, counted in (
+        ("current_repeat", state.current_repeat, repeat),
+        ("current_retry", state.current_retry, retry),
+    ):
+        if not counted.holds(on_row):
+            yield _wrong(life, f"{word}: the row says {on_row}, the jobs make {counted}")
+
+
+def _check_last(life: Life, state: State, outcomes: Outcomes) -> Iterator[Fault]:
+    yield from _differ(life, "last_fired_at", state.last_fired_at, outcomes.last_fired_at)
+    yield from _differ(life, "last_run_at", state.last_run_at, outcomes.last_run_at)
+    yield from _differ(life, "last_completed_at", state.last_completed_at, outcomes.last_completed_at())
+    yield from _differ(life, "last_success_at", state.last_success_at, outcomes.last_success_at)
+    if not _is_one_of(state.last_success_job_id, outcomes.success_ids):
+        yield _wrong(life, f"last_success_job_id: {state.last_success_job_id} is not the last success")
+    if not _is_one_of(state.last_error, outcomes.errors):
+        yield _wrong(life, f"last_error: “{state.last_error}” is not what the last failure said")
+
+
+def _differ(life: Life, word: str, on_row: int | None, counted: int | None) -> Iterator[Fault]:
+    if on_row != counted:
+        yield _wrong(life, f"{word}: the row says {on_row}, the jobs make {counted}")
+
+
+def _is_one_of(word: str | None, words: Collection[str]) -> bool:
+    return word in words if words else word is None
+
+
+def _wrong(life: Life, sentence: str) -> Fault:
+    return Fault("counter", life.uid, life.schedule_id, None, sentence)
+
+
+def _later(known: int | None, instant: int) -> int:
+    return instant if known is None or instant > known else known
