@@ -133,6 +133,14 @@ class StoreError(SchedulerError):
     """A database that cannot be used."""
 
 
+class BackupError(SchedulerError):
+    """A copy of the database that could not be made; `path` is where it was to be."""
+
+    def __init__(self, message: str, path: object) -> None:
+        super().__init__(message)
+        self.path = path
+
+
 LONGEST_SHOWN = 100
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from everwhen.engine.service import Service
 from everwhen.errors import StoreError
+from everwhen.model.node import Role
+from everwhen.model.retention import Retention
 from everwhen.ports.clock import Clock
 from everwhen.ports.house import House
 from everwhen.ports.ledger import Ledger
@@ -20,7 +22,9 @@ from everwhen.stores.slots import StoredSlots
 from everwhen.stores.sqlite_database import SqliteDatabase, open_sqlite
 from everwhen.stores.sqlite_ledger import SqliteLedger
 from everwhen.stores.sqlite_transaction import SqliteStore
+from everwhen.stores.sqlite_upkeep import SqlitePremises
 from everwhen.stores.transaction import Store
+from everwhen.stores.upkeep import Premises, StoredUpkeep
 from everwhen.system_clock import SystemClock
 from everwhen.targets.command import CommandTarget
 
@@ -59,7 +63,8 @@ def open_stack(
     plans = PlanCache()
     slots = StoredSlots(ground.store, plans, lately=lately, stagger=catch_up_stagger)
     catalogue = StoredCatalogue(ground.store, plans)
-    house = House(slots, catalogue, ground.ledger(plans), ground.clock, timezone)
+    upkeep = StoredUpkeep(ground.store, ground.premises)
+    house = House(slots, catalogue, ground.ledger(plans), upkeep, ground.clock, timezone)
     return Stack(house, ground.database, plans, ground.changes, ground.listen)
 
 
@@ -70,6 +75,7 @@ class Ground:
     database: Any
     store: Store
     ledger: Callable[[PlanCache], Ledger]
+    premises: Premises
     clock: Clock
     changes: Callable[[], int] | None = None
     listen: Callable[[House], Callable[[], None]] | None = None
@@ -80,7 +86,12 @@ def _on_sqlite(url: str, clock: Clock | None, database: SqliteDatabase | None) -
     found = database or open_sqlite(url)
     migrate(found, SQLITE_MIGRATIONS, applied_at=clock.now())
     return Ground(
-        found, SqliteStore(found), lambda plans: SqliteLedger(found, plans), clock, found.change_counter
+        found,
+        SqliteStore(found),
+        lambda plans: SqliteLedger(found, plans),
+        SqlitePremises(found),
+        clock,
+        found.change_counter,
     )
 
 
@@ -106,6 +117,7 @@ def _on_postgres(url: str, clock: Clock | None, _database: SqliteDatabase | None
         database,
         postgres.PostgresStore(database, skew=by_database.skew if clock is None else lambda: 0),
         lambda plans: postgres.PostgresLedger(database, plans),
+        postgres.PostgresPremises(database),
         clock or by_database,
         listen=listen,
     )
@@ -114,18 +126,24 @@ def _on_postgres(url: str, clock: Clock | None, _database: SqliteDatabase | None
 def build_service(
     stack: Stack,
     *,
+    role: Role = "up",
+    queues: Sequence[str] | None = None,
     check_interval: float = 1.0,
     max_workers: int = 8,
     lease: float = 30.0,
+    retention: Retention | None = None,
     observer: Observer | None = None,
 ) -> Service:
-    """A node that ticks and works on that stack."""
+    """A node on that stack: one that ticks, one that works, or both."""
     service = Service(
         stack.house,
         {"command": CommandTarget()},
+        role=role,
+        queues=queues,
         check_interval=check_interval,
         max_workers=max_workers,
         lease=lease,
+        retention=retention,
         changes=stack.changes,
         observer=observer,
     )

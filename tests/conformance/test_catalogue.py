@@ -9,7 +9,7 @@ import pytest
 from everwhen.errors import DuplicateScheduleError, PolicyInUseError, StatusError, UnknownScheduleError
 from everwhen.model.decision import Decision
 from everwhen.model.instants import DAY
-from everwhen.model.retention import Cutoffs
+from everwhen.model.retention import Cutoffs, Place
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
 from everwhen.operations import schedules as operations
@@ -397,11 +397,14 @@ def test_pruning_takes_what_is_old_and_over_a_portion_at_a_time(house: Tenant) -
         if day:  # the job of the first day stays queued
             house.settle(*house.claim()[1:] if day == 1 else house.claim())
         house.wait("1d")
-    cutoffs = Cutoffs(*[house.now - 30 * DAY] * 4)
+    cutoffs = Cutoffs(*[house.now - 30 * DAY] * 5)
     portions = []
-    while pruned := house.house.catalogue.prune(cutoffs, limit=4):
-        portions.append(pruned)
-    assert portions == [4, 4, 1]
+    place: Place | None = Place("jobs")
+    while place is not None and place.what == "jobs":
+        portion = house.house.upkeep.forget(cutoffs, place, limit=4)
+        portions.append(portion.rows)
+        place = portion.next
+    assert portions == [3, 4, 2]  # one of the first four is still running
     left = house.jobs("a")
     assert (len(left), left[0].number, left[0].status) == (31, 1, "running")
     assert left[1].ended_at is not None and left[1].ended_at >= cutoffs.jobs

@@ -5,12 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from everwhen.decide.status import end_pause
 from everwhen.engine.clock_watch import ClockWatch
+from everwhen.engine.pauses import end_pauses
 from everwhen.engine.service import Service
 from everwhen.engine.wake import Wake
 from everwhen.errors import StoreError
@@ -159,13 +162,42 @@ def test_a_pause_with_an_end_ends_by_itself() -> None:
     s = manual_scheduler("2026-01-05T08:00:00Z")
     s.add("a", every="1h")
     pause_schedule(s.house, "a", until=s.clock.now() + 60_000_000)
-    service = Service(s.house, {})
-    service._resume()
+    assert end_pauses(s.house) == 0
     assert s.state("a").status == "paused"
     s.clock.advance("1m")
-    service._resume()
+    assert end_pauses(s.house) == 1
     assert (s.state("a").status, s.state("a").resume_at) == ("active", None)
     assert s.check().is_clean
+
+
+def test_a_pause_ends_on_time_and_not_at_the_next_check() -> None:
+    stack, target = open_stack("sqlite://"), Recording()
+    add(stack, "a", at="2030-01-01T00:00:00Z")
+    service = serve(stack, target, check_interval=3_600.0, lease=3_600.0)
+    service.start()
+    pause_schedule(stack.house, "a", until=stack.house.clock.now() + 300_000)
+    deadline = time.monotonic() + 20
+    while "schedule.resumed" not in event_types(stack):
+        assert time.monotonic() < deadline
+        threading.Event().wait(0.01)
+    (resumed,) = stack.house.ledger.events(EventFilter(types=["schedule.resumed"]), limit=2)
+    (paused,) = stack.house.ledger.events(EventFilter(types=["schedule.paused"]), limit=2)
+    assert resumed.event.actor == "until"
+    assert resumed.event.at - paused.event.at > 250_000
+    service.stop()
+
+
+def test_a_pause_that_was_prolonged_or_ended_meanwhile_is_left_alone() -> None:
+    s = manual_scheduler("2026-01-05T08:00:00Z")
+    s.add("a", every="1h")
+    s.pause("a", until=s.clock.now() + 60_000_000)
+    s.clock.advance("2m")
+    s.resume("a")
+    resumed = s.state("a")
+    assert s.house.catalogue.change(s.clock.now(), "a", end_pause).after == resumed
+    s.pause("a", until=s.clock.now() + 60_000_000)
+    paused = s.state("a")
+    assert s.house.catalogue.change(s.clock.now(), "a", end_pause).after == paused
 
 
 def test_a_step_of_the_clock_is_told_apart_from_time_that_passed() -> None:
@@ -190,11 +222,11 @@ def test_after_a_step_of_its_clock_a_node_rescues_nobody_for_a_whole_lease() -> 
     (running,) = s.claim()
     other = Service(s.house, {}, lease=30.0)
     s.clock.step("1h")
-    other._watch_clock()
-    other._rescue()
+    other.watch_clock()
+    other.lease.rescue()
     assert s.jobs("a")[0].status == "running"
     s.clock.advance("31s")
-    other._rescue()
+    other.lease.rescue()
     assert s.jobs("a")[0].status == "queued"
     assert s.settle(running) == 0
     assert "scheduler.clock_stepped" in [event.type for event in s.events()]
@@ -205,7 +237,7 @@ def test_slots_that_the_clock_was_stepped_over_were_down_not_late() -> None:
     s.add("a", every="10m", first_run="after_interval")
     service = Service(s.house, {})
     s.clock.step("65m")
-    service._watch_clock()
+    service.watch_clock()
     s.beat()
     s.step()
     assert {event.reason for event in s.events("a", "schedule.missed")} == {"down"}

@@ -27,6 +27,8 @@ from everwhen.stores.slots import StoredSlots
 from everwhen.stores.sqlite_database import open_sqlite
 from everwhen.stores.sqlite_ledger import SqliteLedger
 from everwhen.stores.sqlite_transaction import SqliteStore, SqliteTransaction
+from everwhen.stores.sqlite_upkeep import SqlitePremises
+from everwhen.stores.upkeep import StoredUpkeep
 
 MOST_TICKS = 2_000
 
@@ -54,6 +56,7 @@ class World:
         self.slots = StoredSlots(store, plans)
         self.catalogue = StoredCatalogue(store, plans)
         self.ledger = SqliteLedger(self.database, plans)
+        self.upkeep = StoredUpkeep(store, SqlitePremises(self.database))
 
     # -- time --
 

@@ -88,7 +88,7 @@ def check_life(
 ) -> Iterator[Fault]:
     """Everything wrong with one schedule's record."""
     tally.begin()
-    entries, outcomes = Entries(), Outcomes()
+    entries, outcomes = Entries(known_from=history.retained_from), Outcomes()
     is_steady, is_whole = reach_of(history.system) == 0, not history.retained_from
     for job in life.jobs:
         tally.add(job)

@@ -62,7 +62,12 @@ class Bounds(Protocol):
 
 @dataclass(slots=True)
 class Entries:
-    """All entries of one life. `marks` are the slots with an entry of their own, in order."""
+    """All entries of one life. `marks` are the slots with an entry of their own, in order.
+
+    `known_from`: of slots before it, retention may have taken the entry.
+    """
+
+    known_from: int = 0
 
     jobs: dict[int, SlotJob] = field(default_factory=dict)
     events: dict[int, tuple[int, int]] = field(default_factory=dict)  # slot → id and instant of its event

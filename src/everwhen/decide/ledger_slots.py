@@ -120,7 +120,7 @@ def _decided_ahead(
     while slot_at is not None and slot_at <= until:
         if entries.has(slot_at, before=stretch.closed_by):
             found.append(slot_at)
-        elif not any(span.after < slot_at <= span.until for span in spans):
+        elif slot_at >= entries.known_from and not any(s.after < slot_at <= s.until for s in spans):
             break
         slot_at = calendar.next_after(slot_at)
     return found

@@ -48,6 +48,19 @@ def resume(schedule: Schedule, now: int, shared: Shared, *, by: str | None = Non
     return _come_back(schedule, now, shared, "schedule.resumed", by=by)
 
 
+def end_pause(schedule: Schedule, now: int, shared: Shared) -> Decision:
+    """A pause with an end (`until`) is over; nothing changes where it was ended or prolonged meanwhile."""
+    state = schedule.state
+    if state.status != "paused" or state.resume_at is None or state.resume_at > now:
+        return Draft(schedule, now, shared).decision()
+    try:
+        return resume(schedule, now, shared, by="until")
+    except Exception as error:  # it stays paused and says why, and harms nobody else (E7)
+        draft = Draft(schedule, now, shared)
+        draft.state = state._replace(resume_at=None, status_reason=f"cannot be resumed: {error}")
+        return draft.decision()
+
+
 def revive(schedule: Schedule, now: int, shared: Shared, *, by: str | None = None) -> Decision:
     """Start a dead or done schedule anew; refused when it has no slot to come."""
     if schedule.state.status not in ("dead", "done"):

@@ -1,25 +1,28 @@
-"""Start order, the two loops, and a stop that loses nothing (G1, G2, E7).
+"""A node's life: start order, its loops, and a stop that loses nothing (G1, G2, G3).
 
-The scheduler loop and the worker loop are threads that sleep until they must act. A store that fails never
-disarms them: they wait a little longer each time and try again.
+A node schedules, works, or does both; each is a loop on a thread of its own, beside the heartbeat that keeps what
+was claimed and the janitor. What each of them does is in its own module; here is when they begin and end.
 """
 
 from __future__ import annotations
 
 import logging
-import secrets
 import threading
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from everwhen.decide.status import resume
-from everwhen.engine.clock_watch import ClockWatch
+from everwhen.engine.clock_watch import ClockStep, ClockWatch
+from everwhen.engine.janitor import Janitor
+from everwhen.engine.lease import LEASE, Lease
+from everwhen.engine.loop import Doze, Loop
+from everwhen.engine.pauses import end_pauses
 from everwhen.engine.ticker import Ticker
 from everwhen.engine.wake import Wake
 from everwhen.engine.worker import Worker
 from everwhen.errors import SchedulerShutdownError, StoreError
 from everwhen.model.events import Event, EventType
+from everwhen.model.node import Role
+from everwhen.model.retention import Retention
 from everwhen.ports.house import House
 from everwhen.ports.observer import Observer
 from everwhen.ports.target import Target
@@ -27,73 +30,95 @@ from everwhen.version import __version__
 
 Status = Literal["stopped", "running", "stopping"]
 
-LEASE = 30.0
 OVERDUE = 60_000_000
 LOOP_END = 10.0
 ABANDON = 7.0  # a target has five seconds between SIGTERM and SIGKILL
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 
 log = logging.getLogger("everwhen")
 
 
 class Service:
-    """One node: a scheduler loop, a worker loop, and the heartbeat that keeps what they claimed."""
+    """One node, in one role. `up` is both: a scheduler loop and a worker loop."""
 
     def __init__(
         self,
         house: House,
         targets: Mapping[str, Target],
         *,
+        role: Role = "up",
+        queues: Sequence[str] | None = None,
         check_interval: float = 1.0,
         max_workers: int = 8,
         lease: float = LEASE,
+        retention: Retention | None = None,
         changes: Callable[[], int] | None = None,
         observer: Observer | None = None,
     ) -> None:
-        self.node = secrets.token_hex(8)
         self.status: Status = "stopped"
         self.started_at: int | None = None
+        self.role = role
         self._house = house
         self._targets = targets
         self._check_interval = check_interval
-        self._lease = lease
-        self._changes = changes
+        self._retention = retention or Retention()
         self._scheduler_wake, self._worker_wake = Wake(), Wake()
+        self._scheduler_doze = Doze(self._scheduler_wake, changes)
+        self._worker_doze = Doze(self._worker_wake, changes)
         house.wake_scheduler = self._scheduler_wake.set
         house.wake_workers = self._worker_wake.set
+        self.lease = Lease(house, role=role, seconds=lease)
         self.ticker = Ticker(house.slots, house.clock)
         self.worker = Worker(
             house.slots,
             house.clock,
             targets,
             node=self.node,
+            queues=queues,
             max_workers=max_workers,
             wake=self._worker_wake,
             on_settled=self._scheduler_wake,
             observer=observer,
         )
         self._clock_watch, self._clock_lock = ClockWatch(house.clock), threading.Lock()
-        self._rescues_from = 0.0
         self._started = 0.0
-        self._loops: list[threading.Thread] = []
+        self._loops: list[Loop] = []
+        self._keeper: Loop | None = None
         self._stopped = threading.Event()  # no new firing, no new claim
         self._gone = threading.Event()  # and nothing left to keep alive
+        self._janitor = self._new_janitor()
+
+    @property
+    def node(self) -> str:
+        return self.lease.node
+
+    @property
+    def is_scheduler(self) -> bool:
+        return self.role != "worker"
+
+    @property
+    def is_worker(self) -> bool:
+        return self.role != "scheduler"
 
     # -- start and stop --
 
-    def start(self) -> None:
-        """Rescue what dead nodes left, then tick; catch-up is the loop's second lane."""
-        self.node = self.worker.node = secrets.token_hex(8)  # a node is one start: its leases are its own
-        self.status = "running"
-        self.started_at = self._house.clock.now()
-        self._started = self._house.clock.monotonic()
+    def start(self, reconcile: Callable[[], object] | None = None) -> None:
+        """Rescue what dead nodes left, reconcile what is declared, then tick; catch-up is the loop's second lane.
+
+        When reconciling raises, the node is gone again as after a clean stop.
+        """
         self._stopped.clear()
         self._gone.clear()
-        self._record("scheduler.started", {"last_heartbeat_at": self._house.slots.last_heartbeat_at()})
-        self._beat()
-        self._rescue()
-        self._loops = [self._thread("scheduler", self._schedule), self._thread("worker", self._work)]
-        self._janitor = self._thread("janitor", self._keep)
+        self._enter()
+        try:
+            self.lease.rescue()
+            if reconcile is not None:
+                reconcile()
+        except BaseException:
+            self._leave(0)
+            raise
+        self._loops = list(self._new_loops())
+        for loop in self._loops:
+            loop.start()
 
     def stop(self, *, wait_for_jobs: bool = True, timeout: float = 30.0) -> None:
         """No new firing; running jobs are awaited, and past the timeout ended."""
@@ -109,17 +134,46 @@ class Service:
             loop.join(LOOP_END)
         left = self._drain(timeout if wait_for_jobs else 0.0)
         self.worker.close()
-        self._gone.set()
-        self._janitor.join(LOOP_END)
-        self._record("scheduler.stopped", {"jobs_still_running": left})
-        self._house.slots.farewell(self._house.clock.now(), node=self.node)
-        self.status = "stopped"
+        self._leave(left)
         if left and wait_for_jobs:
             raise SchedulerShutdownError(
                 f"Scheduler shutdown timed out after {timeout * 1_000:.0f}ms with {left} job(s) still running",
                 timed_out=True,
                 running_job_count=left,
             )
+
+    def kill(self) -> None:
+        """Told twice to stop: what still runs is ended at once."""
+        for target in self._targets.values():
+            kill = getattr(target, "kill", None)
+            if kill is not None:
+                kill()
+
+    def _enter(self) -> None:
+        self.status = "running"
+        self.started_at = self._house.clock.now()
+        self._started = self._house.clock.monotonic()
+        last_heartbeat_at = self._house.slots.last_heartbeat_at()
+        step = self.lease.begin()
+        self.worker.node = self.node
+        self._janitor = self._new_janitor()
+        self._clock_watch = ClockWatch(self._house.clock)
+        if self.is_scheduler:
+            self._record("scheduler.started", {"last_heartbeat_at": last_heartbeat_at})
+        if step is not None:
+            self._tell_step(step)
+        self._keeper = Loop("lease", "heartbeat", self._keep_once, self._gone)
+        self._keeper.start()
+
+    def _leave(self, left: int) -> None:
+        self._stopped.set()
+        self._gone.set()
+        if self._keeper is not None:
+            self._keeper.join(LOOP_END)
+        if self.is_scheduler:
+            self._record("scheduler.stopped", {"jobs_still_running": left})
+        self.lease.give_up()
+        self.status = "stopped"
 
     def _drain(self, timeout: float) -> int:
         """Wait for running jobs; how many were still running when the time was over."""
@@ -133,26 +187,24 @@ class Service:
             self.worker.abandon(ABANDON)
         return left
 
-    def _thread(self, name: str, loop: Callable[[], None]) -> threading.Thread:
-        thread = threading.Thread(target=loop, name=f"everwhen-{name}", daemon=True)
-        thread.start()
-        return thread
-
-    def kill(self) -> None:
-        """Told twice to stop: what still runs is ended at once."""
-        for target in self._targets.values():
-            kill = getattr(target, "kill", None)
-            if kill is not None:
-                kill()
+    # -- readiness --
 
     def unreadiness(self) -> str | None:
-        """Why this node is not ready (G3); None when it is.
-
-        A loop that has ended no evaluation for ten check intervals is stuck; a schedule that is overdue by more
-        than a minute while nothing is being decided is left behind.
-        """
+        """Why this node is not ready (G3); None when it is."""
         if self.status != "running":
-            return f"the scheduler is {self.status}"
+            return f"the {self._name} is {self.status}"
+        try:
+            return self._stall() if self.is_scheduler else self._staleness()
+        except StoreError as error:
+            return f"the database does not answer: {error}"
+
+    @property
+    def _name(self) -> str:
+        return "scheduler" if self.is_scheduler else "worker"
+
+    def _stall(self) -> str | None:
+        """A loop that has ended no evaluation for ten check intervals is stuck; a schedule that is overdue by more
+        than a minute while nothing is being decided is left behind."""
         clock, counts = self._house.clock, self.ticker.counts
         patience = 10 * self._check_interval
         if clock.monotonic() - max(counts.checked, self._started) > patience:
@@ -163,95 +215,73 @@ class Service:
             return f"a schedule is overdue by {overdue // 1_000_000}s and nothing is being decided"
         return None
 
+    def _staleness(self) -> str | None:
+        """A worker whose heartbeat is older than its lease may lose its jobs to others at any moment."""
+        self._house.slots.next_ready_at()  # whether the database answers
+        if not self.lease.is_fresh:
+            return f"the last heartbeat is {self.lease.age:.0f}s old: other nodes may take its jobs"
+        return None
+
     # -- loops --
 
-    def _schedule(self) -> None:
-        self._loop("schedule check", self._schedule_once, self._stopped)
+    def _new_loops(self) -> Sequence[Loop]:
+        loops: list[Loop] = []
+        if self.is_scheduler:
+            loops.append(Loop("scheduler", "schedule check", self._schedule_once, self._stopped))
+            loops.append(Loop("janitor", "retention", self._janitor.step, self._stopped))
+        if self.is_worker:
+            loops.append(Loop("worker", "job claim", self._work_once, self._stopped))
+        return loops
+
+    def _new_janitor(self) -> Janitor:
+        return Janitor(self._house.upkeep, self._house.clock, self._retention, self._stopped)
 
     def _schedule_once(self) -> None:
-        self._watch_clock()
+        self._scheduler_doze.begin()
+        self.watch_clock()
+        end_pauses(self._house)
         more = self.ticker.step()
         self._worker_wake.set()
         if not more and not self._stopped.is_set():
-            self._sleep(self._scheduler_wake, self.ticker.seconds_to_next(self._check_interval))
-
-    def _work(self) -> None:
-        self._loop("job claim", self._work_once, self._stopped)
+            self._scheduler_doze.sleep(self.ticker.seconds_to_next(self._check_interval))
 
     def _work_once(self) -> None:
+        self._worker_doze.begin()
         if self.worker.running_count:
             self.worker.cancel(self._house.slots.cancel_requests(self.node))
         if not self.worker.step() and not self._stopped.is_set():
-            self._sleep(self._worker_wake, self.worker.seconds_to_next(self._check_interval))
-
-    def _keep(self) -> None:
-        self._loop("heartbeat", self._keep_once, self._gone)
+            self._worker_doze.sleep(self.worker.seconds_to_next(self._check_interval))
 
     def _keep_once(self) -> None:
-        self._gone.wait(self._lease / 3)
-        if not self._gone.is_set():
-            self._watch_clock()
-            self._beat()
-            self._rescue()
-            self._resume()
-
-    def _loop(self, what: str, once: Callable[[], None], ended: threading.Event) -> None:
-        pause = FIRST_PAUSE
-        while not ended.is_set():
-            try:
-                once()
-                pause = FIRST_PAUSE
-            except StoreError as error:
-                log.error("Error during %s: %s", what, error)
-                ended.wait(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
-            except Exception as error:  # the loop's top: it never disarms
-                log.exception("Error during %s: %s", what, error)
-                ended.wait(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
-
-    def _sleep(self, wake: Wake, seconds: float) -> None:
-        """Sleep in short pieces only where another process may have changed the file."""
-        if self._changes is None:
-            wake.wait(seconds)
+        if self._gone.wait(self.lease.beat_every):
             return
-        before = self._changes()
-        left = seconds
-        while left > 0 and not wake.wait(min(left, 0.1)):
-            left -= 0.1
-            if self._changes() != before:
-                return
+        self.watch_clock()
+        self.lease.beat()
+        if self.worker.running_count:
+            self.worker.cancel(self._house.slots.cancel_requests(self.node))
+        if self.lease.rescue():
+            self._worker_wake.set()
 
-    def _beat(self) -> None:
-        now = self._house.clock.now()
-        self._house.slots.heartbeat(now, node=self.node, version=__version__, is_scheduler=True)
-        self.worker.cancel(self._house.slots.cancel_requests(self.node))
+    # -- clock --
 
-    def _watch_clock(self) -> None:
-        """After a step of the clock leases of others mean nothing for one whole lease (E9, R8)."""
-        with self._clock_lock:  # both loops look, and one of them sees it first
+    def watch_clock(self) -> None:
+        """Look whether somebody set the clock since the last look, and act on it."""
+        with self._clock_lock:  # two loops look, and one of them sees it first
             step = self._clock_watch.look()
             if step is not None:
-                self._rescues_from = self._house.clock.monotonic() + self._lease
+                self.lease.distrust_clocks()
+                self._janitor.distrust_clocks()
         if step is not None:
+            self._tell_step(step)
+            self.lease.beat()
+
+    def _tell_step(self, step: ClockStep) -> None:
+        """On record by schedulers: a worker decides no slots."""
+        log.warning("the clock was set by %+.0f s", step.seconds)
+        if self.is_scheduler:
             detail = {"seconds": step.seconds, "from": step.from_at, "to": step.to_at}
             self._record("scheduler.clock_stepped", detail)
-            self._beat()
 
     def _record(self, kind: EventType, detail: Mapping[str, object]) -> None:
         about = {"node": self.node, "version": __version__, **detail}
         self._house.slots.record([Event(kind, self._house.clock.now(), detail=about)])
-
-    def _resume(self) -> None:
-        """Pauses with an end (`until`) end by themselves."""
-        for schedule_id in self._house.catalogue.due_to_resume(self._house.clock.now()):
-            now = self._house.clock.now()
-            self._house.catalogue.change(now, schedule_id, partial(resume, by="until"))
-            self._scheduler_wake.set()
-
-    def _rescue(self) -> None:
-        if self._house.clock.monotonic() < self._rescues_from:
-            return
-        lease = int(self._lease * 1_000_000)
-        if self._house.slots.rescue(self._house.clock.now(), node=self.node, lease=lease):
-            self._worker_wake.set()

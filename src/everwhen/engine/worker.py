@@ -42,6 +42,7 @@ class Worker:
         targets: Mapping[str, Target],
         *,
         node: str,
+        queues: Sequence[str] | None = None,
         max_workers: int = 8,
         wake: Wake | None = None,
         on_settled: Wake | None = None,
@@ -51,6 +52,7 @@ class Worker:
         self._clock = clock
         self._targets = targets
         self.node = node
+        self._queues = queues
         self._max_workers = max_workers
         self._wake = wake or Wake()
         self._on_settled = on_settled
@@ -71,7 +73,10 @@ class Worker:
         """Settle what has ended, then take what is ready; True when something was done."""
         settled = self.settle()
         room = self._max_workers - len(self._running)
-        claimed = self._slots.claim_jobs(self._clock.now(), node=self.node, limit=room) if room > 0 else []
+        claimed: list[ClaimedJob] = []
+        if room > 0:
+            now = self._clock.now()
+            claimed = self._slots.claim_jobs(now, node=self.node, limit=room, queues=self._queues)
         if claimed:
             self._start(claimed)
         return bool(settled or claimed)
@@ -99,7 +104,7 @@ class Worker:
         return len(ended)
 
     def seconds_to_next(self, at_most: float) -> float:
-        ready_at = self._slots.next_ready_at()
+        ready_at = self._slots.next_ready_at(self._queues)
         if ready_at is None or len(self._running) >= self._max_workers:
             return at_most
         return min(max((ready_at - self._clock.now()) / 1_000_000, 0.01), at_most)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from everwhen.model.decision import Creation, Decision
-from everwhen.model.retention import Cutoffs
 from everwhen.model.schedule import Plan, QuietHoursPolicy, Schedule, State, Status
 from everwhen.model.shared import Shared
 
@@ -82,10 +81,6 @@ class Catalogue(Protocol):
 
     def delete_policy(self, policy_id: str) -> None:
         """Remove a policy that no schedule uses."""
-        ...
-
-    def prune(self, cutoffs: Cutoffs, *, limit: int) -> int:
-        """Delete a portion of what is older than its cutoff; how many rows went."""
         ...
 
     def put_policy(self, now: int, policy: QuietHoursPolicy) -> None:

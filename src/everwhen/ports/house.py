@@ -9,6 +9,7 @@ from everwhen.ports.catalogue import Catalogue
 from everwhen.ports.clock import Clock
 from everwhen.ports.ledger import Ledger
 from everwhen.ports.slots import Slots
+from everwhen.ports.upkeep import Upkeep
 
 
 def _nobody() -> None:
@@ -22,6 +23,7 @@ class House:
     slots: Slots
     catalogue: Catalogue
     ledger: Ledger
+    upkeep: Upkeep
     clock: Clock
     timezone: str = "UTC"
     wake_scheduler: Callable[[], None] = _nobody

@@ -46,7 +46,7 @@ class Slots(Protocol):
         ...
 
     def next_wake_at(self) -> int | None:
-        """The earliest instant at which a slot is due or a held one is released."""
+        """The earliest instant at which a slot is due, a held one is released, or a pause has its end."""
         ...
 
     def claim_jobs(
@@ -55,8 +55,8 @@ class Slots(Protocol):
         """Take up to `limit` ready jobs for this node, within every capacity."""
         ...
 
-    def next_ready_at(self) -> int | None:
-        """The earliest instant at which a queued job may be claimed."""
+    def next_ready_at(self, queues: Sequence[str] | None = None) -> int | None:
+        """The earliest instant at which a queued job, of those queues, may be claimed."""
         ...
 
     def settle(self, now: int, ends: Sequence[JobEnd]) -> int:
@@ -64,14 +64,20 @@ class Slots(Protocol):
         ...
 
     def rescue(self, now: int, *, node: str, lease: int) -> int:
-        """Put jobs of nodes whose lease has expired back into the queue, or end them as lost."""
+        """Put jobs of nodes whose lease has expired back into the queue, or end them as lost; how many there were.
+
+        Expired is a heartbeat older than the lease, or as far in the future: it is from before the clock was put
+        back.
+        """
         ...
 
     def cancel_requests(self, node: str) -> list[str]:
         """The ids of jobs that this node runs and that were cancelled meanwhile."""
         ...
 
-    def heartbeat(self, now: int, *, node: str, version: str, is_scheduler: bool) -> None:
+    def heartbeat(
+        self, now: int, *, node: str, version: str, is_scheduler: bool, is_worker: bool = True
+    ) -> None:
         """One write per node: it is alive, and its jobs are its own."""
         ...
 

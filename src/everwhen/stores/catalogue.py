@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 
 from everwhen.model.decision import Decision
-from everwhen.model.retention import Cutoffs
 from everwhen.model.schedule import QuietHoursPolicy, Schedule, State
 from everwhen.model.shared import Shared
 from everwhen.model.words import policy_of
@@ -84,15 +83,6 @@ class StoredCatalogue:
 
     def delete_policy(self, policy_id: str) -> None:
         self._store.write(Lane.API, lambda tx: remove_policy(tx, policy_id))
-
-    def prune(self, cutoffs: Cutoffs, *, limit: int) -> int:
-        def delete(tx: Transaction) -> int:
-            deleted = tx.prune(cutoffs, limit=limit)
-            if deleted:  # the checker has to know from when on the record is whole
-                tx.put_setting("retained_from", str(max(cutoffs.jobs, cutoffs.audit)))
-            return deleted
-
-        return self._store.write(Lane.RETENTION, delete)
 
     def set_system_paused(self, now: int, is_paused: bool, actor: str | None = None) -> None:
         self._store.write(Lane.API, lambda tx: switch_system(tx, self._plans, now, is_paused, actor))

@@ -6,6 +6,7 @@ from everwhen.stores.postgres_database import PostgresDatabase
 from everwhen.stores.postgres_ledger import PostgresLedger
 from everwhen.stores.postgres_listener import Listener
 from everwhen.stores.postgres_transaction import PostgresStore
+from everwhen.stores.postgres_upkeep import PostgresPremises
 
 __all__ = [
     "MIGRATIONS",
@@ -13,5 +14,6 @@ __all__ = [
     "Listener",
     "PostgresDatabase",
     "PostgresLedger",
+    "PostgresPremises",
     "PostgresStore",
 ]

@@ -11,6 +11,7 @@ from psycopg import Connection
 from everwhen.model.breaker import Breaker
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
+from everwhen.model.node import Node
 from everwhen.model.schedule import State
 from everwhen.stores import postgres_statements as sql
 from everwhen.stores.postgres_adapters import At, Integers, Texts
@@ -138,8 +139,11 @@ class PostgresSnapshot:
     def queued_catch_up(self, breaker_keys: Collection[str]) -> list[Job]:
         return self._jobs(sql.QUEUED_CATCH_UP, (Texts(sorted(breaker_keys)),))
 
-    def jobs_of_dead_nodes(self, *, node: str, before: int) -> list[Job]:
-        return self._jobs(sql.JOBS_OF_DEAD_NODES, (node, At(before)))
+    def jobs_of_dead_nodes(self, *, node: str, oldest: int, newest: int) -> list[Job]:
+        return self._jobs(sql.JOBS_OF_DEAD_NODES, (node, At(oldest), At(newest)))
+
+    def lost_nodes(self, *, node: str, oldest: int, newest: int) -> list[Node]:
+        return [Node._make(row) for row in self._rows(sql.LOST_NODES, (node, At(oldest), At(newest)))]
 
     # -- reading what nobody locks --
 
@@ -164,17 +168,23 @@ class PostgresSnapshot:
     def last_heartbeat_at(self) -> int | None:
         return self._one(sql.LAST_HEARTBEAT)
 
-    def _one(self, query: str, values: Sequence[object] = ()) -> int | None:
+    def _one(self, query: str, values: Sequence[object] | Mapping[str, object] = ()) -> int | None:
         found: int | None = self._rows(query, values)[0][0]
         return found
 
-    def next_wake_at(self) -> int | None:
+    def next_due_at(self) -> int | None:
         with self._watermark.looking() as mark:
-            mark.found = self._one(sql.NEXT_WAKE, (At(mark.at),))
+            mark.found = self._one(sql.NEXT_DUE, (At(mark.at),))
         return mark.found
 
-    def next_ready_at(self) -> int | None:
-        return self._one(sql.NEXT_READY)
+    def next_resume_at(self) -> int | None:
+        return self._one(sql.NEXT_RESUME)
+
+    def next_ready_at(self, queues: Sequence[str] | None) -> int | None:
+        return self._one(sql.NEXT_READY, {"queues": None if queues is None else Texts(list(queues))})
+
+    def nodes(self) -> list[Node]:
+        return [Node._make(row) for row in self._rows(sql.NODES)]
 
     def cancel_requests(self, node: str) -> list[str]:
         return [row[0] for row in self._rows(sql.CANCEL_REQUESTS, (node,))]

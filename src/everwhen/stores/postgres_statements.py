@@ -12,6 +12,7 @@ from everwhen.model.breaker import Breaker, Transition
 from everwhen.model.events import Event
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
+from everwhen.model.node import Node
 from everwhen.model.schedule import State
 from everwhen.stores.flows.change import INSERTED
 from everwhen.stores.flows.commit import JOB_INSERTED
@@ -48,10 +49,12 @@ FOR UPDATE SKIP LOCKED"""
 _IS_PAUSED = "EXISTS (SELECT 1 FROM settings WHERE key = 'system_paused' AND value <> '')"
 # idx_schedules_next_run, idx_schedules_release: one step into each. Entries that no longer count stay in an index
 # until it is vacuumed, and a scan from the very front passes all of them: the mark leads past them.
-NEXT_WAKE = f"""
+NEXT_DUE = f"""
 SELECT CASE WHEN NOT {_IS_PAUSED} THEN least(
     (SELECT min(next_run_at) FROM schedules WHERE enabled AND next_run_at >= %s),
     (SELECT min(release_at) FROM schedules WHERE release_at IS NOT NULL)) END"""
+# idx_schedules_resume, from its front.
+NEXT_RESUME = "SELECT min(resume_at) FROM schedules WHERE resume_at IS NOT NULL AND status = 'paused'"
 
 # The unique keys on schedule_id and uid.
 STATE_BY_ID = f"""
@@ -146,8 +149,8 @@ READY_OF = f"""
 SELECT {JOB} FROM jobs WHERE uid = ANY(%(uids)s) AND status IN ('queued', 'running') AND ready_at <= %(now)s
     AND line = 'own' AND (%(queues)s::text[] IS NULL OR queue = ANY(%(queues)s)) ORDER BY uid, slot_at, row_id"""
 NEXT_READY = f"""
-SELECT (SELECT ready_at FROM jobs WHERE ready_at IS NOT NULL AND NOT {_IS_PAUSED} AND {_CAN_START}
-    ORDER BY ready_at LIMIT 1)"""
+SELECT (SELECT ready_at FROM jobs WHERE ready_at IS NOT NULL AND NOT {_IS_PAUSED}
+    AND (%(queues)s::text[] IS NULL OR queue = ANY(%(queues)s)) AND {_CAN_START} ORDER BY ready_at LIMIT 1)"""
 
 # The unique key on job_id.
 GLANCE_JOBS = """
@@ -163,7 +166,15 @@ ORDER BY uid, slot_at, row_id"""
 # idx_jobs_unreleased
 JOBS_OF_DEAD_NODES = f"""
 SELECT {JOB} FROM jobs WHERE node IS NOT NULL AND released_at IS NULL AND node IN (
-    SELECT node FROM nodes WHERE node <> %s AND (stopped_at IS NOT NULL OR heartbeat_at < %s)) ORDER BY row_id"""
+    SELECT node FROM nodes WHERE node <> %s
+        AND (stopped_at IS NOT NULL OR heartbeat_at NOT BETWEEN %s AND %s)) ORDER BY row_id"""
+# nodes, whole: one row per start of a process. A heartbeat in the future is one from before the clock was put back.
+NODE = ", ".join(Node._fields)
+NODES = f"SELECT {NODE} FROM nodes ORDER BY started_at, node"
+LOST_NODES = f"""
+SELECT {NODE} FROM nodes WHERE node <> %s AND stopped_at IS NULL AND lost_at IS NULL
+    AND heartbeat_at NOT BETWEEN %s AND %s ORDER BY node"""
+PUT_LOST = "UPDATE nodes SET lost_at = %s WHERE node = ANY(%s)"
 CANCEL_REQUESTS = """
 SELECT job_id FROM jobs WHERE node = %s AND released_at IS NULL AND status = 'cancelled'"""
 
@@ -246,9 +257,9 @@ REVISIONS = """
 SELECT r.uid, r.revision, r.schedule_id, r.words FROM unnest(%s, %s) AS v(uid, revision)
 JOIN schedule_revisions r ON r.uid = v.uid AND r.revision = v.revision"""
 HEARTBEAT = """
-INSERT INTO nodes (node, version, is_scheduler, started_at, heartbeat_at, clock_skew)
-VALUES (%(node)s, %(version)s, %(scheduler)s, %(now)s, %(now)s, %(skew)s)
-ON CONFLICT (node) DO UPDATE SET heartbeat_at = %(now)s, clock_skew = %(skew)s"""
+INSERT INTO nodes (node, version, is_scheduler, is_worker, started_at, heartbeat_at, clock_skew)
+VALUES (%(node)s, %(version)s, %(scheduler)s, %(worker)s, %(now)s, %(now)s, %(skew)s)
+ON CONFLICT (node) DO UPDATE SET heartbeat_at = %(now)s, clock_skew = %(skew)s, lost_at = NULL"""
 FAREWELL = "UPDATE nodes SET stopped_at = %(now)s, heartbeat_at = %(now)s WHERE node = %(node)s"
 LAST_HEARTBEAT = "SELECT max(heartbeat_at) FROM nodes WHERE is_scheduler"
 COVERAGE = """
@@ -262,20 +273,3 @@ WHERE uid IS NULL AND type = 'scheduler.clock_stepped' AND at >= %s
 ANNOUNCE = """
 SELECT pg_notify('everwhen', %(words)s) WHERE %(jobs)s
     OR NOT EXISTS (SELECT 1 FROM schedules WHERE enabled AND next_run_at < %(soonest)s)"""
-
-# -- retention: row ids grow with time, so the oldest rows are at the front of each table --
-
-PRUNE_JOBS = """
-DELETE FROM jobs WHERE row_id IN (
-    SELECT row_id FROM jobs WHERE ended_at < %s AND released_at IS NOT NULL ORDER BY row_id LIMIT %s)"""
-PRUNE_AUDIT = """
-DELETE FROM audit_events WHERE id IN (
-    SELECT id FROM audit_events WHERE at < %s AND type NOT IN ('schedule.created', 'schedule.updated',
-        'schedule.paused', 'schedule.resumed', 'schedule.revived', 'schedule.invalidated', 'schedule.restored')
-    ORDER BY id LIMIT %s)"""
-PRUNE_TRANSITIONS = """
-DELETE FROM circuit_breaker_transitions WHERE id IN (
-    SELECT id FROM circuit_breaker_transitions WHERE at < %s ORDER BY id LIMIT %s)"""
-PRUNE_OUTPUT = """
-DELETE FROM job_output WHERE (job_id, attempt, stream, position) IN (
-    SELECT job_id, attempt, stream, position FROM job_output WHERE at < %s LIMIT %s)"""

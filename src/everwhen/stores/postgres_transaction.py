@@ -42,7 +42,6 @@ from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.outcome import Outcome
 from everwhen.model.reasons import CancelReason
-from everwhen.model.retention import Cutoffs
 from everwhen.stores import postgres_statements as sql
 from everwhen.stores.flows.change import INSERTED
 from everwhen.stores.flows.commit import JOB_INSERTED
@@ -266,21 +265,23 @@ class PostgresTransaction(PostgresSnapshot):
     def delete_policy(self, policy_id: str) -> None:
         self._run("DELETE FROM quiet_hours_policies WHERE policy_id = %s", policy_id)
 
-    def put_heartbeat(self, now: int, *, node: str, version: str, is_scheduler: bool) -> None:
-        values = {"node": node, "version": version, "scheduler": is_scheduler, "now": At(now)}
+    def put_heartbeat(
+        self, now: int, *, node: str, version: str, is_scheduler: bool, is_worker: bool
+    ) -> None:
+        values = {
+            "node": node,
+            "version": version,
+            "scheduler": is_scheduler,
+            "worker": is_worker,
+            "now": At(now),
+        }
         self._cursor.execute(sql.HEARTBEAT, {**values, "skew": self._skew()})
+
+    def put_lost(self, nodes: Sequence[str], now: int) -> None:
+        self._run(sql.PUT_LOST, At(now), Texts(nodes))
 
     def put_farewell(self, now: int, *, node: str) -> None:
         self._cursor.execute(sql.FAREWELL, {"now": At(now), "node": node})
-
-    def prune(self, cutoffs: Cutoffs, *, limit: int) -> int:
-        portions = (
-            (sql.PRUNE_OUTPUT, cutoffs.output),
-            (sql.PRUNE_JOBS, cutoffs.jobs),
-            (sql.PRUNE_AUDIT, cutoffs.audit),
-            (sql.PRUNE_TRANSITIONS, cutoffs.breaker_transitions),
-        )
-        return sum([self._run(query, At(before), limit) for query, before in portions])
 
 
 _spell = json.JSONEncoder(ensure_ascii=False, default=dict).encode  # a detail is any mapping

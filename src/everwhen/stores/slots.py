@@ -14,7 +14,7 @@ from everwhen.stores.flows.settle import settle_jobs
 from everwhen.stores.flows.tick import evaluate
 from everwhen.stores.lanes import Lane
 from everwhen.stores.plans import PlanCache
-from everwhen.stores.transaction import Due, Store
+from everwhen.stores.transaction import Due, Store, Transaction
 
 LATELY = 10 * SECOND
 CLAIM_TRIES = 3
@@ -33,10 +33,11 @@ class StoredSlots:
     def tick(self, now: int, *, limit: int, behind: bool = False) -> TickReport:
         due = Due(now, now - self._lately, limit, behind)
         # A read is a hundredth of a write; most wake-ups find nothing.
-        wake_at = self.next_wake_at()
-        if wake_at is None or wake_at > (due.floor if behind else now):
-            if wake_at is not None:
-                self._store.nothing_due_before(min(wake_at, due.floor))
+        with self._store.look() as tx:
+            due_at = tx.next_due_at()
+        if due_at is None or due_at > (due.floor if behind else now):
+            if due_at is not None:
+                self._store.nothing_due_before(min(due_at, due.floor))
             return TickReport()
         keys = {"stagger": self._stagger, "next_catch_up_at": self._next_catch_up_at}
         report = self._store.write(Lane.TICK, lambda tx: evaluate(tx, self._plans, due, **keys))
@@ -46,12 +47,13 @@ class StoredSlots:
 
     def next_wake_at(self) -> int | None:
         with self._store.look() as tx:
-            return tx.next_wake_at()
+            wakes = (tx.next_due_at(), tx.next_resume_at())
+        return min((at for at in wakes if at is not None), default=None)
 
     def claim_jobs(
         self, now: int, *, node: str, limit: int, queues: Sequence[str] | None = None
     ) -> list[ClaimedJob]:
-        ready_at = self.next_ready_at()
+        ready_at = self.next_ready_at(queues)
         if ready_at is None or ready_at > now:
             return []
         for _ in range(CLAIM_TRIES):
@@ -62,9 +64,9 @@ class StoredSlots:
                 return taken
         return []
 
-    def next_ready_at(self) -> int | None:
+    def next_ready_at(self, queues: Sequence[str] | None = None) -> int | None:
         with self._store.look() as tx:
-            return tx.next_ready_at()
+            return tx.next_ready_at(queues)
 
     def settle(self, now: int, ends: Sequence[JobEnd]) -> int:
         if not ends:
@@ -80,11 +82,13 @@ class StoredSlots:
         with self._store.look() as tx:
             return tx.cancel_requests(node)
 
-    def heartbeat(self, now: int, *, node: str, version: str, is_scheduler: bool) -> None:
-        self._store.write(
-            Lane.SETTLE,
-            lambda tx: tx.put_heartbeat(now, node=node, version=version, is_scheduler=is_scheduler),
-        )
+    def heartbeat(
+        self, now: int, *, node: str, version: str, is_scheduler: bool, is_worker: bool = True
+    ) -> None:
+        def beat(tx: Transaction) -> None:
+            tx.put_heartbeat(now, node=node, version=version, is_scheduler=is_scheduler, is_worker=is_worker)
+
+        self._store.write(Lane.SETTLE, beat)
 
     def record(self, events: Sequence[Event]) -> None:
         self._store.write(Lane.SETTLE, lambda tx: tx.insert_events(events))

@@ -14,6 +14,7 @@ from itertools import groupby
 from everwhen.model.breaker import Breaker
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
+from everwhen.model.node import Node
 from everwhen.model.schedule import State
 from everwhen.stores import sqlite_statements as sql
 from everwhen.stores.transaction import Due, Glimpse, Row
@@ -122,8 +123,15 @@ class SqliteSnapshot:
     def queued_catch_up(self, breaker_keys: Collection[str]) -> list[Job]:
         return [Job._make(row) for row in self._of_keys(sql.QUEUED_CATCH_UP, breaker_keys)]
 
-    def jobs_of_dead_nodes(self, *, node: str, before: int) -> list[Job]:
-        rows = self._all(sql.JOBS_OF_DEAD_NODES, {"node": node, "before": before})
+    def lost_nodes(self, *, node: str, oldest: int, newest: int) -> list[Node]:
+        rows = self._all(sql.LOST_NODES, {"node": node, "oldest": oldest, "newest": newest})
+        return [Node._make(row) for row in rows]
+
+    def nodes(self) -> list[Node]:
+        return [Node._make(row) for row in self._all(sql.NODES)]
+
+    def jobs_of_dead_nodes(self, *, node: str, oldest: int, newest: int) -> list[Job]:
+        rows = self._all(sql.JOBS_OF_DEAD_NODES, {"node": node, "oldest": oldest, "newest": newest})
         return [Job._make(row) for row in rows]
 
     def settings(self) -> Mapping[str, str]:
@@ -151,15 +159,18 @@ class SqliteSnapshot:
     def last_heartbeat_at(self) -> int | None:
         return self._one(sql.LAST_HEARTBEAT)
 
-    def _one(self, query: str) -> int | None:
-        found: int | None = self._all(query).fetchone()[0]
+    def _one(self, query: str, values: Mapping[str, object] | Sequence[object] = ()) -> int | None:
+        found: int | None = self._all(query, values).fetchone()[0]
         return found
 
-    def next_wake_at(self) -> int | None:
-        return self._one(sql.NEXT_WAKE)
+    def next_due_at(self) -> int | None:
+        return self._one(sql.NEXT_DUE)
 
-    def next_ready_at(self) -> int | None:
-        return self._one(sql.NEXT_READY)
+    def next_resume_at(self) -> int | None:
+        return self._one(sql.NEXT_RESUME)
+
+    def next_ready_at(self, queues: Sequence[str] | None) -> int | None:
+        return self._one(sql.NEXT_READY, {"queues": None if queues is None else json.dumps(list(queues))})
 
     def cancel_requests(self, node: str) -> list[str]:
         return [row[0] for row in self._all(sql.CANCEL_REQUESTS, {"node": node})]

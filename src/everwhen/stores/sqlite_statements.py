@@ -6,6 +6,7 @@ from functools import cache
 
 from everwhen.model.events import Event
 from everwhen.model.job import Job
+from everwhen.model.node import Node
 from everwhen.model.schedule import State
 from everwhen.stores.flows.change import INSERTED
 from everwhen.stores.flows.commit import JOB_INSERTED
@@ -29,10 +30,12 @@ ORDER BY release_at, held_due_at LIMIT :limit"""
 
 # idx_schedules_next_run, idx_schedules_release: one step into each.
 _IS_PAUSED = "EXISTS (SELECT 1 FROM settings WHERE key = 'system_paused' AND value <> '')"
-NEXT_WAKE = f"""
+NEXT_DUE = f"""
 SELECT min(at) FROM (
     SELECT min(next_run_at) AS at FROM schedules WHERE enabled
     UNION ALL SELECT min(release_at) FROM schedules WHERE release_at IS NOT NULL) WHERE NOT {_IS_PAUSED}"""
+# idx_schedules_resume, from its front.
+NEXT_RESUME = "SELECT min(resume_at) FROM schedules WHERE resume_at IS NOT NULL AND status = 'paused'"
 
 
 @cache
@@ -107,7 +110,8 @@ READY_OF_SCHEDULE = f"""
 SELECT {JOB} FROM jobs WHERE uid = :uid AND status IN ('queued', 'running') AND ready_at <= :now AND line = 'own'
     AND (:queues IS NULL OR queue IN (SELECT value FROM json_each(:queues)))"""
 NEXT_READY = f"""
-SELECT (SELECT ready_at FROM jobs WHERE ready_at IS NOT NULL AND NOT {_IS_PAUSED} AND {_CAN_START}
+SELECT (SELECT ready_at FROM jobs WHERE ready_at IS NOT NULL AND NOT {_IS_PAUSED}
+    AND (:queues IS NULL OR queue IN (SELECT value FROM json_each(:queues))) AND {_CAN_START}
     ORDER BY ready_at LIMIT 1)"""
 
 START_JOB = """
@@ -159,14 +163,21 @@ UPDATE schedules SET release_at = :now WHERE row_id = (
 # idx_jobs_unreleased
 JOBS_OF_DEAD_NODES = f"""
 SELECT {JOB} FROM jobs WHERE node IS NOT NULL AND released_at IS NULL AND node IN (
-    SELECT node FROM nodes WHERE node <> :node AND (stopped_at IS NOT NULL OR heartbeat_at < :before))"""
+    SELECT node FROM nodes WHERE node <> :node
+        AND (stopped_at IS NOT NULL OR heartbeat_at NOT BETWEEN :oldest AND :newest))"""
+# nodes, whole: one row per start of a process. A heartbeat in the future is one from before the clock was put back.
+NODE = ", ".join(Node._fields)
+NODES = f"SELECT {NODE} FROM nodes ORDER BY started_at, node"
+LOST_NODES = f"""
+SELECT {NODE} FROM nodes WHERE node <> :node AND stopped_at IS NULL AND lost_at IS NULL
+    AND heartbeat_at NOT BETWEEN :oldest AND :newest ORDER BY node"""
 CANCEL_REQUESTS = """
 SELECT job_id FROM jobs WHERE node = :node AND released_at IS NULL AND status = 'cancelled'"""
 
 HEARTBEAT = """
-INSERT INTO nodes (node, version, is_scheduler, started_at, heartbeat_at)
-VALUES (:node, :version, :scheduler, :now, :now)
-ON CONFLICT (node) DO UPDATE SET heartbeat_at = :now"""
+INSERT INTO nodes (node, version, is_scheduler, is_worker, started_at, heartbeat_at)
+VALUES (:node, :version, :scheduler, :worker, :now, :now)
+ON CONFLICT (node) DO UPDATE SET heartbeat_at = :now, lost_at = NULL"""
 FAREWELL = "UPDATE nodes SET stopped_at = :now, heartbeat_at = :now WHERE node = :node"
 LAST_HEARTBEAT = "SELECT max(heartbeat_at) FROM nodes WHERE is_scheduler"
 # idx_audit_schedule: events of no schedule are its first. Only steps forwards are jumped over.
@@ -204,19 +215,3 @@ PUT_POLICY = """
 INSERT INTO quiet_hours_policies (policy_id, name, words, created_at, updated_at)
 VALUES (:id, :name, :words, :now, :now)
 ON CONFLICT (policy_id) DO UPDATE SET name = :name, words = :words, updated_at = :now"""
-
-# Row ids grow with time, so the oldest rows are at the front of each table.
-PRUNE_JOBS = """
-DELETE FROM jobs WHERE row_id IN (
-    SELECT row_id FROM jobs WHERE ended_at < :before AND released_at IS NOT NULL ORDER BY row_id LIMIT :limit)"""
-PRUNE_AUDIT = """
-DELETE FROM audit_events WHERE id IN (
-    SELECT id FROM audit_events WHERE at < :before AND type NOT IN ('schedule.created', 'schedule.updated',
-        'schedule.paused', 'schedule.resumed', 'schedule.revived', 'schedule.invalidated', 'schedule.restored')
-    ORDER BY id LIMIT :limit)"""
-PRUNE_TRANSITIONS = """
-DELETE FROM circuit_breaker_transitions WHERE id IN (
-    SELECT id FROM circuit_breaker_transitions WHERE at < :before ORDER BY id LIMIT :limit)"""
-PRUNE_OUTPUT = """
-DELETE FROM job_output WHERE (job_id, attempt, stream, position) IN (
-    SELECT job_id, attempt, stream, position FROM job_output WHERE at < :before LIMIT :limit)"""

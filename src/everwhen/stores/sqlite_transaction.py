@@ -16,7 +16,6 @@ from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.outcome import Outcome
 from everwhen.model.reasons import CancelReason
-from everwhen.model.retention import Cutoffs
 from everwhen.stores import sqlite_statements as sql
 from everwhen.stores.sqlite_database import Lane, SqliteDatabase
 from everwhen.stores.sqlite_insert import SparseInsert
@@ -181,17 +180,20 @@ class SqliteTransaction(SqliteSnapshot):
     def delete_policy(self, policy_id: str) -> None:
         self._all("DELETE FROM quiet_hours_policies WHERE policy_id = ?", (policy_id,))
 
-    def put_heartbeat(self, now: int, *, node: str, version: str, is_scheduler: bool) -> None:
-        self._all(sql.HEARTBEAT, {"node": node, "version": version, "scheduler": is_scheduler, "now": now})
+    def put_heartbeat(
+        self, now: int, *, node: str, version: str, is_scheduler: bool, is_worker: bool
+    ) -> None:
+        values = {
+            "node": node,
+            "version": version,
+            "scheduler": is_scheduler,
+            "worker": is_worker,
+            "now": now,
+        }
+        self._all(sql.HEARTBEAT, values)
+
+    def put_lost(self, nodes: Sequence[str], now: int) -> None:
+        self._many("UPDATE nodes SET lost_at = ? WHERE node = ?", [(now, node) for node in nodes])
 
     def put_farewell(self, now: int, *, node: str) -> None:
         self._all(sql.FAREWELL, {"now": now, "node": node})
-
-    def prune(self, cutoffs: Cutoffs, *, limit: int) -> int:
-        portions = (
-            (sql.PRUNE_OUTPUT, cutoffs.output),
-            (sql.PRUNE_JOBS, cutoffs.jobs),
-            (sql.PRUNE_AUDIT, cutoffs.audit),
-            (sql.PRUNE_TRANSITIONS, cutoffs.breaker_transitions),
-        )
-        return sum([self._all(query, {"before": at, "limit": limit}).rowcount for query, at in portions])

@@ -11,6 +11,7 @@ from everwhen.decide.check import CheckResult
 from everwhen.decide.check_ledger import LedgerReport, check_ledger
 from everwhen.decide.explain import Explanation
 from everwhen.engine.clock_watch import ClockWatch
+from everwhen.engine.pauses import end_pauses
 from everwhen.engine.ticker import Ticker
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.events import Event
@@ -228,7 +229,7 @@ class ManualScheduler:
     def step(self, *, work: bool = True) -> None:
         """Evaluate what is due, and run what is ready."""
         self._watch_clock()
-        self._end_pauses()
+        end_pauses(self.house)
         for _ in range(MOST_STEPS):
             self.tick()
             if not (work and self.work()):
@@ -280,18 +281,6 @@ class ManualScheduler:
             event = Event("scheduler.clock_stepped", self.clock.now(), detail=detail)
             self.house.slots.record([event])
 
-    def _end_pauses(self) -> None:
-        """What the service does beside its loop: pauses with an end are over when it has come."""
-        for schedule_id in self.house.catalogue.due_to_resume(self.clock.now()):
-            operations.resume_schedule(self.house, schedule_id, by="until")
-
-    def _next_end_of_pause(self) -> int | None:
-        found: list[int] = [state.resume_at for state in self._paused() if state.resume_at is not None]
-        return min(found, default=None)
-
-    def _paused(self) -> list[State]:
-        return operations.list_schedules(self.house, status="paused", limit=ALL)
-
     def _move(self, instant: int) -> None:
         self.beat()
         if instant > self.clock.now():
@@ -300,7 +289,7 @@ class ManualScheduler:
 
     def _next_event(self, work: bool) -> int | None:
         slots = self.house.slots
-        moments = [slots.next_wake_at(), slots.next_ready_at() if work else None, self._next_end_of_pause()]
+        moments = [slots.next_wake_at(), slots.next_ready_at() if work else None]
         to_come = [at for at in moments if at is not None and at > self.clock.now()]
         return min(to_come, default=None)
 

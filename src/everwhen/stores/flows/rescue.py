@@ -22,7 +22,7 @@ from everwhen.stores.transaction import Glimpse, Transaction
 
 def rescue_jobs(tx: Transaction, plans: PlanCache, now: int, *, node: str, lease: int) -> int:
     """How many jobs of dead nodes were taken care of."""
-    found = tx.jobs_of_dead_nodes(node=node, before=now - lease)
+    found = tx.jobs_of_dead_nodes(node=node, oldest=now - lease, newest=now + lease)
     if not found:
         return 0
     shared = hold(

@@ -194,10 +194,12 @@ CREATE TABLE nodes (
     node text COLLATE "C" PRIMARY KEY,
     version text NOT NULL,
     is_scheduler boolean NOT NULL,
+    is_worker boolean NOT NULL,
     started_at timestamptz NOT NULL,
     heartbeat_at timestamptz NOT NULL,
+    clock_skew bigint NOT NULL DEFAULT 0,
     stopped_at timestamptz,
-    clock_skew bigint NOT NULL DEFAULT 0
+    lost_at timestamptz
 );
 
 CREATE TABLE settings (

@@ -189,9 +189,12 @@ CREATE TABLE nodes (
     node TEXT PRIMARY KEY,
     version TEXT NOT NULL,
     is_scheduler INTEGER NOT NULL,
+    is_worker INTEGER NOT NULL,
     started_at INTEGER NOT NULL,
     heartbeat_at INTEGER NOT NULL,
-    stopped_at INTEGER
+    clock_skew INTEGER NOT NULL DEFAULT 0,
+    stopped_at INTEGER,
+    lost_at INTEGER
 );
 
 CREATE TABLE settings (

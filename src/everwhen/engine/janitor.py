@@ -1,0 +1,80 @@
+"""The janitor: forgets what is older than it needs to be, in portions that nobody notices.
+
+A pass walks the tables from their oldest rows on, one short transaction a portion, in the writer's last lane. After
+each it rests for several times as long as it worked, so that even a first pass over years of record takes a small
+share of the machine. Nodes that prune at the same time do each other no harm: each deletes what is still there.
+
+What is deleted is gone, and how old it is the clock says. So the janitor is the one part that mistrusts the clock:
+a machine that has just started may have a wrong one, and one that was just set may be set again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from everwhen.decide.retention import cutoffs
+from everwhen.model.retention import FRONT, Place, Retention
+from everwhen.ports.clock import Clock
+from everwhen.ports.upkeep import Upkeep
+
+PORTION = 500
+EVERY = 3_600.0
+FIRST_AFTER = 600.0
+AFTER_A_STEP = 86_400.0
+REST = 9.0  # times the length of the last portion
+SHORTEST_REST = 0.02
+
+log = logging.getLogger("everwhen")
+
+
+class Janitor:
+    """One portion a step; between two passes it waits."""
+
+    def __init__(
+        self,
+        upkeep: Upkeep,
+        clock: Clock,
+        retention: Retention,
+        ended: threading.Event,
+        *,
+        first_after: float = FIRST_AFTER,
+    ) -> None:
+        self._upkeep = upkeep
+        self._clock = clock
+        self._retention = retention
+        self._ended = ended
+        self._place: Place = FRONT
+        self._rows = 0
+        self._next = clock.monotonic() + first_after
+
+    def distrust_clocks(self) -> None:
+        """The clock was set: forget nothing for a day."""
+        self._next = self._clock.monotonic() + AFTER_A_STEP
+
+    def step(self) -> None:
+        """Wait as long as is due, then do one portion."""
+        while (left := self._next - self._clock.monotonic()) > 0:
+            if self._ended.wait(min(left, 1.0)):  # it may have been put off meanwhile
+                return
+        self.portion()
+
+    def portion(self) -> bool:
+        """Forget one portion; False when the pass has ended with it."""
+        began = self._clock.monotonic()
+        self._next = began + EVERY  # also where the portion fails
+        before = cutoffs(self._retention, self._clock.now())
+        done = self._upkeep.forget(before, self._place, limit=PORTION)
+        self._rows += done.rows
+        self._place = done.next or FRONT
+        if done.next is None:
+            self._tell()
+            return False
+        ended = self._clock.monotonic()
+        self._next = ended + max(SHORTEST_REST, REST * (ended - began))
+        return True
+
+    def _tell(self) -> None:
+        if self._rows:
+            log.info("retention: %s rows forgotten", f"{self._rows:,}")
+        self._rows = 0

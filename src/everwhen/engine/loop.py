@@ -1,0 +1,74 @@
+"""A thread that does one unit of work after another, and never disarms (E7).
+
+A step that fails is logged and tried again, a little later each time. What the step does, and how long it sleeps
+when there is nothing to do, is its own affair.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+
+from everwhen.engine.wake import Wake
+from everwhen.errors import StoreError
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+LOOK_AGAIN = 0.05
+
+log = logging.getLogger("everwhen")
+
+
+class Loop:
+    """Steps until `ended` is set."""
+
+    def __init__(self, name: str, what: str, step: Callable[[], None], ended: threading.Event) -> None:
+        self._what = what
+        self._step = step
+        self._ended = ended
+        self._thread = threading.Thread(target=self._run, name=f"everwhen-{name}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def join(self, seconds: float) -> None:
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        pause = FIRST_PAUSE
+        while not self._ended.is_set():
+            try:
+                self._step()
+                pause = FIRST_PAUSE
+            except Exception as error:  # the loop's top: it never disarms
+                # A database that is away is no news after the first line; anything else shows where it came from.
+                log.error(
+                    "Error during %s: %s", self._what, error, exc_info=not isinstance(error, StoreError)
+                )
+                self._ended.wait(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+
+
+class Doze:
+    """Sleeping between steps. Another process on the same file cannot set our wake-up, so its change counter is
+    looked at in between; a database that notifies (PostgreSQL) needs no looking."""
+
+    def __init__(self, wake: Wake, changes: Callable[[], int] | None) -> None:
+        self._wake = wake
+        self._changes = changes
+        self._seen = 0
+
+    def begin(self) -> None:
+        """Before a step reads: what others commit from here on cuts the sleep after it short."""
+        if self._changes is not None:
+            self._seen = self._changes()
+
+    def sleep(self, seconds: float) -> None:
+        if self._changes is None:
+            self._wake.wait(seconds)
+            return
+        left = seconds
+        while self._changes() == self._seen and left > 0:
+            if self._wake.wait(min(left, LOOK_AGAIN)):
+                return
+            left -= LOOK_AGAIN

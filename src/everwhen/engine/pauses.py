@@ -1,0 +1,18 @@
+"""Pauses with an end (`until`) end by themselves, at their instant: it is one of the loop's wake-ups."""
+
+from __future__ import annotations
+
+from everwhen.decide.status import end_pause
+from everwhen.errors import UnknownScheduleError
+from everwhen.ports.house import House
+
+
+def end_pauses(house: House) -> int:
+    """Resume every schedule whose pause has run out; how many there were."""
+    due = house.catalogue.due_to_resume(house.clock.now())
+    for schedule_id in due:
+        try:
+            house.catalogue.change(house.clock.now(), schedule_id, end_pause)
+        except UnknownScheduleError:
+            continue  # deleted a moment ago
+    return len(due)

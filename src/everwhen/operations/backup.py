@@ -1,0 +1,54 @@
+"""A copy of the whole database in a file that is either complete or not there."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+from everwhen.errors import BackupError
+from everwhen.ports.house import House
+from everwhen.ports.upkeep import Progress
+
+
+def back_up(
+    house: House, path: Path, *, may_replace: bool = False, progress: Progress = lambda _share: None
+) -> int:
+    """Copy the database to `path`, while it is in use; how many bytes there are.
+
+    The copy grows under another name, readable by its owner only, and gets its own when it is on disk whole.
+    """
+    if path.is_dir():
+        raise BackupError(f"{path} is a directory; name the file that is to be written", path)
+    if path.exists() and not may_replace:
+        raise BackupError(f"{path} is there already; name another file, or say --force", path)
+    growing = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        growing.touch(mode=0o600, exist_ok=False)
+        house.upkeep.backup(growing, progress)
+        _sync(growing)
+        _put_in_place(growing, path, may_replace)
+        _sync(path.parent)
+        return path.stat().st_size
+    except OSError as error:
+        raise BackupError(f"{path} cannot be written: {error.strerror}; nothing was changed", path) from error
+    finally:
+        growing.unlink(missing_ok=True)
+
+
+def _put_in_place(growing: Path, path: Path, may_replace: bool) -> None:
+    if may_replace:
+        growing.replace(path)
+        return
+    try:
+        path.hardlink_to(growing)  # unlike a rename it refuses a name that somebody took meanwhile
+    except FileExistsError as error:
+        raise BackupError(f"{path} is there already; name another file, or say --force", path) from error
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

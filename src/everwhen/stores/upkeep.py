@@ -1,0 +1,232 @@
+"""The upkeep port on any database: forgetting in portions, judging nodes, and copies.
+
+Every portion looks at the next few hundred rows of a table in the order in which they were written, beside the
+writers, and writes only when some of them may go. That a row may go never changes back: jobs that have ended stay
+ended, and a schedule's last slot only moves on. So the look needs no lock.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from everwhen.decide.retention import may_go, retained_from
+from everwhen.model.events import NOTHING, Event
+from everwhen.model.node import Node
+from everwhen.model.retention import Cutoffs, Place, Portion, place_after
+from everwhen.ports.upkeep import Progress
+from everwhen.stores.lanes import Lane
+from everwhen.stores.transaction import Snapshot, Store, Transaction
+
+_MOST_LIVES = 50  # whole lives in one portion: each is a handful of rows
+_EVENT = ", ".join("CAST(e.detail AS TEXT)" if name == "detail" else f"e.{name}" for name in Event._fields)
+
+# The primary key of jobs, from a row on; the unique key on schedules' uid. The entry of a schedule's last slot stays
+# with it.
+_JOBS = """
+SELECT j.row_id, j.job_id, j.created_at < :before,
+    j.ended_at < :before AND j.slot_at < :before AND j.released_at IS NOT NULL
+        AND (s.last_slot_at IS NULL OR j.slot_at < s.last_slot_at)
+FROM jobs j LEFT JOIN schedules s ON s.uid = j.uid WHERE j.row_id > :after ORDER BY j.row_id LIMIT :limit"""
+# The primary key of jobs, from a row on; the primary key of job_output.
+_JOBS_WITH_OUTPUT = """
+SELECT j.row_id, j.job_id, j.created_at < :before,
+    j.ended_at < :before AND EXISTS (SELECT 1 FROM job_output o WHERE o.job_id = j.job_id)
+FROM jobs j WHERE j.row_id > :after ORDER BY j.row_id LIMIT :limit"""
+# The primary key of audit_events, from a row on; the unique key on schedules' uid.
+_EVENTS = f"""
+SELECT e.id, s.last_slot_at, e.at < :before, {_EVENT} FROM audit_events e LEFT JOIN schedules s ON s.uid = e.uid
+WHERE e.id > :after ORDER BY e.id LIMIT :limit"""
+# The unique key on uid; a prefix of the unique key on job_id; idx_audit_schedule. One young event, or a job that is
+# still there, keeps a whole life.
+_IS_WANTED = """
+SELECT EXISTS (SELECT 1 FROM schedules WHERE uid = :uid)
+    OR EXISTS (SELECT 1 FROM jobs WHERE job_id >= 'sched-' || :uid || '-n' AND job_id < 'sched-' || :uid || '-o')
+    OR EXISTS (SELECT 1 FROM audit_events WHERE uid = :uid AND (at >= :before OR slot_at >= :before))"""
+# The primary key of circuit_breaker_transitions.
+_TRANSITIONS = """
+SELECT id, key, at < :before FROM circuit_breaker_transitions WHERE id > :after ORDER BY id LIMIT :limit"""
+# nodes has one row per start of a process; idx_jobs_unreleased. The last scheduler is remembered for ever: since
+# then nobody was there.
+_NODES = """
+SELECT node FROM nodes WHERE (stopped_at IS NOT NULL OR lost_at IS NOT NULL) AND heartbeat_at < :before
+    AND heartbeat_at < (SELECT max(heartbeat_at) FROM nodes WHERE is_scheduler)
+    AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.node = nodes.node AND jobs.node IS NOT NULL AND released_at IS NULL)
+LIMIT :limit"""
+
+
+class Queries(Protocol):
+    """Plain questions to one database, with its instants as integers. What is named `before` is an instant."""
+
+    def rows(self, query: str, values: Mapping[str, object]) -> list[Any]: ...
+    def count(self, table: str, column: str, keys: Sequence[object]) -> int: ...
+    def delete(self, table: str, column: str, keys: Sequence[object]) -> None: ...
+    def retain_from(self, instant: int) -> None:
+        """Remember from when on the record is whole; it never moves back."""
+        ...
+
+
+class Premises(Protocol):
+    """Where upkeep asks and deletes."""
+
+    def reading(self) -> AbstractContextManager[Queries]: ...
+    def deleting(self, work: Callable[[Queries], None]) -> None:
+        """One transaction, behind all others."""
+        ...
+
+    def backup(self, path: Path, progress: Progress) -> None: ...
+
+
+class _Going(NamedTuple):
+    """What may go, as keys of a column each, and the last row looked at (None: the table is done)."""
+
+    keys: Sequence[tuple[str, str, Sequence[object]]]
+    last: int | None
+
+
+class StoredUpkeep:
+    """Upkeep of one database."""
+
+    def __init__(self, store: Store, premises: Premises) -> None:
+        self._store = store
+        self._premises = premises
+        self._output_until = 0  # up to this job all output that may go is gone; a restart looks again
+
+    # -- forgetting --
+
+    def forget(self, before: Cutoffs, place: Place, *, limit: int, dry_run: bool = False) -> Portion:
+        with self._premises.reading() as queries:
+            going = self._look(queries, before, place, limit)
+            rows = sum(queries.count(*column) for column in going.keys if column[2])
+        if rows and not dry_run:
+            self._premises.deleting(lambda q: _delete(q, going, before))
+        if place.what == "output" and not dry_run:
+            self._output_until = going.last or self._output_until
+        return Portion(place.what, rows, place_after(place, going.last))
+
+    def _look(self, queries: Queries, before: Cutoffs, place: Place, limit: int) -> _Going:
+        match place.what:
+            case "output":
+                after = max(place.after, self._output_until)
+                return _old_output(queries, before.output, after, limit)
+            case "jobs":
+                return _old_jobs(queries, before.jobs, place.after, limit)
+            case "audit":
+                return _old_events(queries, before.audit, place.after, limit)
+            case "breaker_transitions":
+                return _old_transitions(queries, before.breaker_transitions, place.after, limit)
+            case "nodes":
+                return _old_nodes(queries, before.audit, limit)
+            case "messages":
+                return _Going((), None)
+
+    # -- nodes --
+
+    def nodes(self) -> list[Node]:
+        with self._store.look() as tx:
+            return tx.nodes()
+
+    def note_lost(self, now: int, *, node: str, lease: int) -> list[Node]:
+        def lost_nodes(tx: Snapshot) -> list[Node]:
+            return tx.lost_nodes(node=node, oldest=now - lease, newest=now + lease)
+
+        with self._store.look() as tx:
+            if not lost_nodes(tx):
+                return []
+
+        def note(tx: Transaction) -> list[Node]:
+            lost = lost_nodes(tx)
+            tx.put_lost([one.node for one in lost], now)
+            tx.insert_events([_about(one, now) for one in lost])
+            return lost
+
+        return self._store.write(Lane.SETTLE, note)
+
+    # -- copies --
+
+    def backup(self, path: Path, progress: Progress) -> None:
+        self._premises.backup(path, progress)
+
+
+# -- what may go --
+
+
+def _old_output(queries: Queries, before: int, after: int, limit: int) -> _Going:
+    if not queries.rows("SELECT 1 FROM job_output LIMIT 1", {}):
+        return _Going((), None)
+    rows, last = _old_rows(queries, _JOBS_WITH_OUTPUT, before, after, limit)
+    return _Going([("job_output", "job_id", [row[1] for row in rows if row[3]])], last)
+
+
+def _old_jobs(queries: Queries, before: int, after: int, limit: int) -> _Going:
+    rows, last = _old_rows(queries, _JOBS, before, after, limit)
+    going = [row for row in rows if row[3]]
+    output = ("job_output", "job_id", [row[1] for row in going])
+    return _Going([output, ("jobs", "row_id", [row[0] for row in going])], last)
+
+
+def _old_transitions(queries: Queries, before: int, after: int, limit: int) -> _Going:
+    rows, last = _old_rows(queries, _TRANSITIONS, before, after, limit)
+    return _Going([("circuit_breaker_transitions", "id", [row[0] for row in rows])], last)
+
+
+def _old_nodes(queries: Queries, before: int, limit: int) -> _Going:
+    rows = queries.rows(_NODES, {"before": before, "limit": limit})
+    return _Going([("nodes", "node", [node for (node,) in rows])], None)
+
+
+def _old_events(queries: Queries, before: int, after: int, limit: int) -> _Going:
+    rows, last = _old_rows(queries, _EVENTS, before, after, limit)
+    events = [(number, last_slot_at, _event(columns)) for number, last_slot_at, _, *columns in rows]
+    ends = [(number, event.uid) for number, _, event in events if event.type == "schedule.deleted"]
+    if len(ends) > _MOST_LIVES:
+        last = ends[_MOST_LIVES - 1][0]
+        events = [row for row in events if row[0] <= last]
+        ends = ends[:_MOST_LIVES]
+    over = [uid for _, uid in ends if not queries.rows(_IS_WANTED, {"uid": uid, "before": before})[0][0]]
+    gone = set(over)
+    single = [
+        number
+        for number, last_slot_at, event in events
+        if event.uid not in gone and may_go(event, before, last_slot_at=last_slot_at)
+    ]
+    lives = [("audit_events", "uid", over), ("schedule_revisions", "uid", over)]
+    return _Going([("audit_events", "id", single), *lives], last)
+
+
+def _old_rows(
+    queries: Queries, statement: str, before: int, after: int, limit: int
+) -> tuple[list[tuple[Any, ...]], int | None]:
+    """The next rows, up to the first that is too young (the third column), and where the next portion begins.
+
+    What stands behind a young row is younger still, unless the clock was put back; then it has time.
+    """
+    rows = queries.rows(statement, {"before": before, "after": after, "limit": limit})
+    old = list(takewhile(lambda row: row[2], rows))
+    return old, old[-1][0] if len(old) == limit else None
+
+
+def _event(columns: Sequence[Any]) -> Event:
+    *plain, detail, trace_id = columns
+    return Event._make((*plain, NOTHING if detail == "{}" else json.loads(detail), trace_id))
+
+
+def _delete(queries: Queries, going: _Going, before: Cutoffs) -> None:
+    for table, column, keys in going.keys:
+        if keys:
+            queries.delete(table, column, keys)
+    queries.retain_from(retained_from(before))  # the checker has to know
+
+
+def _about(node: Node, now: int) -> Event:
+    detail = {
+        "node": node.node,
+        "role": node.role,
+        "version": node.version,
+        "heartbeat_at": node.heartbeat_at,
+    }
+    return Event("node.lost", now, detail=detail)
