@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from everwhen.model.job import Job
 from everwhen.model.schedule import Definition
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimedJob:
+class ClaimedJob(NamedTuple):
     """A job that this node now runs, with its definition; `fence` must be shown when it settles."""
 
     job: Job

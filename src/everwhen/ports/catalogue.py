@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from everwhen.model.decision import Creation, Decision
 from everwhen.model.schedule import Plan, QuietHoursPolicy, Schedule, State, Status
@@ -13,8 +13,7 @@ from everwhen.model.shared import Shared
 Change = Callable[[Schedule, int, Shared], Decision]
 
 
-@dataclass(frozen=True, slots=True)
-class NewSchedule:
+class NewSchedule(NamedTuple):
     """A schedule about to be written: its first state and events, and the plan they were made from."""
 
     creation: Creation

@@ -76,12 +76,13 @@ class SqliteTransaction(SqliteSnapshot):
         self._many(sql.POSTPONE_JOB, [(until, job.row_id) for job, until in postponed])
 
     def end_jobs(self, ended: Sequence[tuple[Job, Outcome]], now: int) -> None:
-        loud = [
-            (o.status, now, o.error, o.result, job.row_id)
-            for job, o in ended
-            if o.error is not None or o.result is not None
-        ]
-        silent = [(o.status, now, job.row_id) for job, o in ended if o.error is None and o.result is None]
+        loud: list[Row] = []
+        silent: list[Row] = []
+        for job, outcome in ended:
+            if outcome.error is None and outcome.result is None:
+                silent.append((outcome.status, now, job.row_id))
+            else:
+                loud.append((outcome.status, now, outcome.error, outcome.result, job.row_id))
         self._many(sql.END_JOB, loud)
         self._many(sql.END_JOB_SILENTLY, silent)
 

@@ -40,7 +40,10 @@ def _add(
             limits |= more_limits
             breakers |= more_breakers
     for holder in holders:
-        limits |= {key for key in (holder.guard_key, holder.capacity_key) if key is not None}
+        if holder.guard_key is not None:
+            limits.add(holder.guard_key)
+        if holder.capacity_key is not None:
+            limits.add(holder.capacity_key)
         if holder.breaker_key is not None:
             breakers.add(holder.breaker_key)
     if missing := limits - shared.limits.keys():
