@@ -7,7 +7,7 @@ import json
 import threading
 import traceback
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import Outcome
@@ -78,8 +78,15 @@ def run_of(claimed: ClaimedJob, output: Output | None = None) -> Run:
         attempt=job.attempt,
         origin=job.origin,
         repeat_number=claimed.repeat_number,
-        payload=json.loads(job.payload or definition.payload),
+        payload=_payload(job.payload or definition.payload),
         deadline_at=job.deadline_at,
         seconds_left=None if definition.timeout is None else definition.timeout / 1_000_000,
         output=output or Nowhere(),
     )
+
+
+def _payload(text: str) -> dict[str, Any]:
+    if text == "{}":  # nearly always
+        return {}
+    payload: dict[str, Any] = json.loads(text)
+    return payload

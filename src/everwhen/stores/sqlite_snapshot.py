@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 
 from everwhen.model.breaker import Breaker
@@ -48,12 +48,13 @@ class SqliteSnapshot:
 
     # -- reading --
 
-    def _of_keys(self, query: str, keys: Collection[str]) -> Iterator[Row]:
+    def _of_keys(self, query: str, keys: Collection[str]) -> list[Row]:
         """The rows of many keys, in portions."""
-        wanted = sorted(keys)
+        wanted, rows = sorted(keys), []
         for start in range(0, len(wanted), _PORTION):
             portion = wanted[start : start + _PORTION]
-            yield from self._all(f"{query} ({', '.join('?' * len(portion))})", portion)
+            rows += self._all(f"{query} ({', '.join('?' * len(portion))})", portion).fetchall()
+        return rows
 
     def limits(self, keys: Collection[str]) -> dict[str, Limit]:
         query = f"SELECT {', '.join(Limit._fields)} FROM limits WHERE key IN"
