@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from everwhen.engine.crew import Crew
 from everwhen.engine.running import Running
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import Outcome
@@ -106,8 +104,3 @@ def pid_in(path: Path) -> int:
 def open_descriptors() -> list[str]:
     """What this process has open, without the folder that is being looked at."""
     return sorted(str(entry.readlink()) for entry in Path("/proc/self/fd").iterdir() if entry.exists())
-
-
-@contextmanager
-def a_crew(hands: int = 4) -> Iterator[Crew]:
-    yield Crew(hands)

@@ -1,22 +1,26 @@
-"""Threads that stay: each takes the next piece of work, so that a job costs a hand-over and no new thread."""
+"""Where other people's Python runs: threads for what blocks, and a loop of its own for coroutines."""
 
 from __future__ import annotations
 
 import asyncio
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, TypeVar
 
-from everwhen.ports.target import Run
+from everwhen.engine.loop_thread import LoopThread
 
 T = TypeVar("T")
 Work = tuple[Future[Any], Callable[[], Any]]
 
 
 class Crew:
-    """Runs work that blocks, side by side, on at most so many threads. They end with the process."""
+    """Runs work side by side, on at most so many threads that stay: a job costs a hand-over and no new thread.
+
+    They end with the process.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -24,18 +28,9 @@ class Crew:
         self._guard = threading.Lock()
         self._idle = threading.Semaphore(0)
         self._work: queue.SimpleQueue[Work] = queue.SimpleQueue()
+        self._loop = LoopThread("everwhen-python")
 
-    async def call(self, work: Callable[[], T], run: Run) -> T:
-        """What the work returns or raises. Cancelled, it goes on: a thread cannot be stopped (R9)."""
-        future = self.hand_over(work)
-        try:
-            return await asyncio.wrap_future(_shadow(future))
-        except asyncio.CancelledError:
-            if not future.done():
-                run.still_running.append(future)
-            raise
-
-    def hand_over(self, work: Callable[[], T]) -> Future[T]:
+    def hand_over(self, work: Callable[[], T], /) -> Future[T]:
         """Have a thread do it; a further hand is taken on when none is idle."""
         future: Future[T] = Future()
         self._work.put((future, work))
@@ -46,30 +41,45 @@ class Crew:
                 threading.Thread(target=self._serve, name=name, daemon=True).start()
         return future
 
+    def submit(self, work: Coroutine[Any, Any, T], /) -> tuple[Future[T], Callable[[], None]]:
+        """Have the loop run it; the future ends when the coroutine does, also after a cancel."""
+        future: Future[T] = Future()
+        future.set_running_or_notify_cancel()
+        tasks: list[asyncio.Task[T]] = []
+
+        def begin() -> None:
+            tasks.append(asyncio.get_running_loop().create_task(work))
+            tasks[0].add_done_callback(lambda task: _copy(task, future))
+
+        def cancel() -> None:
+            tasks[0].cancel()
+
+        self._loop.call(begin)
+        return future, partial(self._loop.call, cancel)
+
+    def close(self) -> None:
+        self._loop.close()
+
     def _serve(self) -> None:
         while True:
-            future, work = self._work.get()
-            try:
-                result = work()
-            except BaseException as error:  # sys.exit ends what was called, never the thread
-                future.set_exception(error)
-            else:
-                future.set_result(result)
+            self._do(*self._work.get())
             self._idle.release()
 
-
-def _shadow(future: Future[T]) -> Future[T]:
-    """A future that ends with the other one and can be cancelled without it."""
-    shadow: Future[T] = Future()
-
-    def copy(ended: Future[T]) -> None:
-        if not shadow.set_running_or_notify_cancel():
+    def _do(self, future: Future[Any], work: Callable[[], Any]) -> None:
+        if not future.set_running_or_notify_cancel():
             return
-        error = ended.exception()
-        if error is not None:
-            shadow.set_exception(error)
+        try:
+            result = work()
+        except BaseException as error:  # sys.exit ends what was called, never the thread
+            future.set_exception(error)
         else:
-            shadow.set_result(ended.result())
+            future.set_result(result)
 
-    future.add_done_callback(copy)
-    return shadow
+
+def _copy(task: asyncio.Task[T], future: Future[T]) -> None:
+    if task.cancelled():
+        future.set_exception(asyncio.CancelledError())
+    elif (error := task.exception()) is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(task.result())

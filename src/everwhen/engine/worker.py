@@ -167,7 +167,7 @@ class Worker:
                 outcome: Outcome = await adapter.run(target.spec, running.run)
                 return outcome
             work = partial(adapter.run, target.spec, running.run)
-            return await self._crew.call(partial(_guarded, work), running.run)
+            return await running.run.until_told(self._crew.hand_over(partial(_guarded, work)))
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             return failed_by(error)
 

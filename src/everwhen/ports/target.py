@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import threading
 from collections.abc import Awaitable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 from everwhen.model.job import Origin
 from everwhen.model.outcome import Outcome
 
 Stream = Literal["stdout", "stderr", "log"]
+T = TypeVar("T")
 
 
 class Output(Protocol):
@@ -53,6 +56,24 @@ class Run:
     def catch_up(self) -> bool:
         return self.origin == "catch_up"
 
+    async def until_told(self, work: Future[T]) -> T:
+        """What work that cannot be stopped comes to; told to end, it is left behind (R9)."""
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[None] = loop.create_future()
+
+        def wake(_work: Future[T]) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(_resolve, ended)
+
+        work.add_done_callback(wake)
+        try:
+            await ended
+        except asyncio.CancelledError:
+            if not work.cancel() and not work.done():
+                self.still_running.append(work)
+            raise
+        return work.result()
+
 
 class Target(Protocol):
     """One kind of work. It never raises for what the work does: that is an Outcome.
@@ -66,3 +87,8 @@ class Target(Protocol):
     """
 
     def run(self, spec: str, run: Run) -> Awaitable[Outcome] | Outcome: ...
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,67 @@
+"""The child process of an isolated Python target: a run as JSON on standard input, its outcome as JSON in the file
+that EVERWHEN_OUTCOME names. What the function prints is output, like that of any command."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from everwhen.model.outcome import Outcome
+from everwhen.targets.python_function import UnknownFunctionError, call, call_async, is_async, load
+from everwhen.targets.python_run import PythonRun, read_run
+
+OUTCOME = "EVERWHEN_OUTCOME"
+_REPORTED = ("status", "error", "result", "is_final", "retry_after")
+
+
+def main() -> None:
+    words = json.load(sys.stdin)
+    cancelled = threading.Event()
+    # A function that looks at run.cancelled has the five seconds before SIGKILL to end by itself.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: cancelled.set())
+    outcome = _outcome(words["function"], read_run(words["run"], _log, cancelled), cancelled)
+    sys.stdout.flush()
+    report = {name: getattr(outcome, name) for name in _REPORTED}
+    Path(os.environ[OUTCOME]).write_text(json.dumps(report))
+
+
+def _outcome(name: str, run: PythonRun, cancelled: threading.Event) -> Outcome:
+    try:
+        function = load(name)
+    except UnknownFunctionError as error:
+        return Outcome("failed", error=str(error), is_final=True)
+    if is_async(function):
+        return asyncio.run(_await(function, run, cancelled))
+    return call(function, run)
+
+
+async def _await(function: Callable[..., Any], run: PythonRun, cancelled: threading.Event) -> Outcome:
+    task = asyncio.ensure_future(call_async(function, run))
+
+    def cancel() -> None:
+        cancelled.set()
+        task.cancel()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, cancel)
+    return await task
+
+
+def _log(line: bytes) -> None:
+    sys.stderr.buffer.write(line)
+    sys.stderr.buffer.flush()
+
+
+def read_outcome(report: str) -> Outcome:
+    """What the child reported."""
+    return Outcome(**json.loads(report))
+
+
+if __name__ == "__main__":
+    main()

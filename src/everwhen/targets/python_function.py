@@ -1,0 +1,80 @@
+"""Finding and calling the function that `module:function` names."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from everwhen.model.outcome import Outcome
+from everwhen.targets.python_run import PythonRun, failure_of, outcome_of
+
+
+class UnknownFunctionError(Exception):
+    """What was named cannot be loaded."""
+
+
+def load(name: str) -> Callable[..., Any]:
+    """The function, imported when it is first needed; UnknownFunctionError says what is wrong with the name."""
+    module_name, colon, path = name.partition(":")
+    if not (module_name and colon and path):
+        raise UnknownFunctionError(f'{name!r} is no "module:function"')
+    try:
+        found: Any = importlib.import_module(module_name)
+    except BaseException as error:  # other people's code runs while it is imported
+        raise UnknownFunctionError(
+            f"cannot import {module_name!r}: {type(error).__name__}: {error}"
+        ) from error
+    for part in path.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            raise UnknownFunctionError(f"{module_name!r} has no {path!r}") from None
+    if not callable(found):
+        raise UnknownFunctionError(f"{name!r} is a {type(found).__name__}, not a function")
+    function: Callable[..., Any] = found
+    return function
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004  # the method, to look at it
+    )
+
+
+def call(function: Callable[..., Any], run: PythonRun) -> Outcome:
+    """Call a plain function; whatever it does is an outcome."""
+    try:
+        returned = function(*_arguments(function, run))
+        if inspect.isawaitable(returned):
+            returned = asyncio.run(_finish(returned))
+        return outcome_of(returned)
+    except BaseException as error:
+        return failure_of(error)
+
+
+async def call_async(function: Callable[..., Any], run: PythonRun) -> Outcome:
+    """Await an async function; whatever it does is an outcome. A cancel of its own making is a failure."""
+    try:
+        return outcome_of(await function(*_arguments(function, run)))
+    except asyncio.CancelledError as error:
+        return Outcome("cancelled") if run.cancelled else failure_of(error)
+    except BaseException as error:
+        return failure_of(error)
+
+
+async def _finish(awaitable: Any) -> Any:
+    return await awaitable
+
+
+def _arguments(function: Callable[..., Any], run: PythonRun) -> tuple[PythonRun, ...]:
+    """A function that takes nothing is called with nothing."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # written in C
+        return (run,)
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    takes_one = any(p.kind in (*positional, inspect.Parameter.VAR_POSITIONAL) for p in parameters)
+    return (run,) if takes_one else ()

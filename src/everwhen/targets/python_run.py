@@ -1,0 +1,147 @@
+"""The `run` argument of Python targets: which job, of which slot, and a log; the same in a thread and a child."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from everwhen.model.instants import moment_of
+from everwhen.model.outcome import Outcome
+from everwhen.ports.target import Run
+
+LONGEST_RESULT = 64 * 1024
+_log = logging.getLogger("everwhen.run")
+
+
+class Cancelled:
+    """Whether the run is to end: the time is up, somebody cancelled it, or the node stops."""
+
+    def __init__(self, event: threading.Event) -> None:
+        self._event = event
+
+    def is_set(self) -> bool:
+        return self._event.is_set()
+
+    __bool__ = is_set  # `if run.cancelled:` means what it says
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Sleep, at most so long; True when the run is to end."""
+        return self._event.wait(seconds)
+
+
+class RunLog:
+    """Lines of a run: kept with its output, and handed to the logger `everwhen.run`."""
+
+    def __init__(self, write: Callable[[bytes], None]) -> None:
+        self._write = write
+
+    def __call__(self, message: object, *values: object) -> None:
+        self._line(logging.INFO, message, values)
+
+    info = __call__
+
+    def debug(self, message: object, *values: object) -> None:
+        self._line(logging.DEBUG, message, values)
+
+    def warning(self, message: object, *values: object) -> None:
+        self._line(logging.WARNING, message, values)
+
+    def error(self, message: object, *values: object) -> None:
+        self._line(logging.ERROR, message, values)
+
+    def _line(self, level: int, message: object, values: tuple[object, ...]) -> None:
+        text = str(message) % values if values else str(message)
+        _log.log(level, "%s", text)
+        self._write(f"{logging.getLevelName(level)} {text}\n".encode())
+
+
+@dataclass(frozen=True, slots=True)
+class PythonRun:
+    """What a Python function is given."""
+
+    job_id: str
+    schedule_id: str
+    schedule_name: str
+    slot_at: datetime
+    attempt: int
+    origin: str
+    catch_up: bool
+    repeat_number: int
+    payload: dict[str, Any]
+    deadline_at: datetime | None
+    log: RunLog = field(compare=False)
+    cancelled: Cancelled = field(compare=False)
+
+
+def python_run(run: Run, write: Callable[[bytes], None]) -> PythonRun:
+    return read_run(spell_run(run), write, run.cancelled)
+
+
+def spell_run(run: Run) -> dict[str, Any]:
+    """The run as plain words, for the child process of an isolated one."""
+    return {
+        "job_id": run.job_id,
+        "schedule_id": run.schedule_id,
+        "schedule_name": run.schedule_name,
+        "slot_at": run.slot_at,
+        "attempt": run.attempt,
+        "origin": run.origin,
+        "catch_up": run.catch_up,
+        "repeat_number": run.repeat_number,
+        "payload": run.payload,
+        "deadline_at": run.deadline_at,
+    }
+
+
+def read_run(words: dict[str, Any], write: Callable[[bytes], None], cancelled: threading.Event) -> PythonRun:
+    deadline_at = words["deadline_at"]
+    moments = {
+        "slot_at": moment_of(words["slot_at"]),
+        "deadline_at": None if deadline_at is None else moment_of(deadline_at),
+    }
+    return PythonRun(**{**words, **moments}, log=RunLog(write), cancelled=Cancelled(cancelled))
+
+
+def outcome_of(returned: object) -> Outcome:
+    """What a function returned: an outcome, or the result of a success as text."""
+    if isinstance(returned, Outcome):
+        return returned
+    if returned is None:
+        return Outcome("succeeded")
+    text = returned if isinstance(returned, str) else _spell(returned)
+    return Outcome("succeeded", result=text[:LONGEST_RESULT])
+
+
+def _spell(value: object) -> str:
+    try:
+        return json.dumps(value, default=str)
+    except (TypeError, ValueError, RecursionError):
+        return repr(value)
+
+
+def failure_of(error: BaseException) -> Outcome:
+    """What a function raised, with its traceback; the frames that called it are left out."""
+    if isinstance(error, SystemExit):
+        return _exited(error)
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith("everwhen.targets."):
+        trace = trace.tb_next
+    try:
+        text = "".join(traceback.format_exception(type(error), error, trace, limit=-30))
+    except Exception:  # an exception that cannot even be printed
+        text = f"{type(error).__name__}, which cannot be shown"
+    return Outcome("failed", error=text.strip()[-LONGEST_RESULT:])
+
+
+def _exited(error: SystemExit) -> Outcome:
+    """sys.exit means what an exit code means: 0 succeeds, 78 is final."""
+    code = 0 if error.code is None else error.code
+    if code == 0:
+        return Outcome("succeeded")
+    return Outcome("failed", error=f"called sys.exit({code!r})", is_final=code == 78)

@@ -1,0 +1,142 @@
+"""References to the environment in a target's words: resolved when a job runs, and masked in what it prints.
+
+The database, answers, diffs and logs only ever hold `${NAME}`. A value that came from the environment is replaced
+by `***` wherever the run prints it: as it is, as JSON spells it, and as a URL does. Values of fewer than four
+characters are not masked: they would be found everywhere, and hide nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from everwhen.ports.target import Output, Stream
+
+MASK = b"***"
+SHORTEST = 4
+_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+class UnresolvedError(Exception):
+    """A reference to a variable that is not set and has no default."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"the environment of this node has no {name}; set it, or give a default: ${{{name}:-…}}"
+        )
+        self.name = name
+
+
+class Secrets:
+    """Resolves references, and remembers what is to be masked."""
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = os.environ if environment is None else environment
+        self._values: set[str] = set()
+
+    def resolve(self, words: Any) -> Any:
+        """The words with every reference in every text replaced; keys of mappings stay as they are."""
+        match words:
+            case str():
+                return _REFERENCE.sub(self._value, words) if "${" in words else words
+            case dict():
+                return {key: self.resolve(value) for key, value in words.items()}
+            case list():
+                return [self.resolve(value) for value in words]
+            case _:
+                return words
+
+    def _value(self, found: re.Match[str]) -> str:
+        name, default = found.groups()
+        value = self._environment.get(name)
+        if value:
+            self._values.add(value)
+            return value
+        if default is None and value is None:
+            raise UnresolvedError(name)
+        return default or ""
+
+    def mask(self, text: str | None) -> str | None:
+        """A text in which no value that was resolved can be read."""
+        if text is None or not self._spellings():
+            return text
+        return self.stream().whole(text.encode()).decode(errors="replace")
+
+    def stream(self) -> StreamMask:
+        return StreamMask(self._spellings())
+
+    def output(self, output: Output) -> MaskedOutput:
+        """The output, with a mask before it."""
+        return MaskedOutput(output, self.stream)
+
+    def _spellings(self) -> set[bytes]:
+        found: set[str] = set()
+        for value in self._values:
+            found |= {value, value.strip(), json.dumps(value)[1:-1], quote(value, safe="")}
+        return {value.encode() for value in found if len(value) >= SHORTEST}
+
+
+class StreamMask:
+    """Masks a stream piece by piece: a value that is split between two pieces is found all the same."""
+
+    def __init__(self, values: Iterable[bytes]) -> None:
+        self._values = sorted(values, key=len, reverse=True)
+        self._pattern = re.compile(b"|".join(map(re.escape, self._values))) if self._values else None
+        self._held = b""
+
+    def whole(self, data: bytes) -> bytes:
+        return self.feed(data) + self.end()
+
+    def feed(self, data: bytes) -> bytes:
+        """What can be shown by now; bytes that may be the beginning of a value are held back."""
+        if self._pattern is None:
+            return data
+        data = self._held + data
+        edge = len(data) - self._beginning_at_end(data)
+        shown, at = [], 0
+        for found in self._pattern.finditer(data):
+            if found.start() >= edge:
+                break
+            shown += [data[at : found.start()], MASK]
+            at = found.end()
+        edge = max(edge, at)
+        self._held = data[edge:]
+        return b"".join([*shown, data[at:edge]])
+
+    def end(self) -> bytes:
+        """What was held back: the stream is over, so it is masked as it stands."""
+        held, self._held = self._held, b""
+        return self._pattern.sub(MASK, held) if self._pattern is not None else held
+
+    def _beginning_at_end(self, data: bytes) -> int:
+        """How many of the last bytes are the beginning of a value, at most; a whole value is not one."""
+        for length in range(min(len(data), len(self._values[0]) - 1), 0, -1):
+            tail = data[-length:]
+            if any(len(value) > length and value.startswith(tail) for value in self._values):
+                return length
+        return 0
+
+
+class MaskedOutput:
+    """Output with a mask before it, one per stream; `end` lets go of what was held back."""
+
+    def __init__(self, output: Output, mask: Callable[[], StreamMask]) -> None:
+        self._output, self._mask = output, mask
+        self._masks: dict[Stream, StreamMask] = {}
+
+    def write(self, stream: Stream, data: bytes, /) -> None:
+        if stream not in self._masks:
+            self._masks[stream] = self._mask()
+        self._pass_on(stream, self._masks[stream].feed(data))
+
+    def end(self) -> None:
+        for stream, mask in self._masks.items():
+            self._pass_on(stream, mask.end())
+
+    def _pass_on(self, stream: Stream, data: bytes) -> None:
+        if data:
+            self._output.write(stream, data)

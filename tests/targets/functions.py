@@ -1,0 +1,117 @@
+"""Functions that the tests of Python targets run."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+from typing import Any
+
+from everwhen.model.outcome import Outcome
+from everwhen.targets.python_run import PythonRun
+
+gate = threading.Event()  # what does not want to end waits here
+begun = threading.Event()
+not_callable = 3
+
+
+class Raised(BaseException):
+    pass
+
+
+class UnprintableError(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+
+def about(run: PythonRun) -> dict[str, Any]:
+    run.log("working on %s", run.payload)
+    return {"job": run.job_id, "slot": run.slot_at, "attempt": run.attempt, "cancelled": bool(run.cancelled)}
+
+
+def nothing() -> None:
+    return None
+
+
+def outcome() -> Outcome:
+    return Outcome("failed", error="not today", is_final=True)
+
+
+def prints() -> str:
+    print("printed")
+    return "text"
+
+
+def raises(run: PythonRun) -> None:
+    raise KeyError(f"no {run.payload['what']}")
+
+
+def raises_base() -> None:
+    raise Raised("from the base")
+
+
+def raises_stop() -> None:
+    raise StopIteration
+
+
+def raises_unprintable() -> None:
+    raise UnprintableError
+
+
+def exits() -> None:
+    sys.exit(3)
+
+
+def exits_well() -> None:
+    sys.exit()
+
+
+def blocks() -> None:
+    begun.set()
+    gate.wait()
+
+
+def looks(run: PythonRun) -> str:
+    begun.set()
+    return "told" if run.cancelled.wait(30) else "never told"
+
+
+def sleeps() -> None:
+    time.sleep(60)
+
+
+async def awaits(run: PythonRun) -> str:
+    await asyncio.sleep(0)
+    return run.job_id
+
+
+async def awaits_and_exits() -> None:
+    sys.exit(4)
+
+
+async def awaits_and_raises() -> None:
+    raise ValueError("async")
+
+
+async def cancels_itself() -> None:
+    raise asyncio.CancelledError
+
+
+async def awaits_for_ever() -> None:
+    begun.set()
+    await asyncio.Event().wait()
+
+
+async def ignores_the_cancel() -> None:
+    begun.set()
+    while not gate.is_set():
+        try:
+            await asyncio.sleep(0.01)
+        except asyncio.CancelledError:
+            continue
+
+
+async def blocks_the_loop() -> None:
+    begun.set()
+    gate.wait()

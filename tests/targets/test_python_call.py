@@ -1,0 +1,157 @@
+"""Python functions: in threads, on a loop, in a child process; whatever they do is an outcome."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from everwhen.engine.crew import Crew
+from everwhen.model.outcome import Outcome
+from everwhen.ports.target import Run
+from everwhen.targets.python_call import PythonTarget
+from tests.targets import functions
+from tests.targets.running import Kept, a_run, perform, until
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def crew() -> Iterator[Crew]:
+    functions.gate.clear()
+    functions.begun.clear()
+    crew = Crew(4)
+    yield crew
+    functions.gate.set()
+    crew.close()
+
+
+@pytest.fixture(params=[False, True], ids=["here", "isolated"])
+def isolate(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+def run(crew: Crew, name: str, given: Run | None = None, *, isolate: bool = False, **keys: Any) -> Outcome:
+    spec = {"function": f"tests.targets.functions:{name}", "isolate": isolate, "cwd": str(ROOT)}
+    return perform(PythonTarget(crew), spec, given, **keys)
+
+
+def test_a_function_gets_the_run_and_returns_its_result(crew: Crew, isolate: bool) -> None:
+    output = Kept()
+    outcome = run(crew, "about", a_run(output=output, user=7), isolate=isolate)
+    assert outcome.status == "succeeded"
+    assert json.loads(outcome.result or "") == {
+        "job": "sched-abc-n1-rc0",
+        "slot": "2026-01-05 08:00:00+00:00",
+        "attempt": 1,
+        "cancelled": False,
+    }
+    assert output.text("stderr" if isolate else "log") == "INFO working on {'user': 7}\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome"),
+    [
+        ("nothing", Outcome("succeeded")),
+        ("outcome", Outcome("failed", error="not today", is_final=True)),
+        ("awaits", Outcome("succeeded", result="sched-abc-n1-rc0")),
+        ("exits", Outcome("failed", error="called sys.exit(3)")),
+        ("exits_well", Outcome("succeeded")),
+        ("awaits_and_exits", Outcome("failed", error="called sys.exit(4)")),
+    ],
+)
+def test_what_a_function_comes_to(crew: Crew, isolate: bool, name: str, outcome: Outcome) -> None:
+    assert run(crew, name, isolate=isolate) == outcome
+
+
+@pytest.mark.parametrize(
+    ("name", "last"),
+    [
+        ("raises", "KeyError: 'no luck'"),
+        ("raises_base", "tests.targets.functions.Raised: from the base"),
+        ("raises_stop", "StopIteration"),
+        ("raises_unprintable", "UnprintableError"),
+        ("awaits_and_raises", "ValueError: async"),
+        ("cancels_itself", "CancelledError"),
+    ],
+)
+def test_a_function_that_raises_fails_with_its_traceback(
+    crew: Crew, isolate: bool, name: str, last: str
+) -> None:
+    outcome = run(crew, name, a_run(what="luck"), isolate=isolate)
+    error = outcome.error or ""
+    assert outcome.status == "failed" and not outcome.is_final
+    assert last in error.splitlines()[-1]
+    assert f"in {name}" in error
+    assert "everwhen/targets" not in error
+
+
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("no.such.module:f", "cannot import 'no.such.module': ModuleNotFoundError"),
+        ("tests.targets.functions:gone", "'tests.targets.functions' has no 'gone'"),
+        ("tests.targets.functions:not_callable", "is a int, not a function"),
+        ("nonsense", "'nonsense' is no \"module:function\""),
+    ],
+)
+def test_a_function_that_cannot_be_loaded_is_final(crew: Crew, isolate: bool, name: str, fault: str) -> None:
+    outcome = perform(PythonTarget(crew), {"function": name, "isolate": isolate})
+    assert outcome.status == "failed" and outcome.is_final
+    assert fault in (outcome.error or "")
+
+
+def test_what_an_isolated_function_prints_is_output(crew: Crew) -> None:
+    output = Kept()
+    assert run(crew, "prints", a_run(output=output), isolate=True).result == "text"
+    assert output.text() == "printed\n"
+
+
+@pytest.mark.parametrize("name", ["blocks", "ignores_the_cancel", "blocks_the_loop"])
+def test_r9_one_that_goes_on_ends_at_once_and_is_left_behind(crew: Crew, name: str) -> None:
+    given = a_run(seconds=0.2)
+    outcome = run(crew, name, given)
+    assert outcome == Outcome("timed_out", error="timed out after 0.2s")
+    (left,) = given.still_running
+    assert not left.done()
+    functions.gate.set()
+    until(left.done)
+
+
+def test_r9_one_that_looks_is_told(crew: Crew) -> None:
+    given = a_run()
+    outcome = run(crew, "looks", given, cancel_when=functions.begun.is_set)
+    assert outcome.status == "cancelled"
+    until(lambda: all(left.done() for left in given.still_running))
+
+
+def test_r9_an_async_one_gets_the_cancel(crew: Crew) -> None:
+    given = a_run()
+    outcome = run(crew, "awaits_for_ever", given, cancel_when=functions.begun.is_set)
+    assert outcome.status == "cancelled"
+    until(lambda: all(left.done() for left in given.still_running))
+
+
+def test_a_blocked_async_function_holds_up_no_thread(crew: Crew) -> None:
+    given = a_run(seconds=0.2)
+    assert run(crew, "blocks_the_loop", given).status == "timed_out"
+    assert run(crew, "nothing").status == "succeeded"
+
+
+@pytest.mark.parametrize("name", ["awaits_for_ever", "looks"])
+def test_an_isolated_function_is_told_by_signal(crew: Crew, name: str) -> None:
+    given = a_run(seconds=1.5)
+    assert run(crew, name, given, isolate=True).status == "timed_out"
+    assert given.still_running == []
+
+
+def test_an_isolated_function_that_does_not_listen_is_killed(crew: Crew) -> None:
+    target = PythonTarget(crew)
+    target.processes.grace = 0.2
+    given = a_run(seconds=0.5)
+    spec = {"function": "tests.targets.functions:sleeps", "isolate": True, "cwd": str(ROOT)}
+    assert perform(target, spec, given).status == "timed_out"
+    assert target.processes.count == 0
