@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from everwhen.engine.crew import Crew
 from everwhen.engine.service import Service
 from everwhen.errors import StoreError
 from everwhen.model.node import Role
@@ -27,6 +28,7 @@ from everwhen.stores.transaction import Store
 from everwhen.stores.upkeep import Premises, StoredUpkeep
 from everwhen.system_clock import SystemClock
 from everwhen.targets.command import CommandTarget
+from everwhen.targets.python_call import PythonTarget
 
 
 @dataclass(slots=True)
@@ -137,7 +139,7 @@ def build_service(
     """A node on that stack: one that ticks, one that works, or both."""
     service = Service(
         stack.house,
-        {"command": CommandTarget()},
+        {"command": CommandTarget(), "python": PythonTarget(Crew(max_workers))},
         role=role,
         queues=queues,
         check_interval=check_interval,

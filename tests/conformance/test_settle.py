@@ -155,6 +155,45 @@ def test_a_job_cancelled_while_it_runs_keeps_its_worker_until_that_lets_go(house
     assert house.settle(claimed) == 0
 
 
+def test_r9_a_job_whose_work_goes_on_is_over_and_keeps_its_worker_until_that_lets_go(house: Tenant) -> None:
+    house.add("g.a", every="1m", group="g", max_concurrent=1, if_running="queue")
+    house.step()
+    (claimed,) = house.claim()
+    timed_out = Outcome("timed_out", error="too slow", is_still_running=True)
+    assert house.settle(claimed, outcome=timed_out) == 1
+    job = house.job(claimed.job.job_id)
+    assert (job.status, job.ended_at, job.released_at, job.error) == (
+        "timed_out",
+        house.now,
+        None,
+        "too slow",
+    )
+    state = house.state("g.a")
+    assert (state.outstanding, state.running_jobs, state.error_count) == (0, 1, 1)
+    house.wait("1m")
+    house.step()
+    assert house.claim() == []  # neither the schedule nor its group has room
+    assert house.settle(claimed, outcome=timed_out) == 1
+    assert house.claim() == []
+    assert house.settle(claimed, outcome=Outcome("timed_out")) == 1
+    assert house.job(job.job_id) == job._replace(released_at=house.now)
+    assert (house.state("g.a").running_jobs, house.state("g.a").error_count) == (0, 1)
+    assert len(house.claim()) == 1
+    assert house.settle(claimed, outcome=SUCCEEDED) == 0
+
+
+def test_r9_a_node_that_dies_lets_go_of_what_went_on(house: Tenant) -> None:
+    house.add("a", every="1h")
+    house.step()
+    (claimed,) = house.claim()
+    house.settle(claimed, outcome=Outcome("timed_out", is_still_running=True))
+    house.wait("10m")
+    assert house.house.slots.rescue(house.now, node="node-2", lease=30_000_000) == 1
+    job = house.job(claimed.job.job_id)
+    assert (job.status, job.released_at) == ("timed_out", house.now)
+    assert house.state("a").running_jobs == 0
+
+
 def test_a_cancelled_job_counts_neither_as_success_nor_as_failure(house: Tenant) -> None:
     house.add("a", every="1h", max_retries=0, **BREAKER)
     house.step()

@@ -109,3 +109,25 @@ def test_endless_output_keeps_only_its_tail() -> None:
     assert outcome.status == "succeeded"
     assert (outcome.result or "").endswith("199999")
     assert len(outcome.result or "") <= 4_096
+
+
+def test_references_to_the_environment_are_resolved_and_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_TOKEN", "s3cr3t-value")
+    output = Kept()
+    outcome = run(
+        "sh",
+        "-c",
+        "echo $1 $TOKEN; exit 1",
+        "sh",
+        "x${MY_TOKEN}x",
+        run=a_run(output=output),
+        env={"TOKEN": "${MY_TOKEN}"},
+    )
+    assert outcome == Outcome("failed", error="exit code 1: x***x ***")
+    assert output.text() == "x***x ***\n"
+
+
+def test_a_reference_to_nothing_is_final_and_says_what_is_missing() -> None:
+    outcome = run("echo", "${NO_SUCH_VARIABLE}")
+    assert outcome.is_final
+    assert "has no NO_SUCH_VARIABLE; set it" in (outcome.error or "")

@@ -32,7 +32,8 @@ class Settlement(NamedTuple):
 def settle(job: Job, outcome: Outcome, schedule: Schedule | None, now: int, shared: Shared) -> Settlement:
     """Decide the end of a running job."""
     give_places_back(job, shared)
-    shared.move(job.capacity_key, running=-1)
+    if not outcome.is_still_running:
+        shared.move(job.capacity_key, running=-1)
     if schedule is None or schedule.state.uid != job.uid:
         if job.is_own:  # deleted meanwhile: the job is written, and nothing else, unless it was a probe
             breakers.count_outcome(shared, job, outcome, now, None)
@@ -44,7 +45,7 @@ def settle(job: Job, outcome: Outcome, schedule: Schedule | None, now: int, shar
 def settle_at_length(job: Job, outcome: Outcome, schedule: Schedule, now: int, shared: Shared) -> Decision:
     """What the end of a job does to its schedule, with everything that there is to consider."""
     draft = Draft(schedule, now, shared)
-    _let_go(draft, job)
+    _let_go(draft, job, is_still_running=outcome.is_still_running)
     if job.is_own:
         _settle_own(draft, job, outcome)
     return draft.decision()
@@ -64,11 +65,12 @@ def cancel_catch_up(schedule: Schedule, keys: Collection[str], now: int, shared:
     return draft.decision()
 
 
-def _let_go(draft: Draft, job: Job) -> None:
+def _let_go(draft: Draft, job: Job, *, is_still_running: bool) -> None:
     state = draft.state
     is_beside = job.origin == "backfill"
     draft.state = state._replace(
-        outstanding=state.outstanding - (not is_beside), running_jobs=state.running_jobs - (not is_beside)
+        outstanding=state.outstanding - (not is_beside),
+        running_jobs=state.running_jobs - (not (is_beside or is_still_running)),
     )
 
 

@@ -37,6 +37,11 @@ class Running:
             if self.task is not None:
                 self.task.cancel()
 
+    @property
+    def is_left_behind(self) -> bool:
+        """Whether work of this run goes on although it was told to end."""
+        return any(not work.done() for work in self.run.still_running)
+
     def outcome(self) -> Outcome:
         """What came of it, whatever the target did."""
         assert self.task is not None

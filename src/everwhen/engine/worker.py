@@ -13,6 +13,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from everwhen.engine.crew import Crew
@@ -82,12 +83,8 @@ class Worker:
         return bool(settled or claimed)
 
     def settle(self) -> int:
-        ended: list[tuple[Running, Outcome]] = []
-        while len(ended) < SETTLED_AT_ONCE:
-            try:
-                ended.append(self._ended.get_nowait())
-            except queue.Empty:
-                break
+        """Write how jobs ended; one whose work is still running stays until that has ended, too."""
+        ended = self._take_ended()
         if not ended:
             return 0
         try:
@@ -97,11 +94,33 @@ class Worker:
                 self._ended.put(pair)
             raise
         with self._lock:
-            for running, _ in ended:
-                self._running.pop(running.run.job_id, None)
+            for running, outcome in ended:
+                if not outcome.is_still_running:
+                    self._running.pop(running.run.job_id, None)
+        for running, outcome in ended:
+            if outcome.is_still_running:
+                self._await_work(running, outcome)
         if self._on_settled is not None:
             self._on_settled.set()
         return len(ended)
+
+    def _take_ended(self) -> list[tuple[Running, Outcome]]:
+        ended: list[tuple[Running, Outcome]] = []
+        while len(ended) < SETTLED_AT_ONCE:
+            try:
+                ended.append(self._ended.get_nowait())
+            except queue.Empty:
+                break
+        return ended
+
+    def _await_work(self, running: Running, outcome: Outcome) -> None:
+        """The run is over, and known to be; its worker is free when the last of its work has returned (R9)."""
+        left = next((work for work in running.run.still_running if not work.done()), None)
+        if left is not None:
+            left.add_done_callback(lambda _left: self._await_work(running, outcome))
+            return
+        self._ended.put((running, replace(outcome, is_still_running=False)))
+        self._wake.set()
 
     def seconds_to_next(self, at_most: float) -> float:
         ready_at = self._slots.next_ready_at(self._queues)
@@ -175,6 +194,8 @@ class Worker:
         if running.timer is not None:
             running.timer.cancel()
         outcome = running.outcome()
+        if running.is_left_behind:
+            outcome = replace(outcome, is_still_running=True)
         if running.ending != "abandoned":
             self._tell(self._observer.ended, running.run, outcome)
             self._ended.put((running, outcome))

@@ -10,13 +10,17 @@ OutcomeStatus = Literal["succeeded", "failed", "timed_out", "cancelled", "lost"]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`is_final`: the target says that repeating is of no use (R4). `retry_after`: it asks for a pause."""
+    """`is_final`: the target says that repeating is of no use (R4). `retry_after`: it asks for a pause.
+
+    `is_still_running`: the run is over and its work is not; the worker says when that has ended (R9).
+    """
 
     status: OutcomeStatus
     error: str | None = None
     result: str | None = None
     is_final: bool = False
     retry_after: int | None = None
+    is_still_running: bool = False
 
     @property
     def is_failure(self) -> bool:

@@ -195,6 +195,7 @@ UPDATE jobs j SET status = 'cancelled', ended_at = %(now)s, ready_at = NULL, rea
     released_at = CASE status WHEN 'running' THEN NULL ELSE %(now)s END
 FROM unnest(%(reasons)s, %(rows)s) AS v(reason, row_id)
 WHERE j.row_id = v.row_id AND j.status IN ('queued', 'running')"""
+KEEP_JOBS = "UPDATE jobs SET released_at = NULL WHERE row_id = ANY(%s)"
 RELEASE_JOBS = "UPDATE jobs SET released_at = %s WHERE row_id = ANY(%s)"
 REQUEUE_JOBS = """
 UPDATE jobs SET status = 'queued', ready_at = %s, node = NULL, fence = fence + 1, rescues = rescues + 1,

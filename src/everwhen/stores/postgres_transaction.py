@@ -173,6 +173,9 @@ class PostgresTransaction(PostgresSnapshot):
         rows = _row_ids([job for job, _ in cancelled])
         self._cursor.execute(sql.CANCEL_JOBS, {"now": At(now), "reasons": reasons, "rows": rows})
 
+    def keep_jobs(self, jobs: Sequence[Job]) -> None:
+        self._run(sql.KEEP_JOBS, _row_ids(jobs))
+
     def let_go_of_jobs(self, jobs: Sequence[Job], now: int) -> None:
         self._run(sql.RELEASE_JOBS, At(now), _row_ids(jobs))
 

@@ -127,6 +127,7 @@ END_JOB = """
 UPDATE jobs SET status = ?1, ended_at = ?2, released_at = ?2, error = ?3, result = ?4 WHERE row_id = ?5"""
 # The same where there is nothing to say: a job ends once, so both are empty.
 END_JOB_SILENTLY = "UPDATE jobs SET status = ?1, ended_at = ?2, released_at = ?2 WHERE row_id = ?3"
+KEEP_JOB = "UPDATE jobs SET released_at = NULL WHERE row_id = ?"
 RELEASE_JOB = "UPDATE jobs SET released_at = ? WHERE row_id = ?"
 REQUEUE_JOB = """
 UPDATE jobs SET status = 'queued', ready_at = :now, node = NULL, fence = fence + 1, rescues = rescues + 1,

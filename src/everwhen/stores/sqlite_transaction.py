@@ -90,6 +90,9 @@ class SqliteTransaction(SqliteSnapshot):
         rows = [{"now": now, "reason": reason, "row_id": job.row_id} for job, reason in cancelled]
         self._many(sql.CANCEL_JOB, rows)
 
+    def keep_jobs(self, jobs: Sequence[Job]) -> None:
+        self._many(sql.KEEP_JOB, [(job.row_id,) for job in jobs])
+
     def let_go_of_jobs(self, jobs: Sequence[Job], now: int) -> None:
         self._many(sql.RELEASE_JOB, [(now, job.row_id) for job in jobs])
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+from typing import Any
 
 from everwhen.model.outcome import Outcome
 from everwhen.ports.target import Run
 from everwhen.targets.environment import environment_of
 from everwhen.targets.process import Launch, Process, Processes
+from everwhen.targets.secrets import with_secrets
 
 SHOWN = 4_096
 FINAL_EXIT = 78
@@ -26,7 +28,9 @@ class CommandTarget:
         self.processes.kill()
 
     async def run(self, spec: str, run: Run) -> Outcome:
-        words = json.loads(spec)
+        return await with_secrets(json.loads(spec), run, self._perform)
+
+    async def _perform(self, words: dict[str, Any], run: Run) -> Outcome:
         launch = Launch(
             argv=words["argv"],
             cwd=words.get("cwd"),

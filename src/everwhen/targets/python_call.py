@@ -26,6 +26,7 @@ from everwhen.targets.isolated import OUTCOME, read_outcome
 from everwhen.targets.process import Launch, Processes
 from everwhen.targets.python_function import UnknownFunctionError, call, call_async, is_async, load
 from everwhen.targets.python_run import PythonRun, python_run, spell_run
+from everwhen.targets.secrets import with_secrets
 
 T = TypeVar("T")
 
@@ -58,7 +59,7 @@ class PythonTarget:
     async def run(self, spec: str, run: Run) -> Outcome:
         words = json.loads(spec)
         if words.get("isolate"):
-            return await self._run_isolated(words, run)
+            return await with_secrets(words, run, self._run_isolated)
         try:
             function = await run.until_told(self._hands.hand_over(partial(load, words["function"])))
         except UnknownFunctionError as error:

@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
-from everwhen.ports.target import Output, Stream
+from everwhen.model.outcome import Outcome
+from everwhen.ports.target import Output, Run, Stream
 
 MASK = b"***"
 SHORTEST = 4
@@ -60,6 +62,11 @@ class Secrets:
             raise UnresolvedError(name)
         return default or ""
 
+    @property
+    def has_any(self) -> bool:
+        """Whether something came from the environment."""
+        return bool(self._values)
+
     def mask(self, text: str | None) -> str | None:
         """A text in which no value that was resolved can be read."""
         if text is None or not self._spellings():
@@ -78,6 +85,23 @@ class Secrets:
         for value in self._values:
             found |= {value, value.strip(), json.dumps(value)[1:-1], quote(value, safe="")}
         return {value.encode() for value in found if len(value) >= SHORTEST}
+
+
+async def with_secrets(
+    words: dict[str, Any], run: Run, perform: Callable[[dict[str, Any], Run], Awaitable[Outcome]]
+) -> Outcome:
+    """Perform a run with its references resolved; neither its output nor its outcome shows what they held."""
+    secrets = Secrets()
+    try:
+        words = secrets.resolve(words)
+    except UnresolvedError as error:
+        return Outcome("failed", error=str(error), is_final=True)
+    if not secrets.has_any:
+        return await perform(words, run)
+    output = secrets.output(run.output)
+    outcome = await perform(words, replace(run, output=output))
+    output.end()
+    return replace(outcome, error=secrets.mask(outcome.error), result=secrets.mask(outcome.result))
 
 
 class StreamMask:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from everwhen.decide.settle import cancel_catch_up, settle
 from everwhen.model.decision import Decision
-from everwhen.model.job import FAILURES, Job
+from everwhen.model.job import FAILURES, FINAL, Job
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
@@ -93,8 +93,9 @@ class _Ending:
         add_shared(self._tx, self._shared, self._schedules.values(), [job for job, _ in ended])
 
     def end(self, job: Job, outcome: Outcome) -> None:
-        if job.status == "cancelled":
-            self._let_go_of(job)
+        if job.status in FINAL:  # cancelled, or timed out, while its work went on
+            if not outcome.is_still_running:
+                self._let_go_of(job)
             return
         schedule = self._schedules.get(job.uid)
         if schedule is not None and job.is_own and self._is_crowded(job.uid):
@@ -129,7 +130,7 @@ class _Ending:
                 del self._jobs[uid]
 
     def _let_go_of(self, job: Job) -> None:
-        """The worker of a cancelled job has ended: only now does it stop counting as running."""
+        """The work of a job that was over has ended: only now does it stop counting as running."""
         self._let_go.append(job)
         self._shared.move(job.capacity_key, running=-1)
         self._queues.update(queues_behind(job))
@@ -143,6 +144,9 @@ class _Ending:
         """Write what was decided since the last time, and forget it."""
         if self._ended:
             self._tx.end_jobs(self._ended, self._now)
+            left = [job for job, outcome in self._ended if outcome.is_still_running]
+            if left:
+                self._tx.keep_jobs(left)
         if self._let_go:
             self._tx.let_go_of_jobs(self._let_go, self._now)
         if self._decisions:

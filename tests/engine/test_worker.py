@@ -1,0 +1,208 @@
+"""The worker: endings, work that cannot be stopped, and a stop that leaves nobody behind."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from everwhen.engine.service import Service
+from everwhen.errors import SchedulerShutdownError, StoreError
+from everwhen.model.job import Job
+from everwhen.model.outcome import SUCCEEDED, Outcome
+from everwhen.model.schedule import Target
+from everwhen.operations.jobs import cancel_job
+from everwhen.operations.schedules import Submission, create_schedule
+from everwhen.ports.ledger import JobFilter
+from everwhen.ports.target import Run
+from everwhen.targets.command import CommandTarget
+from everwhen.wiring import Stack, open_stack
+from tests.targets.running import is_alive, pid_in, until
+
+
+class Blocking:
+    """A plain target that does not listen: it returns when the test lets it."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.returns = threading.Event()
+
+    def run(self, spec: str, run: Run) -> Outcome:
+        self.begun.set()
+        self.returns.wait(60)
+        return SUCCEEDED
+
+
+class Raising:
+    """An async target that raises what even `except Exception` does not catch."""
+
+    async def run(self, spec: str, run: Run) -> Outcome:
+        raise KeyboardInterrupt
+
+
+class Odd:
+    """A target that returns something else."""
+
+    async def run(self, spec: str, run: Run) -> Outcome:
+        return "fine"  # type: ignore[return-value]
+
+
+@pytest.fixture
+def stack() -> Iterator[Stack]:
+    stack = open_stack("sqlite://")
+    yield stack
+    stack.close()
+
+
+def a_service(stack: Stack, targets: dict[str, Any], **keys: Any) -> Service:
+    return Service(stack.house, targets, **{"check_interval": 30.0, **keys})
+
+
+def add(
+    stack: Stack, schedule_id: str, target: str, spec: dict[str, Any] | None = None, **words: Any
+) -> None:
+    words = {"every": "1h", **words}
+    create_schedule(stack.house, Submission(schedule_id, words, Target(target, json.dumps(spec or {}))))
+
+
+def job_of(stack: Stack, schedule_id: str) -> Job:
+    (job,) = jobs_of(stack, schedule_id)
+    return job
+
+
+def jobs_of(stack: Stack, schedule_id: str) -> list[Job]:
+    return [j for j in stack.house.ledger.jobs(JobFilter(), limit=100) if j.schedule_id == schedule_id]
+
+
+def has_status(stack: Stack, schedule_id: str, status: str) -> Callable[[], bool]:
+    return lambda: [job.status for job in jobs_of(stack, schedule_id)] == [status]
+
+
+def running_jobs(stack: Stack, schedule_id: str) -> int:
+    schedule = stack.house.catalogue.get(schedule_id)
+    assert schedule is not None
+    return schedule.state.running_jobs
+
+
+def test_r9_work_that_goes_on_is_over_at_its_deadline_and_keeps_its_worker_until_it_returns(
+    stack: Stack,
+) -> None:
+    target = Blocking()
+    service = a_service(stack, {"blocking": target}, max_workers=1)
+    service.start()
+    add(stack, "a", "blocking", timeout="1s")
+    until(lambda: service.worker.running_count == 1)
+    until(has_status(stack, "a", "timed_out"))
+    job = job_of(stack, "a")
+    assert (job.error, job.released_at) == ("timed out after 1s", None)
+    assert (running_jobs(stack, "a"), service.worker.running_count) == (1, 1)
+    target.returns.set()
+    until(lambda: job_of(stack, "a").released_at is not None)
+    until(lambda: service.worker.running_count == 0)
+    assert (running_jobs(stack, "a"), job_of(stack, "a").status) == (0, "timed_out")
+    service.stop()
+
+
+def test_r9_a_cancelled_job_counts_as_running_until_its_work_has_returned(stack: Stack) -> None:
+    target = Blocking()
+    service = a_service(stack, {"blocking": target})
+    service.start()
+    add(stack, "a", "blocking")
+    assert target.begun.wait(30)
+    cancel_job(stack.house, job_of(stack, "a").job_id)
+    until(has_status(stack, "a", "cancelled"))
+    assert running_jobs(stack, "a") == 1
+    target.returns.set()
+    until(lambda: running_jobs(stack, "a") == 0)
+    assert job_of(stack, "a").status == "cancelled"
+    service.stop()
+
+
+def test_a_cancel_reaches_a_running_process_at_once(stack: Stack, tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+    service = a_service(stack, {"command": CommandTarget()}, check_interval=3_600.0)
+    service.start()
+    add(stack, "a", "command", {"argv": ["sh", "-c", f"echo $$ > {mark}; exec sleep 60"]})
+    pid = pid_in(mark)
+    cancel_job(stack.house, job_of(stack, "a").job_id)
+    until(lambda: not is_alive(pid))
+    until(lambda: running_jobs(stack, "a") == 0)
+    service.stop()
+
+
+def test_g1_past_the_timeout_processes_are_ended_and_the_lease_is_given_up(
+    stack: Stack, tmp_path: Path
+) -> None:
+    mark = tmp_path / "pid"
+    service = a_service(stack, {"command": CommandTarget()})
+    service.start()
+    add(stack, "a", "command", {"argv": ["sh", "-c", f"echo $$ > {mark}; exec sleep 60"]})
+    pid = pid_in(mark)
+    with pytest.raises(SchedulerShutdownError, match=r"timed out after 100ms with 1 job\(s\) still running"):
+        service.stop(timeout=0.1)
+    assert not is_alive(pid)
+    assert job_of(stack, "a").status == "running"  # whoever comes next rescues it
+    assert "everwhen-targets" not in {thread.name for thread in threading.enumerate()}
+
+
+@pytest.mark.parametrize(
+    ("target", "fault"),
+    [(Raising(), "KeyboardInterrupt"), (Odd(), "the target returned str, not an outcome")],
+)
+def test_whatever_a_target_does_is_an_outcome_and_the_worker_goes_on(
+    stack: Stack, target: Any, fault: str
+) -> None:
+    service = a_service(stack, {"odd": target, "command": CommandTarget()})
+    service.start()
+    add(stack, "a", "odd")
+    until(has_status(stack, "a", "failed"))
+    assert fault in (job_of(stack, "a").error or "")
+    add(stack, "b", "command", {"argv": ["true"]})
+    until(has_status(stack, "b", "succeeded"))
+    service.stop()
+
+
+def test_w4_one_that_blocks_delays_nobody_else(stack: Stack) -> None:
+    target = Blocking()
+    service = a_service(stack, {"blocking": target, "command": CommandTarget()}, max_workers=2)
+    service.start()
+    add(stack, "slow", "blocking")
+    assert target.begun.wait(30)
+    for number in range(3):
+        add(stack, f"quick{number}", "command", {"argv": ["true"]})
+        until(has_status(stack, f"quick{number}", "succeeded"))
+    assert job_of(stack, "slow").status == "running"
+    target.returns.set()
+    service.stop()
+
+
+class Refusing:
+    """Slots whose first settlement fails."""
+
+    def __init__(self, slots: Any) -> None:
+        self._slots = slots
+        self.refused = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._slots, name)
+
+    def settle(self, now: int, ends: Any) -> int:
+        if ends and not self.refused:
+            self.refused += 1
+            raise StoreError("disk full")
+        settled: int = self._slots.settle(now, ends)
+        return settled
+
+
+def test_an_end_that_the_store_refused_is_told_again(stack: Stack) -> None:
+    stack.house.slots = slots = Refusing(stack.house.slots)
+    service = a_service(stack, {"command": CommandTarget()})
+    service.start()
+    add(stack, "a", "command", {"argv": ["true"]})
+    until(has_status(stack, "a", "succeeded"))
+    assert slots.refused == 1
+    service.stop()
