@@ -42,6 +42,7 @@ CREATE TABLE schedules (
     last_success_job_id text,
     last_error text,
     skip_reason text,
+    skip_held text,
     skip_first_at timestamptz,
     skip_last_at timestamptz,
     skip_count integer NOT NULL DEFAULT 0,
