@@ -73,6 +73,7 @@ def states() -> st.SearchStrategy[dict[str, Any]]:
             "last_slot_at": maybe(moments),
             "last_fired_at": maybe(moments),
             "run_count": st.integers(0, 5),
+            "current_repeat": st.integers(0, 3),
             "last_error": maybe(st.just("exit code 1")),
         },
         optional={
@@ -179,3 +180,11 @@ def test_a_start_moves_the_columns_that_are_named() -> None:
         "deadline_at": NINE + 5,
     }
     assert job.started(NINE, NINE + 5, "n", True) == job._replace(node="n", fence=5, **words)
+
+
+@pytest.mark.parametrize(
+    "words", [{"total_repeats": 3}, {"interval_from": "completion"}, {"breaker": a_breaker_rule()}]
+)
+def test_a_success_that_something_waits_for_goes_the_long_way(words: dict[str, Any]) -> None:
+    schedule = a_schedule(every="1h", next_slot_at=NINE, outstanding=1, running_jobs=1, **words)
+    assert succeed_ordinary(a_job(schedule), SUCCEEDED, schedule, NINE) is None
