@@ -38,7 +38,13 @@ SETTINGS = {
     "lock_timeout": "20s",
     "idle_in_transaction_session_timeout": "60s",
 }
-_AGAIN = (errors.DeadlockDetected, errors.SerializationFailure)
+
+
+class Overtaken(Exception):  # noqa: N818  # expected, and over when the work is run again
+    """A row was no longer what it had been when it was read."""
+
+
+_AGAIN = (errors.DeadlockDetected, errors.SerializationFailure, Overtaken)
 _GONE = (psycopg.OperationalError, psycopg.InterfaceError)
 
 
@@ -116,10 +122,25 @@ class PostgresDatabase:
         try:
             yield connection
         finally:
-            is_gone = connection.broken
-            self._pool.putconn(connection)
-            if is_gone:  # after a restart of the server all of them are
-                self._pool.check()
+            self._give_back(connection)
+
+    def _give_back(self, connection: Connection[Any]) -> None:
+        is_gone = connection.broken
+        self._pool.putconn(connection)
+        if is_gone:  # after a restart of the server all of them are
+            self._pool.check()
+
+    def ask(self, query: str, *values: object) -> list[Any]:
+        """The rows of a single statement, by the shortest way."""
+        self._refuse_other_process()
+        try:
+            connection = self._pool.getconn()
+            try:
+                return connection.execute(query.encode(), values, binary=True).fetchall()
+            finally:
+                self._give_back(connection)
+        except psycopg.Error as error:
+            raise self._store_error(error) from error
 
     def build(self, work: Callable[[Builder], T]) -> T:
         """A transaction that may change the schema; one process at a time."""

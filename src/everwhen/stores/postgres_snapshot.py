@@ -30,6 +30,7 @@ class PostgresSnapshot:
         self._watermark = watermark
         self._settings: dict[str, str] | None = None
         self._glanced: list[int] = []  # the rows of the last glance, taken next
+        self._known: dict[str, State | None] = {}  # locked, read, and not written since
 
     def _rows(self, query: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
         return self._cursor.execute(query.encode(), values).fetchall()
@@ -90,12 +91,12 @@ class PostgresSnapshot:
         return sorted(found)  # by row_id, so that of equal ones the older goes first on every database
 
     def lock_schedules(self, uids: Collection[str]) -> None:
-        if uids:
-            self._rows(sql.LOCK_SCHEDULES, (Texts(sorted(uids)),))
+        found = self.states(uids)
+        self._known = {uid: found.get(uid) for uid in uids}
 
     def states(self, uids: Collection[str]) -> dict[str, State]:
-        if not uids:
-            return {}
+        if all(uid in self._known for uid in uids):
+            return {uid: state for uid in uids if (state := self._known[uid]) is not None}
         found = self._states(sql.STATES_OF + self._LOCK, (Texts(sorted(uids)),))
         return {state.uid: state for state in found}
 
@@ -128,7 +129,7 @@ class PostgresSnapshot:
         return self._jobs(sql.READY_OF, {"uids": Texts(sorted(uids)), "now": At(now), "queues": wanted})
 
     def jobs(self, job_ids: Sequence[str]) -> dict[str, Job]:
-        found = self._jobs(sql.JOBS + self._LOCK, (Texts(sorted(set(job_ids))),))
+        found = self._jobs(sql.JOBS, (Texts(sorted(set(job_ids))),))
         return {job.job_id: job for job in found}
 
     def outstanding(self, uids: Collection[str]) -> dict[str, list[Job]]:

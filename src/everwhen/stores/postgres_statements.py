@@ -5,17 +5,12 @@ Batches come as one array per column, unnested: the generic plan walks them and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
-
-from everwhen.model.breaker import Breaker, Transition
+from everwhen.model.breaker import Breaker
 from everwhen.model.events import Event
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.node import Node
 from everwhen.model.schedule import State
-from everwhen.stores.flows.change import INSERTED
-from everwhen.stores.flows.commit import JOB_INSERTED
 
 STATE = ", ".join(State._fields)
 JOB = ", ".join(Job._fields)
@@ -49,6 +44,10 @@ FOR UPDATE SKIP LOCKED"""
 _IS_PAUSED = "EXISTS (SELECT 1 FROM settings WHERE key = 'system_paused' AND value <> '')"
 # idx_schedules_next_run, idx_schedules_release: one step into each. Entries that no longer count stay in an index
 # until it is vacuumed, and a scan from the very front passes all of them: the mark leads past them.
+EARLIEST_DUE = """
+(SELECT next_run_at FROM schedules WHERE enabled AND next_run_at >= %s ORDER BY next_run_at LIMIT 1)
+UNION ALL
+(SELECT release_at FROM schedules WHERE release_at IS NOT NULL ORDER BY release_at LIMIT 1)"""
 NEXT_DUE = f"""
 SELECT CASE WHEN NOT {_IS_PAUSED} THEN least(
     (SELECT min(next_run_at) FROM schedules WHERE enabled AND next_run_at >= %s),
@@ -67,8 +66,6 @@ SELECT uid, revision, NULL, NULL, NULL FROM wanted
 UNION ALL
 SELECT uid, revision, guard_key, capacity_key, breaker_key FROM jobs
 WHERE uid IN (SELECT uid FROM wanted) AND status IN ('queued', 'running')"""
-LOCK_SCHEDULES = """
-SELECT count(*) FROM (SELECT 1 FROM schedules WHERE uid = ANY(%s) ORDER BY uid FOR UPDATE) locked"""
 STATES_OF = f"SELECT {STATE} FROM schedules WHERE uid = ANY(%s) ORDER BY uid"
 STATES_OF_SOURCE = f"SELECT {STATE} FROM schedules WHERE source = %s ORDER BY uid"
 # A pass over schedules: rare, and by slot_at, which no index knows (jitter sets next_run_at apart).
@@ -81,30 +78,9 @@ ORDER BY uid"""
 DUE_TO_RESUME = """
 SELECT schedule_id FROM schedules WHERE resume_at IS NOT NULL AND resume_at <= %s AND status = 'paused'"""
 
-INSERT_SCHEDULE = f"""
-INSERT INTO schedules ({", ".join(f'"{name}"' for name in INSERTED)})
-SELECT * FROM unnest({", ".join(["%s"] * len(INSERTED))})"""
-REVISION = ("uid", "revision", "schedule_id", "in_force_at", "anchor_at", "words")
-INSERT_REVISION = f"""
-INSERT INTO schedule_revisions ({", ".join(REVISION)})
-SELECT * FROM unnest({", ".join(["%s"] * len(REVISION))})"""
-
-
-@cache
-def update_of(columns: tuple[str, ...]) -> str:
-    """The update of some columns of many schedules. The primary key of schedules."""
-    changes = ", ".join(f'"{name}" = v."{name}"' for name in columns)
-    names = ", ".join(f'"{name}"' for name in (*columns, "row_id"))
-    return f"""UPDATE schedules s SET {changes}
-        FROM unnest({places(len(columns) + 1)}) AS v({names}) WHERE s.row_id = v.row_id"""
-
 
 def places(count: int) -> str:
     return ", ".join(["%s"] * count)
-
-
-def insert_of(table: str, columns: Sequence[str]) -> str:
-    return f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM unnest({places(len(columns))})"
 
 
 # idx_schedules_held: the oldest first. What was decided meanwhile holds nothing any more, and is left alone.
@@ -127,7 +103,6 @@ WHERE s.row_id = following.row_id AND s.held_key = declined.key AND s.release_at
 
 # -- jobs --
 
-INSERT_JOB = insert_of("jobs", JOB_INSERTED)
 
 # idx_jobs_ready; the primary key of limits and the unique key on uid, one step into each. What cannot start now is
 # left out here, so that a thousand jobs that wait for capacity do not hide the one behind them.
@@ -142,8 +117,7 @@ WHERE ready_at IS NOT NULL AND ready_at <= %(now)s
 ORDER BY ready_at, row_id LIMIT %(limit)s"""
 # The primary key of jobs. What became of them since the glance is asked again.
 TAKE_READY = f"""
-SELECT {JOB} FROM jobs WHERE row_id = ANY(%(rows)s) AND ready_at <= %(now)s ORDER BY ready_at, row_id
-FOR UPDATE SKIP LOCKED"""
+SELECT {JOB} FROM jobs WHERE row_id = ANY(%(rows)s) AND ready_at <= %(now)s ORDER BY ready_at, row_id"""
 # idx_jobs_outstanding
 READY_OF = f"""
 SELECT {JOB} FROM jobs WHERE uid = ANY(%(uids)s) AND status IN ('queued', 'running') AND ready_at <= %(now)s
@@ -180,26 +154,28 @@ SELECT job_id FROM jobs WHERE node = %s AND released_at IS NULL AND status = 'ca
 
 # The primary key of jobs, for all that follow.
 START_JOBS = """
-UPDATE jobs j SET status = 'running', ready_at = NULL, attempt = attempt + 1, started_at = v.started_at,
-    deadline_at = v.deadline_at, node = v.node, fence = fence + 1, is_counted = true, is_probe = v.is_probe
-FROM unnest(%s, %s, %s, %s, %s) AS v(started_at, deadline_at, node, is_probe, row_id) WHERE j.row_id = v.row_id"""
+UPDATE jobs j SET status = 'running', ready_at = NULL, attempt = attempt + 1, started_at = %s, node = %s,
+    deadline_at = v.deadline_at, fence = j.fence + 1, is_counted = true, is_probe = v.is_probe
+FROM unnest(%s, %s, %s, %s) AS v(deadline_at, is_probe, row_id, fence)
+WHERE j.row_id = v.row_id AND j.fence = v.fence AND j.status = 'queued'"""
 POSTPONE_JOBS = """
 UPDATE jobs j SET ready_at = v.ready_at FROM unnest(%s, %s) AS v(ready_at, row_id) WHERE j.row_id = v.row_id"""
 END_JOBS = """
 UPDATE jobs j SET status = v.status, ended_at = %s, released_at = %s, error = v.error, result = v.result
-FROM unnest(%s, %s, %s, %s) AS v(status, error, result, row_id) WHERE j.row_id = v.row_id"""
+FROM unnest(%s, %s, %s, %s, %s) AS v(status, error, result, row_id, fence)
+WHERE j.row_id = v.row_id AND j.fence = v.fence AND j.status = 'running'"""
 # A running job that is cancelled keeps its node until the worker lets go.
 CANCEL_JOBS = """
-UPDATE jobs j SET status = 'cancelled', ended_at = %(now)s, ready_at = NULL, reason = v.reason,
+UPDATE jobs j SET status = 'cancelled', ended_at = %s, ready_at = NULL, reason = v.reason,
     cancel_requested = (status = 'running'),
-    released_at = CASE status WHEN 'running' THEN NULL ELSE %(now)s END
-FROM unnest(%(reasons)s, %(rows)s) AS v(reason, row_id)
-WHERE j.row_id = v.row_id AND j.status IN ('queued', 'running')"""
+    released_at = CASE status WHEN 'running' THEN NULL ELSE %s END
+FROM unnest(%s, %s) AS v(reason, row_id) WHERE j.row_id = v.row_id AND j.status IN ('queued', 'running')"""
 KEEP_JOBS = "UPDATE jobs SET released_at = NULL WHERE row_id = ANY(%s)"
-RELEASE_JOBS = "UPDATE jobs SET released_at = %s WHERE row_id = ANY(%s)"
+RELEASE_JOBS = "UPDATE jobs SET released_at = %s WHERE row_id = ANY(%s) AND released_at IS NULL"
 REQUEUE_JOBS = """
-UPDATE jobs SET status = 'queued', ready_at = %s, node = NULL, fence = fence + 1, rescues = rescues + 1,
-    is_ready = true WHERE row_id = ANY(%s)"""
+UPDATE jobs j SET status = 'queued', ready_at = %s, node = NULL, fence = j.fence + 1, rescues = rescues + 1,
+    is_ready = true
+FROM unnest(%s, %s) AS v(row_id, fence) WHERE j.row_id = v.row_id AND j.fence = v.fence AND j.status = 'running'"""
 # idx_jobs_outstanding: the next in line. Whether something of the schedule runs still is looked at when it is claimed.
 READY_SUCCESSORS = """
 UPDATE jobs j SET is_ready = true, ready_at = %s
@@ -240,11 +216,6 @@ INSERT INTO circuit_breakers (key, state) SELECT unnest(%s), 'closed' ON CONFLIC
 PUT_BREAKERS = f"""
 UPDATE circuit_breakers b SET {", ".join(f"{name} = v.{name}" for name in Breaker._fields[1:])}
 FROM unnest({places(len(Breaker._fields))}) AS v({BREAKER}) WHERE b.key = v.key"""
-INSERT_TRANSITIONS = insert_of("circuit_breaker_transitions", Transition._fields)
-INSERT_EVENTS = f"""
-INSERT INTO audit_events ({", ".join(Event._fields)})
-SELECT {", ".join("detail::jsonb" if name == "detail" else name for name in Event._fields)}
-FROM unnest({places(len(Event._fields))}) AS v({", ".join(Event._fields)})"""
 
 # -- settings, nodes, policies --
 

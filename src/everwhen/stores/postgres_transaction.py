@@ -4,7 +4,7 @@ The order of locks
 ------------------
 Every transaction takes its row locks level by level, and within a level in one order:
 
-1. `limits` by key, 2. `circuit_breakers` by key, 3. `schedules` by uid, 4. `jobs`.
+1. `limits` by key, 2. `circuit_breakers` by key, 3. `schedules` by uid.
 
 Who does what
 - A tick glances at due rows, holds the keys of their definitions, then takes those rows that are still due and that
@@ -13,8 +13,9 @@ Who does what
 - A settlement, a rescue, a change glance at their jobs or schedule, hold the keys, lock the schedules, read again.
 - Places that come free release held slots of other schedules. Their rows are locked while the key is held, which
   is the right order of levels; only within the level of schedules it may come late.
-- The job of a schedule is changed by whoever holds the schedule's row; when that is deleted, the job's own row is
-  locked.
+- The job of a schedule is changed by whoever holds the schedule's row, so jobs are not locked. Where that row is
+  gone, two may meet: every change of a job names the fence that it saw, and who finds another one was overtaken and
+  decides again.
 - The system switch takes an advisory lock that ticks and claims share.
 
 Waiting in a ring is therefore left to the rare case: a definition edited between glance and lock, so that another
@@ -47,7 +48,8 @@ from everwhen.stores.flows.change import INSERTED
 from everwhen.stores.flows.commit import JOB_INSERTED
 from everwhen.stores.lanes import Lane
 from everwhen.stores.postgres_adapters import At, Instants, Integers, Texts, columns_of
-from everwhen.stores.postgres_database import PostgresDatabase
+from everwhen.stores.postgres_batches import Statement, insert, update
+from everwhen.stores.postgres_database import Overtaken, PostgresDatabase
 from everwhen.stores.postgres_snapshot import PostgresSnapshot
 from everwhen.stores.postgres_watermark import Watermark
 from everwhen.stores.storable import storable
@@ -87,6 +89,12 @@ class PostgresStore:
         with self._database.connection() as connection:
             yield PostgresSnapshot(connection, self._watermark)
 
+    def earliest_due_at(self) -> int | None:
+        with self._watermark.looking() as look:
+            rows = self._database.ask(sql.EARLIEST_DUE, At(look.at))
+            look.found = min([row[0] for row in rows], default=None)
+        return look.found
+
     def nothing_due_before(self, instant: int) -> None:
         self._watermark.raise_to(instant)
 
@@ -106,6 +114,15 @@ class PostgresTransaction(PostgresSnapshot):
 
     def _run(self, query: str, *values: object) -> int:
         return self._cursor.execute(query.encode(), values).rowcount
+
+    def _run_batch(self, statement: Statement) -> None:
+        query, values = statement
+        self._cursor.execute(query.encode(), values)
+
+    def _run_guarded(self, count: int, query: str, *values: object) -> None:
+        """Each row must still be as it was read; else somebody was faster, and the whole is decided again."""
+        if self._run(query, *values) != count:
+            raise Overtaken
 
     # -- there must be a row to be locked --
 
@@ -142,7 +159,7 @@ class PostgresTransaction(PostgresSnapshot):
 
     def insert_jobs(self, rows: Sequence[Row]) -> None:
         try:
-            self._run(sql.INSERT_JOB, *columns_of(JOB_INSERTED, rows))
+            self._run_batch(insert("jobs", JOB_INSERTED, rows))
         except errors.UniqueViolation as error:
             # Two schedulers cannot come here: a row was moved back by hand, or `decide` did not decide it.
             raise StoreError(
@@ -152,35 +169,35 @@ class PostgresTransaction(PostgresSnapshot):
         self._readied = True
 
     def start_jobs(self, claimed: Sequence[ClaimedJob]) -> None:
-        rows = [
-            (c.job.started_at, c.job.deadline_at, c.job.node, c.job.is_probe, c.job.row_id) for c in claimed
-        ]
-        self._run(
-            sql.START_JOBS, *columns_of(("started_at", "deadline_at", "node", "is_probe", "row_id"), rows)
-        )
+        rows = [(j.deadline_at, j.is_probe, j.row_id, j.fence - 1) for j in [c.job for c in claimed]]
+        columns = columns_of(("deadline_at", "is_probe", "row_id", "fence"), rows)
+        job = claimed[0].job
+        assert job.started_at is not None
+        self._run_guarded(len(rows), sql.START_JOBS, At(job.started_at), job.node, *columns)
 
     def postpone_jobs(self, postponed: Sequence[tuple[Job, int]]) -> None:
         until = Instants([until for _, until in postponed])
         self._run(sql.POSTPONE_JOBS, until, _row_ids([job for job, _ in postponed]))
 
     def end_jobs(self, ended: Sequence[tuple[Job, Outcome]], now: int) -> None:
-        rows = [(outcome.status, outcome.error, outcome.result, job.row_id) for job, outcome in ended]
-        columns = columns_of(("status", "error", "result", "row_id"), rows)
-        self._run(sql.END_JOBS, At(now), At(now), *columns)
+        rows = [(o.status, o.error, o.result, job.row_id, job.fence) for job, o in ended]
+        columns = columns_of(("status", "error", "result", "row_id", "fence"), rows)
+        self._run_guarded(len(rows), sql.END_JOBS, At(now), At(now), *columns)
 
     def cancel_jobs(self, cancelled: Sequence[tuple[Job, CancelReason]], now: int) -> None:
         reasons = Texts([reason for _, reason in cancelled])
         rows = _row_ids([job for job, _ in cancelled])
-        self._cursor.execute(sql.CANCEL_JOBS, {"now": At(now), "reasons": reasons, "rows": rows})
+        self._run_guarded(len(cancelled), sql.CANCEL_JOBS, At(now), At(now), reasons, rows)
 
     def keep_jobs(self, jobs: Sequence[Job]) -> None:
         self._run(sql.KEEP_JOBS, _row_ids(jobs))
 
     def let_go_of_jobs(self, jobs: Sequence[Job], now: int) -> None:
-        self._run(sql.RELEASE_JOBS, At(now), _row_ids(jobs))
+        self._run_guarded(len(jobs), sql.RELEASE_JOBS, At(now), _row_ids(jobs))
 
     def requeue_jobs(self, jobs: Sequence[Job], now: int) -> None:
-        self._run(sql.REQUEUE_JOBS, At(now), _row_ids(jobs))
+        fences = Integers([job.fence for job in jobs])
+        self._run_guarded(len(jobs), sql.REQUEUE_JOBS, At(now), _row_ids(jobs), fences)
         self._readied = True
 
     def ready_successors(self, queues: Collection[Queue], now: int) -> None:
@@ -202,8 +219,8 @@ class PostgresTransaction(PostgresSnapshot):
     def insert_schedules(self, schedules: Sequence[Row], revisions: Sequence[Row]) -> str | None:
         self._run("SAVEPOINT creation")
         try:
-            self._run(sql.INSERT_SCHEDULE, *columns_of(INSERTED, schedules))
-            self._run(sql.INSERT_REVISION, *columns_of(sql.REVISION, revisions))
+            self._run_batch(insert("schedules", INSERTED, schedules))
+            self._run_batch(insert("schedule_revisions", _REVISION, revisions))
         except errors.UniqueViolation:
             self._run("ROLLBACK TO SAVEPOINT creation")
             return self._taken([(str(row[0]), str(row[1])) for row in schedules])
@@ -220,10 +237,11 @@ class PostgresTransaction(PostgresSnapshot):
         return _first_taken(ids, known) or _first_taken(uids, used) or uids[0]
 
     def insert_revision(self, revision: Row) -> None:
-        self._run(sql.INSERT_REVISION, *columns_of(sql.REVISION, [revision]))
+        self._run_batch(insert("schedule_revisions", _REVISION, [revision]))
 
     def update_states(self, columns: tuple[str, ...], rows: Sequence[Row]) -> None:
-        self._run(sql.update_of(columns), *columns_of((*columns, "row_id"), rows))
+        self._run_batch(update("schedules", columns, rows))
+        self._known.clear()
         if "next_run_at" in columns:
             position = columns.index("next_run_at")
             self._watermark.lower(row[position] for row in rows)  # type: ignore[misc]
@@ -233,10 +251,12 @@ class PostgresTransaction(PostgresSnapshot):
 
     def release_held(self, places: Sequence[tuple[str, int]], now: int) -> None:
         keys, free = Texts([key for key, _ in places]), Integers([free for _, free in places])
+        self._known.clear()
         if self._run(sql.RELEASE_HELD, At(now), keys, free):
             self.announce_due(now)
 
     def release_next_held(self, declined: Sequence[Declined], now: int) -> None:
+        self._known.clear()
         columns = columns_of(Declined._fields, declined)
         if self._run(sql.RELEASE_NEXT_HELD, At(now), *columns):
             self.announce_due(now)
@@ -246,7 +266,7 @@ class PostgresTransaction(PostgresSnapshot):
     def insert_events(self, events: Sequence[Event]) -> None:
         rows = [(*event[:10], _words(event), event.trace_id) for event in events]
         if rows:
-            self._run(sql.INSERT_EVENTS, *columns_of(Event._fields, rows))
+            self._run_batch(insert("audit_events", Event._fields, rows))
 
     def put_limits(self, limits: Sequence[Limit]) -> None:
         self._run(sql.PUT_LIMITS, *columns_of(Limit._fields, limits))
@@ -255,7 +275,7 @@ class PostgresTransaction(PostgresSnapshot):
         self._run(sql.PUT_BREAKERS, *columns_of(Breaker._fields, breakers))
 
     def insert_transitions(self, transitions: Sequence[Transition]) -> None:
-        self._run(sql.INSERT_TRANSITIONS, *columns_of(Transition._fields, transitions))
+        self._run_batch(insert("circuit_breaker_transitions", Transition._fields, transitions))
 
     def put_setting(self, key: str, value: str) -> None:
         self._settings = None
@@ -287,6 +307,7 @@ class PostgresTransaction(PostgresSnapshot):
         self._cursor.execute(sql.FAREWELL, {"now": At(now), "node": node})
 
 
+_REVISION = ("uid", "revision", "schedule_id", "in_force_at", "anchor_at", "words")
 _spell = json.JSONEncoder(ensure_ascii=False, default=dict).encode  # a detail is any mapping
 _NEXT_RUN = INSERTED.index("next_run_at")
 

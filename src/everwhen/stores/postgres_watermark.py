@@ -3,8 +3,8 @@
 An index keeps the entries of rows that have moved on until they are vacuumed, and while some old snapshot is open
 that may take hours: a search for the earliest next_run_at from the very front then passes hundreds of thousands of
 them. With a lower bound it starts behind them. The bound follows the evaluations at a distance; what this process
-writes below it lowers it again; what others might have written there (a transaction that took minutes, a clock that
-was set back) is found by a look without bound, twice a minute.
+writes below it lowers it again; what others might have written there (a commit that took longer, a clock that was
+set back) is found by a look without bound, every few seconds.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from everwhen.model.instants import MINUTE
+from everwhen.model.instants import SECOND
 
 EARLIEST = -(1 << 55)  # the eleventh century before Christ
-DISTANCE = MINUTE
-LOOK_WITHOUT_BOUND = 30.0  # seconds
+DISTANCE = 5 * SECOND  # a new row may be due a second before it was written, and its commit may take a while
+LOOK_WITHOUT_BOUND = 10.0  # seconds
 
 
 @dataclass(slots=True)

@@ -33,11 +33,10 @@ class StoredSlots:
     def tick(self, now: int, *, limit: int, behind: bool = False) -> TickReport:
         due = Due(now, now - self._lately, limit, behind)
         # A read is a hundredth of a write; most wake-ups find nothing.
-        with self._store.look() as tx:
-            due_at = tx.next_due_at()
+        due_at = self._store.earliest_due_at()
         if due_at is None or due_at > (due.floor if behind else now):
             if due_at is not None:
-                self._store.nothing_due_before(min(due_at, due.floor))
+                self._store.nothing_due_before(min(due_at, now))
             return TickReport()
         keys = {"stagger": self._stagger, "next_catch_up_at": self._next_catch_up_at}
         report = self._store.write(Lane.TICK, lambda tx: evaluate(tx, self._plans, due, **keys))

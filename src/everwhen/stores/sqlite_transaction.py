@@ -43,6 +43,10 @@ class SqliteStore:
 
     look = read
 
+    def earliest_due_at(self) -> int | None:
+        with self.look() as snapshot:
+            return snapshot.next_due_at()
+
     def nothing_due_before(self, instant: int) -> None:
         return None  # an index of SQLite has no dead entries
 

@@ -191,6 +191,10 @@ class Store(Protocol):
         """For a single verb: cheaper than a snapshot where that costs round trips."""
         ...
 
+    def earliest_due_at(self) -> int | None:
+        """The earliest due slot or release, also while the system is paused: what every idle evaluation asks."""
+        ...
+
     def nothing_due_before(self, instant: int) -> None:
         """An evaluation found nothing before it; the next search need not begin at the dawn of time."""
         ...

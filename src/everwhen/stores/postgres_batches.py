@@ -1,0 +1,77 @@
+"""A batch as a statement: columns that vary travel as arrays, those that do not as single values.
+
+Most columns of a batch are the same in every row: the origin, the queue, the revision, what is empty. To unnest an
+array costs the server as much per value as to store it, so only what varies is unnested. Which columns these are
+makes the text of the statement; there are few such shapes, and the driver prepares each of them once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from everwhen.stores.postgres_adapters import Column, kind_of
+from everwhen.stores.transaction import Row
+
+Statement = tuple[str, list[Column]]
+
+
+def insert(table: str, names: tuple[str, ...], rows: Sequence[Row]) -> Statement:
+    """Insert rows, in their order."""
+    varying, values = _columns(names, rows)
+    return _insert(table, names, varying), values
+
+
+def update(table: str, names: tuple[str, ...], rows: Sequence[Row]) -> Statement:
+    """Update these columns of rows whose last value is their row_id."""
+    varying, values = _columns((*names, "row_id"), rows)
+    return _update(table, names, varying), values
+
+
+def _columns(names: tuple[str, ...], rows: Sequence[Row]) -> tuple[tuple[bool, ...], list[Column]]:
+    """Which columns vary; the values of those that do not, then of those that do."""
+    columns = list(zip(*rows, strict=True))
+    is_several = len(rows) > 1
+    varying = [is_several and _varies(values) for values in columns]
+    if is_several and not any(varying):
+        varying[0] = True  # something has to say how many there are
+    steady = [kind_of(n)(v[:1]) for n, v, varies in zip(names, columns, varying, strict=True) if not varies]
+    moving = [kind_of(n)(v) for n, v, varies in zip(names, columns, varying, strict=True) if varies]
+    return tuple(varying), [*steady, *moving]
+
+
+def _varies(values: Row) -> bool:
+    first = values[0]
+    return values[-1] != first or values.count(first) != len(values)
+
+
+@cache
+def _insert(table: str, names: tuple[str, ...], varying: tuple[bool, ...]) -> str:
+    columns = ", ".join(f'"{name}"' for name in names)
+    values = ", ".join(_cast(n, _value(n, varies)) for n, varies in zip(names, varying, strict=True))
+    return f"INSERT INTO {table} ({columns}) SELECT {values} {_source(names, varying)}"
+
+
+@cache
+def _update(table: str, names: tuple[str, ...], varying: tuple[bool, ...]) -> str:
+    changes = ", ".join(f'"{n}" = {_value(n, varies)}' for n, varies in zip(names, varying, strict=False))
+    row_id = _value("row_id", varying[-1])
+    # The condition comes before the source in the text only where nothing varies, so the order of values holds.
+    source = _source((*names, "row_id"), varying)
+    return f"UPDATE {table} s SET {changes} {source} WHERE s.row_id = {row_id}"
+
+
+def _value(name: str, varies: bool) -> str:
+    return f'v."{name}"' if varies else "(%s)[1]"
+
+
+def _cast(name: str, value: str) -> str:
+    return f"{value}::jsonb" if name == "detail" else value
+
+
+def _source(names: Sequence[str], varying: Sequence[bool]) -> str:
+    found = [name for name, varies in zip(names, varying, strict=True) if varies]
+    if not found:
+        return ""
+    arrays, columns = ", ".join(["%s"] * len(found)), ", ".join(f'"{name}"' for name in found)
+    return f"FROM unnest({arrays}) AS v({columns})"
