@@ -52,6 +52,10 @@ def _sqlite_file(folder: Path, _server: None) -> Site:
 
 
 def _sqlite_memory(_folder: Path, _server: None) -> Site:
+    return sqlite_in_memory()
+
+
+def sqlite_in_memory() -> Site:
     database = open_sqlite("sqlite://")
     return Site("sqlite://", lambda clock: _lodge(database, clock), database.close)
 
@@ -71,6 +75,11 @@ def _lodge(database: SqliteDatabase, clock: Clock) -> Stack:
 
 
 def _postgres(_folder: Path, database: PostgresDatabase) -> Site:
+    return on_postgres(database)
+
+
+def on_postgres(database: PostgresDatabase) -> Site:
+    """The database of that server, emptied."""
     url = database.empty()
     return Site(url, lambda clock: open_stack(url, clock=clock), lambda: None)
 

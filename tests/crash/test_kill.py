@@ -20,16 +20,26 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_a_firing_process_killed_ten_times_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    kill_and_check(tmp_path, kills=10, seed=2_026)
+    kill_and_check(f"sqlite:///{tmp_path}/crash.db", kills=10, seed=2_026)
+
+
+def test_a_firing_process_on_postgresql_killed_three_times_loses_and_doubles_nothing(postgres_url: str) -> None:
+    kill_and_check(postgres_url, kills=3, seed=2_026)
 
 
 @pytest.mark.long
 def test_a_firing_process_killed_fifty_times_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    kill_and_check(tmp_path, kills=50, seed=7)
+    kill_and_check(f"sqlite:///{tmp_path}/crash.db", kills=50, seed=7)
 
 
-def kill_and_check(folder: Path, *, kills: int, seed: int) -> None:
-    url = f"sqlite:///{folder}/crash.db"
+@pytest.mark.long
+def test_a_firing_process_on_postgresql_killed_fifty_times_loses_and_doubles_nothing(
+    postgres_url: str,
+) -> None:
+    kill_and_check(postgres_url, kills=50, seed=7)
+
+
+def kill_and_check(url: str, *, kills: int, seed: int) -> None:
     draw = random.Random(seed)
     prepare(url)
     for _ in range(kills):

@@ -22,9 +22,11 @@ from hypothesis.stateful import (
 )
 
 from everwhen.model.instants import SECOND
+from tests.conformance.stores import Site, on_postgres, sqlite_in_memory
 from tests.machine.definitions import HypothesisLuck, Luck, seeded
 from tests.machine.steps import STEPS, WEIGHTS, Step
 from tests.machine.world import World
+from tests.servers.everwhen_database import PostgresDatabase
 
 START = 1_774_735_200 * SECOND  # three hours before Europe's clocks go forward in 2026
 FRACTIONS = (0, 1, 500_000)
@@ -37,7 +39,10 @@ class Machine(RuleBasedStateMachine):
 
     @initialize(fraction=st.sampled_from(FRACTIONS))
     def begin(self, fraction: int) -> None:
-        self.world = World(START + fraction)
+        self.world = World(START + fraction, self.lay_out())
+
+    def lay_out(self) -> Site:
+        return sqlite_in_memory()
 
     @invariant()
     def the_ledger_is_clean(self) -> None:
@@ -67,11 +72,11 @@ def prove(world: World) -> None:
     assert report.is_clean, "\n".join([str(report), *world.audit()])
 
 
-def walk(seed: int, length: int) -> None:
+def walk(seed: int, length: int, site: Site | None = None) -> None:
     """A random walk; a failure names its seed, and the same seed fails again."""
     luck: Luck = seeded(seed)
     steps = [step for step, weight in WEIGHTS.items() for _ in range(weight)]
-    world = World(START + luck.choice(FRACTIONS))
+    world = World(START + luck.choice(FRACTIONS), site)
     try:
         for number in range(length):
             step = luck.choice(steps)
@@ -97,6 +102,38 @@ def test_every_slot_has_one_entry_whatever_happens() -> None:
 @pytest.mark.parametrize("seed", range(16))
 def test_every_slot_has_one_entry_on_a_long_way(seed: int) -> None:
     walk(seed, length=120)
+
+
+def machine_on(database: PostgresDatabase) -> type[Machine]:
+    class OnPostgres(Machine):
+        def lay_out(self) -> Site:
+            return on_postgres(database)
+
+    return OnPostgres
+
+
+def test_every_slot_has_one_entry_whatever_happens_on_postgresql(everwhen_on_18: PostgresDatabase) -> None:
+    few = settings(QUICK, max_examples=4, stateful_step_count=30)
+    run_state_machine_as_test(machine_on(everwhen_on_18), settings=few)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_every_slot_has_one_entry_on_a_long_way_on_postgresql(
+    everwhen_on_18: PostgresDatabase, seed: int
+) -> None:
+    walk(seed, length=80, site=on_postgres(everwhen_on_18))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", ["everwhen_on_18", "everwhen_on_16"])
+def test_every_slot_has_one_entry_on_postgresql_for_long(
+    request: pytest.FixtureRequest, version: str
+) -> None:
+    database: PostgresDatabase = request.getfixturevalue(version)
+    thorough = settings(QUICK, max_examples=100, stateful_step_count=60, derandomize=False)
+    run_state_machine_as_test(machine_on(database), settings=thorough)
+    for seed in range(2_000, 2_100):
+        walk(seed, length=150, site=on_postgres(database))
 
 
 @pytest.mark.long

@@ -1,62 +1,58 @@
-"""A scheduler without threads: the real store in memory, a clock moved by hand, workers that do as they are told."""
+"""A scheduler without threads: a real store, a clock moved by hand, workers that do as they are told."""
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from everwhen.decide import by_hand, edit, status
 from everwhen.decide.check_ledger import LedgerReport, check_ledger
 from everwhen.errors import SchedulerError
 from everwhen.model.decision import Decision
 from everwhen.model.events import Event
-from everwhen.model.instants import SECOND
+from everwhen.model.instants import SECOND, moment_of
 from everwhen.model.job import Job
 from everwhen.model.outcome import Outcome
 from everwhen.model.policy import IfRunning
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State
 from everwhen.model.shared import Shared
-from everwhen.ports.catalogue import NewSchedule
+from everwhen.ports.catalogue import NewSchedule, ScheduleFilter
+from everwhen.ports.ledger import EventFilter, JobFilter
 from everwhen.ports.slots import JobEnd
-from everwhen.stores.catalogue import StoredCatalogue
-from everwhen.stores.flows.load import system_paused_at
-from everwhen.stores.migrate import migrate
-from everwhen.stores.migrations.sqlite import MIGRATIONS
-from everwhen.stores.plans import PlanCache
-from everwhen.stores.slots import StoredSlots
-from everwhen.stores.sqlite_database import open_sqlite
-from everwhen.stores.sqlite_ledger import SqliteLedger
-from everwhen.stores.sqlite_transaction import SqliteStore, SqliteTransaction
-from everwhen.stores.sqlite_upkeep import SqlitePremises
-from everwhen.stores.upkeep import StoredUpkeep
+from everwhen.testing.manual import ManualClock
+from everwhen.wiring import Stack
+from tests.conformance.stores import Site, sqlite_in_memory
 
 MOST_TICKS = 2_000
+MANY = 1_000_000
 
 
 class World:
     """One database and what works on it. Every verb is at `now`; only `move` moves it."""
 
-    def __init__(self, now: int) -> None:
+    def __init__(self, now: int, site: Site | None = None) -> None:
         self.now = now
-        self.database = open_sqlite("sqlite://")
-        migrate(self.database, MIGRATIONS, applied_at=now)
+        self._site = site or sqlite_in_memory()
         self.running: list[Job] = []
         self.policies: dict[str, QuietHoursPolicy] = {}
         self.names: list[str] = []
         self.created = 0
-        self.restart()
+        self.is_paused = False
+        self._open()
 
     def close(self) -> None:
-        self.database.close()
+        self.stack.close()
+        self._site.close()
 
     def restart(self) -> None:
         """Another process on the same database: nothing in memory survives."""
-        plans = PlanCache()
-        store = SqliteStore(self.database)
-        self.slots = StoredSlots(store, plans)
-        self.catalogue = StoredCatalogue(store, plans)
-        self.ledger = SqliteLedger(self.database, plans)
-        self.upkeep = StoredUpkeep(store, SqlitePremises(self.database))
+        self.stack.close()
+        self._open()
+
+    def _open(self) -> None:
+        self.stack: Stack = self._site.open(ManualClock(moment_of(self.now)))  # the ports are told the time
+        house = self.stack.house
+        self.slots, self.catalogue, self.ledger = house.slots, house.catalogue, house.ledger
+        self.upkeep = house.upkeep
 
     # -- time --
 
@@ -148,9 +144,8 @@ class World:
 
     def outstanding(self) -> list[tuple[str, str]]:
         """The outstanding jobs, of deleted schedules too: uid and id."""
-        with self.database.read() as connection:
-            query = "SELECT uid, job_id FROM jobs WHERE status IN ('queued', 'running') ORDER BY row_id"
-            return [tuple(row) for row in connection.execute(query)]
+        found = self.ledger.jobs(JobFilter(statuses=("queued", "running")), limit=MANY)
+        return [(job.uid, job.job_id) for job in reversed(found)]
 
     def cancel(self, job: tuple[str, str]) -> None:
         uid, job_id = job
@@ -167,12 +162,10 @@ class World:
 
     def pause_system(self, is_paused: bool) -> None:
         self.catalogue.set_system_paused(self.now, is_paused)
+        self.is_paused = is_paused
 
     def states(self) -> list[State]:
-        with self.database.read() as connection:
-            columns = ", ".join(State._fields)
-            rows = connection.execute(f"SELECT {columns} FROM schedules ORDER BY row_id").fetchall()
-        return [State._make(row) for row in rows]
+        return sorted(self.catalogue.states(ScheduleFilter(), limit=MANY))
 
     # -- jobs --
 
@@ -194,10 +187,10 @@ class World:
 
     def stuck(self) -> list[str]:
         """Schedules that nothing will ever move, right after an evaluation: due ones, and held ones with room."""
-        with self.database.read() as connection:
-            if system_paused_at(SqliteTransaction(connection)) is not None:
-                return []
-            limits = dict(connection.execute("SELECT key, outstanding FROM limits"))
+        if self.is_paused:
+            return []
+        with self.ledger.history() as history:
+            limits = {limit.key: limit.outstanding for limit in history.limits or ()}
         return [sentence for state in self.states() if (sentence := self._stuck(state, limits)) is not None]
 
     def _stuck(self, state: State, limits: dict[str, int]) -> str | None:
@@ -215,22 +208,14 @@ class World:
 
     def audit(self) -> list[str]:
         """The record in words, for the reader of a failed test; seconds count from the first event."""
-        with self.database.read() as connection:
-            zero: int = connection.execute("SELECT min(at) FROM audit_events").fetchone()[0] or 0
-            events = connection.execute("SELECT * FROM audit_events ORDER BY id")
-            found = [_words("event", events, zero)]
-            jobs = connection.execute(
-                """SELECT job_id, origin, status, slot_at, due_at, not_before, is_ready, attempt, created_at, ended_at,
-                released_at, guard_key, capacity_key FROM jobs ORDER BY row_id"""
-            )
-            found.append(_words("job", jobs, zero))
-            rows = connection.execute(
-                """SELECT uid, schedule_id, revision, status, anchor_at, next_slot_at, next_run_at, held_slot_at,
-                held_reason, held_key, release_at, outstanding, running_jobs, waiting, retries_waiting, last_slot_at,
-                skip_reason, skip_count FROM schedules"""
-            )
-            found.append(_words("row", rows, zero))
-        return [line for lines in found for line in lines]
+        events = [recorded.event for recorded in reversed(self.ledger.events(EventFilter(), limit=MANY))]
+        jobs = list(reversed(self.ledger.jobs(JobFilter(), limit=MANY)))
+        zero = min([event.at for event in events], default=0)
+        return [
+            *(_words("event", event._asdict(), zero) for event in events),
+            *(_words("job", job._asdict(), zero) for job in jobs),
+            *(_words("row", state._asdict(), zero) for state in self.states()),
+        ]
 
     # -- inside --
 
@@ -250,14 +235,9 @@ class World:
         self.slots.record([event])
 
 
-def _words(kind: str, rows: sqlite3.Cursor, zero: int) -> list[str]:
-    names = [column[0] for column in rows.description]
-    return [
-        " ".join(
-            [kind, *(_word(n, v, zero) for n, v in zip(names, row, strict=True) if v not in (None, "{}", 0))]
-        )
-        for row in rows
-    ]
+def _words(kind: str, columns: Mapping[str, object], zero: int) -> str:
+    told = [_word(name, value, zero) for name, value in columns.items() if value not in (None, {}, 0, "")]
+    return " ".join([kind, *told])
 
 
 def _word(name: str, value: object, zero: int) -> str:

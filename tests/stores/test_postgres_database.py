@@ -155,3 +155,12 @@ def test_settings_hold_on_every_connection(database: PostgresDatabase) -> None:
 def test_a_url_that_cannot_be_read_is_refused() -> None:
     with pytest.raises(StoreError, match="cannot be read"):
         PostgresDatabase("postgresql://[")
+
+
+def test_a_server_that_refuses_says_why(database: PostgresDatabase) -> None:
+    nobody = PostgresDatabase(database.url.replace("everwhen:", "everwhen:not-"))
+    try:
+        with pytest.raises(StoreError, match="password authentication failed"):
+            nobody.ask("SELECT 1")
+    finally:
+        nobody.close()

@@ -167,7 +167,7 @@ def test_a_history_of_some_recounts_no_limits(world: World) -> None:
     ],
 )
 def test_the_index_that_a_statement_names_serves_it(world: World, query: str, index: str) -> None:
-    with world.database.read() as connection:
+    with world.stack.database.read() as connection:
         values = {"uid": FIRST, "slot_at": START}
         plan = connection.execute(f"EXPLAIN QUERY PLAN {query}", values).fetchall()
     assert any(index in row[3] for row in plan), plan

@@ -6,9 +6,11 @@ from typing import Any
 
 from psycopg import Connection
 
+from everwhen.errors import StoreError
 from everwhen.stores.migrate import Applied, Migration, Step
 from everwhen.stores.postgres_adapters import At
 
+OLDEST = 150_000
 BUILDING = 0x6576_0001  # a number that nobody else is likely to lock
 _CREATE = """
 CREATE TABLE IF NOT EXISTS everwhen_migrations (
@@ -27,9 +29,16 @@ class PostgresBuilder:
 
     def __init__(self, connection: Connection[Any]) -> None:
         self._connection = connection
+        connection.execute("SET LOCAL statement_timeout = 0")  # an index on a large table takes its time
+        connection.execute("SET LOCAL lock_timeout = 0")
         connection.execute(f"SELECT pg_advisory_xact_lock({BUILDING})")
 
     def prepare(self) -> None:
+        version = self._connection.info.server_version
+        if version < OLDEST:
+            raise StoreError(
+                f"the server is PostgreSQL {version // 10_000}; everwhen needs {OLDEST // 10_000} or newer"
+            )
         # Asked first: where it exists nobody needs the right to create tables.
         found = self._connection.execute("SELECT to_regclass('everwhen_migrations')").fetchone()
         if found is None or found[0] is None:

@@ -62,7 +62,6 @@ class PostgresDatabase:
             min_size=1,
             max_size=MOST_CONNECTIONS,
             timeout=PATIENCE,
-            reconnect_timeout=PATIENCE,
             num_workers=1,
             open=False,
         )
@@ -157,7 +156,7 @@ class PostgresDatabase:
             return StoreError(f"the database {self.where} was closed; open it again to use it")
         if isinstance(error, PoolTimeout):
             return StoreError(
-                f"the database {self.where} gave no connection within {PATIENCE:g}s ({words}); "
+                f"the database {self.where} gave no connection within {PATIENCE:g}s ({self._why_none()}); "
                 "see that the server runs, accepts this user, and has connections left"
             )
         if isinstance(error, _GONE):
@@ -165,6 +164,14 @@ class PostgresDatabase:
                 f"the connection to the database {self.where} was lost ({words}); the next request opens another"
             )
         return StoreError(f"the database {self.where} refused a statement: {words}")
+
+    def _why_none(self) -> str:
+        """The pool only knows that it waited: ask the server itself."""
+        try:
+            psycopg.connect(self.url, **connection_words(self.url)).close()
+        except psycopg.Error as error:
+            return shown(str(error).strip().splitlines()[0].rpartition("failed: ")[2])
+        return "all connections are in use"
 
     def _refuse_other_process(self) -> None:
         if os.getpid() != self._process:

@@ -107,6 +107,7 @@ class PostgresLedger:
     @contextmanager
     def history(self, uids: Sequence[str] | None = None) -> Iterator[History]:
         with self._database.snapshot() as connection:
+            connection.execute("SET LOCAL statement_timeout = 0")  # to sort millions of jobs takes its time
             system = _recorded(_fetch(connection, _SYSTEM_EVENTS))
             rows = _fetch(connection, f"SELECT {sql.LIMIT} FROM limits")
             limits = [Limit._make(row) for row in rows] if uids is None else None
