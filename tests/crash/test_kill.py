@@ -23,7 +23,9 @@ def test_a_firing_process_killed_ten_times_loses_and_doubles_nothing(tmp_path: P
     kill_and_check(f"sqlite:///{tmp_path}/crash.db", kills=10, seed=2_026)
 
 
-def test_a_firing_process_on_postgresql_killed_three_times_loses_and_doubles_nothing(postgres_url: str) -> None:
+def test_a_firing_process_on_postgresql_killed_three_times_loses_and_doubles_nothing(
+    postgres_url: str,
+) -> None:
     kill_and_check(postgres_url, kills=3, seed=2_026)
 
 
