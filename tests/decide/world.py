@@ -16,11 +16,12 @@ from everwhen.decide.tick import tick
 from everwhen.model.breaker import Breaker, Transition
 from everwhen.model.decision import Decision
 from everwhen.model.events import Event
-from everwhen.model.job import Job, NewJob
+from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.schedule import Plan, Schedule, State
 from everwhen.model.shared import Coverage, Shared
+from tests.keeping import kept
 
 
 class World:
@@ -227,53 +228,12 @@ class World:
         assert self.rows[uid][0] == decision.before, "a decision is committed onto the row that it saw"
         self.rows[uid] = (decision.after, decision.plan)
         for new in decision.jobs:
-            job = self._kept(new, decision)
+            job = kept(new, len(self.jobs) + 1, decision.after, decision.plan, self.now)
             assert self.jobs.setdefault(job.job_id, job) is job, "an id is given once"
         for job, reason in decision.cancelled:
             self.jobs[job.job_id] = job._replace(status="cancelled", reason=reason, ended_at=self.now)
         self.events.extend(decision.events)
         self._make_next_ready(uid)
-
-    def _kept(self, new: NewJob, decision: Decision) -> Job:
-        state, definition = decision.after, decision.plan.definition
-        return Job(
-            row_id=len(self.jobs) + 1,
-            job_id=new.job_id,
-            schedule_row=state.row_id,
-            uid=state.uid,
-            schedule_id=state.schedule_id,
-            revision=state.revision,
-            number=new.number,
-            retry=new.retry,
-            origin=new.origin,
-            status="queued",
-            slot_at=new.slot_at,
-            due_at=new.due_at,
-            not_before=new.not_before,
-            is_ready=new.is_ready,
-            is_counted=new.is_counted,
-            is_probe=new.is_probe,
-            attempt=0,
-            rescues=0,
-            payload=new.payload,
-            queue=definition.queue,
-            guard_key=definition.guard.key if definition.guard else None,
-            capacity_key=definition.capacity.key if definition.capacity else None,
-            capacity_limit=definition.capacity.limit if definition.capacity else None,
-            breaker_key=definition.breaker.key if definition.breaker else None,
-            line=new.line,
-            created_at=self.now,
-            started_at=None,
-            deadline_at=None,
-            ended_at=None,
-            released_at=None,
-            node=None,
-            fence=0,
-            cancel_requested=False,
-            reason=None,
-            error=None,
-            result=None,
-        )
 
     def _make_next_ready(self, uid: str) -> None:
         """Nothing stands before the first in line any more; those that wait for their time hold nobody back."""

@@ -6,6 +6,7 @@ are stretches in which it does nothing at all.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
@@ -18,9 +19,10 @@ from everwhen.model.decision import Decision
 from everwhen.model.events import Event
 from everwhen.model.history import History, Life, Recorded, Revision
 from everwhen.model.job import Job, NewJob
-from everwhen.model.outcome import Outcome
+from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.schedule import Plan, Schedule, State
 from everwhen.model.shared import Shared
+from tests.keeping import kept
 
 NEVER = 1 << 62
 
@@ -47,12 +49,14 @@ class SmallWorld:
     def __init__(self, now: int, run: Run, *, outages: Sequence[tuple[int, int]] = ()) -> None:
         self.now = now
         self._run = run
-        self._outages = sorted(outages)
+        self._outages = deque(sorted(outages))
         self._rows: dict[str, Row] = {}
         self._shared = Shared()
-        self._wakes: list[tuple[int, str]] = []
-        self._ends: list[tuple[int, int, str, str, Outcome]] = []
-        self._starts: list[tuple[int, str]] = []
+        # Each ends with something that never happens, so that there is always a first.
+        self._wakes: list[tuple[int, str]] = [(NEVER, "")]
+        self._ends: list[tuple[int, int, str, str, Outcome]] = [(NEVER, 0, "", "", SUCCEEDED)]
+        self._starts: list[tuple[int, str]] = [(NEVER, "")]
+        self._held: dict[str, Row] = {}
         self._events = 0
         self._jobs = 0
 
@@ -77,12 +81,9 @@ class SmallWorld:
     def go_to(self, instant: int) -> None:
         """Let everything happen that happens by then."""
         while True:
-            at = (
-                min(heap[0][0] for heap in (self._wakes, self._ends, self._starts) if heap)
-                if self._busy
-                else NEVER
+            at = self._after_outage(
+                max(min(self._wakes[0][0], self._ends[0][0], self._starts[0][0]), self.now)
             )
-            at = self._after_outage(max(at, self.now))
             if at > instant:
                 break
             self.now = at
@@ -96,19 +97,16 @@ class SmallWorld:
 
     # -- inside --
 
-    @property
-    def _busy(self) -> bool:
-        return bool(self._wakes or self._ends or self._starts)
-
     def _after_outage(self, at: int) -> int:
-        for start, end in self._outages:
-            if start <= at < end:
-                return end
-        return at
+        while self._outages and self._outages[0][1] <= at:
+            self._outages.popleft()
+        return self._outages[0][1] if self._outages and self._outages[0][0] <= at else at
 
     def _tick(self) -> None:
+        if self._wakes[0][0] > self.now:
+            return
         due: dict[str, Row] = {}
-        while self._wakes and self._wakes[0][0] <= self.now:
+        while self._wakes[0][0] <= self.now:
             at, uid = heappop(self._wakes)
             row = self._rows[uid]
             if row.wake_at == at and row.state.status == "active":
@@ -137,16 +135,21 @@ class SmallWorld:
 
     def _enqueue(self, row: Row, new: NewJob) -> None:
         self._jobs += 1
-        row.outstanding[new.job_id] = _kept(self._jobs, new, row, self.now)
+        row.outstanding[new.job_id] = kept(new, self._jobs, row.state, row.plan, self.now)
         if new.not_before is not None:
             heappush(self._starts, (new.not_before, row.state.uid))
 
     def _start_waiting(self) -> None:
-        while self._starts and self._starts[0][0] <= self.now:
+        while self._starts[0][0] <= self.now:
             self._start_ready(self._rows[heappop(self._starts)[1]])
 
     def _start_ready(self, row: Row) -> None:
-        for job in sorted(row.outstanding.values(), key=lambda job: job.slot_at) if row.outstanding else ():
+        if not row.outstanding:
+            return
+        jobs: Iterable[Job] = list(row.outstanding.values())
+        if len(row.outstanding) > 1:
+            jobs = sorted(jobs, key=lambda job: job.slot_at)
+        for job in jobs:
             if job.status != "queued" or (job.not_before is not None and job.not_before > self.now):
                 continue
             if job.line == "own" and row.state.running_jobs:
@@ -154,31 +157,25 @@ class SmallWorld:
             self._start(row, job)
 
     def _start(self, row: Row, job: Job) -> None:
-        was_waiting = job.not_before is not None
-        row.state = row.state._replace(
-            running_jobs=row.state.running_jobs + 1,
-            waiting=row.state.waiting - was_waiting,
-            retries_waiting=row.state.retries_waiting - (was_waiting and job.origin == "retry"),
-            last_run_at=self.now,
-        )
+        row.state = row.state.started(self.now)
+        if job.not_before is not None:
+            row.state = row.state._replace(
+                waiting=row.state.waiting - 1,
+                retries_waiting=row.state.retries_waiting - (job.origin == "retry"),
+            )
+        started = job.started(self.now, None, "n", job.is_probe)
         if not job.is_counted:
             self._shared.move(job.guard_key, outstanding=1)
             self._shared.move(job.capacity_key, outstanding=1)
-        self._shared.move(job.capacity_key, running=1)
-        row.outstanding[job.job_id] = started = job._replace(
-            status="running",
-            attempt=1,
-            fence=1,
-            started_at=self.now,
-            node="n",
-            ready_at=None,
-            is_counted=True,
-        )
+            started = started._replace(is_counted=True)
+        if job.capacity_key is not None:
+            self._shared.move(job.capacity_key, running=1)
+        row.outstanding[job.job_id] = started
         duration, outcome = self._run(started)
         heappush(self._ends, (self.now + duration, job.row_id, row.state.uid, job.job_id, outcome))
 
     def _end_jobs(self) -> None:
-        while self._ends and self._ends[0][0] <= self.now:
+        while self._ends[0][0] <= self.now:
             _, _, uid, job_id, outcome = heappop(self._ends)
             row = self._rows[uid]
             job = row.outstanding.pop(job_id, None)
@@ -196,13 +193,17 @@ class SmallWorld:
             self._release_held()
 
     def _release_held(self) -> None:
-        for row in self._rows.values():
+        for row in list(self._held.values()):
             if row.state.held_key is not None and row.state.release_at is None:
                 row.state = row.state._replace(release_at=self.now)
                 self._schedule_wake(row)
 
     def _schedule_wake(self, row: Row) -> None:
         state = row.state
+        if state.held_key is not None:
+            self._held[state.uid] = row
+        else:
+            self._held.pop(state.uid, None)
         wake_at = min(state.next_run_at or NEVER, state.release_at or NEVER)
         row.wake_at = wake_at if state.status == "active" else NEVER
         if row.wake_at != NEVER:
@@ -218,46 +219,3 @@ class SmallWorld:
         row = self._rows[uid]
         jobs = sorted([*row.ended, *row.outstanding.values()])
         return Life(uid, row.state.schedule_id, row.revisions, row.events, jobs, row.state)
-
-
-def _kept(row_id: int, new: NewJob, row: Row, now: int) -> Job:
-    state, definition = row.state, row.plan.definition
-    return Job(
-        row_id=row_id,
-        job_id=new.job_id,
-        schedule_row=state.row_id,
-        uid=state.uid,
-        schedule_id=state.schedule_id,
-        revision=state.revision,
-        number=new.number,
-        retry=new.retry,
-        origin=new.origin,
-        status="queued",
-        slot_at=new.slot_at,
-        due_at=new.due_at,
-        not_before=new.not_before,
-        is_ready=new.is_ready,
-        is_counted=new.is_counted,
-        is_probe=new.is_probe,
-        attempt=0,
-        rescues=0,
-        payload=None,
-        queue="default",
-        guard_key=definition.guard.key if definition.guard else None,
-        capacity_key=definition.capacity.key if definition.capacity else None,
-        capacity_limit=definition.capacity.limit if definition.capacity else None,
-        breaker_key=definition.breaker.key if definition.breaker else None,
-        line=new.line,
-        created_at=now,
-        started_at=None,
-        deadline_at=None,
-        ended_at=None,
-        released_at=None,
-        node=None,
-        fence=0,
-        cancel_requested=False,
-        reason=None,
-        error=None,
-        result=None,
-        ready_at=(new.not_before or now) if new.is_ready else None,
-    )

@@ -7,16 +7,17 @@ values; nothing moves before the store has committed them.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from everwhen.decide import breaker as breakers
-from everwhen.decide.catch_up import Entries, catch_up
+from everwhen.decide.catch_up import Entries, LiveSlot, catch_up
 from everwhen.decide.draft import Draft
 from everwhen.decide.ordinary import fire_ordinary
 from everwhen.decide.overlap import overlap
 from everwhen.decide.status import end_open_slots
 from everwhen.errors import StoreError
+from everwhen.model.calendar import Calendar
 from everwhen.model.decision import Decision
 from everwhen.model.instants import SECOND
 from everwhen.model.reasons import HoldReason, SkipReason
@@ -116,21 +117,34 @@ def decide_at_length(schedule: Schedule, now: int, shared: Shared) -> Decision:
 def _decide_due(draft: Draft) -> None:
     """Split the due slots into missed ones and at most one live one (C1), and decide both."""
     state, now = draft.state, draft.now
-    assert state.next_slot_at is not None
+    assert state.next_slot_at is not None and state.next_run_at is not None
     calendar = draft.plan.calendar(state.anchor_at)
-    slots = calendar.due_slots(state.next_slot_at, now)
-    newest = slots[-1]
+    newest, due_at = state.next_slot_at, state.next_run_at
+    slots: Sequence[int] = (newest,)
     following = calendar.next_after(newest)
-    is_live = now - calendar.due_at(newest) <= draft.plan.grace_of(newest, following)
-    missed = slots[:-1] if is_live else slots
-    left = "judge"
-    if missed:
-        entries = Entries(draft)
-        left = catch_up(entries, calendar, missed, newest if is_live else None, following)
-        entries.close()
-    if is_live and left != "fired":
-        decide_live(draft, newest, calendar.due_at(newest), passes=left == "pass")
+    if following is not None and following <= now:  # one of several
+        slots = calendar.due_slots(newest, now)
+        newest = slots[-1]
+        due_at = calendar.due_at(newest)
+        following = calendar.next_after(newest)
+    if now - due_at <= draft.plan.grace_of(newest, following):
+        left = _decide_missed(draft, calendar, slots[:-1], newest, following)
+        if left != "fired":
+            decide_live(draft, newest, due_at, passes=left == "pass")
+    else:
+        _decide_missed(draft, calendar, slots, None, following)
     _move_on(draft, following, None if following is None else calendar.due_at(following))
+
+
+def _decide_missed(
+    draft: Draft, calendar: Calendar, missed: Sequence[int], live: int | None, following: int | None
+) -> LiveSlot:
+    if not missed:
+        return "judge"
+    entries = Entries(draft)
+    left = catch_up(entries, calendar, missed, live, following)
+    entries.close()
+    return left
 
 
 def _decide_chain(draft: Draft) -> None:
@@ -266,7 +280,7 @@ def judge(draft: Draft, due_at: int, *, passes: bool = False, is_released: bool 
     found = "go" if passes else overlap(draft.state, definition.if_running, definition.queue_limit)
     if found != "go" and found != "cancel":
         return found
-    if shared.spent_budget(definition.budgets, now) is not None:
+    if definition.budgets and shared.spent_budget(definition.budgets, now) is not None:
         return "budget"
     if not passes and (verdict := _limits(draft)) is not None:
         return verdict

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from functools import lru_cache
 from hashlib import blake2b
 
 from everwhen.errors import IntervalParseError, TimetableError, shown
@@ -17,6 +18,7 @@ from everwhen.timetable.trigger import Cron, Every, EveryMonth, Trigger
 _PERCENTAGE = re.compile(r"([0-9]{1,3}) ?%")
 
 
+@lru_cache(maxsize=8_192)  # a slot is asked for its due_at several times while it is decided
 def jitter_offset_ms(key: str, slot_at: int, window_ms: int) -> int:
     """The offset of a slot in milliseconds, in [0, window).
 
