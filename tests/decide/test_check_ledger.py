@@ -152,7 +152,7 @@ def test_an_edit_ends_one_grid_and_begins_another() -> None:
 def test_a_deleted_schedule_is_checked_until_its_deletion() -> None:
     world = a_world()
     world.go_to(START + 10 * MINUTE)
-    world.change(UID, partial(status.end, cancel_running=False, by="anna"))
+    world.change(UID, partial(status.delete, cancel_running=False, by="anna"))
     life = replace(world.life(UID), state=None)
     assert check(life).is_clean
     assert only(check(replace(life, jobs=jobs_of(life)[:-1])), "lost") == [START + 10 * MINUTE]

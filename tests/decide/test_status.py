@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from everwhen.decide.status import end, invalidate, pause, restore, resume, revive
+from everwhen.decide.status import delete, invalidate, pause, restore, resume, revive
 from everwhen.errors import StatusError
 from everwhen.model.instants import SECOND
 from everwhen.model.limits import Limit
@@ -277,7 +277,7 @@ def test_deleting_cancels_what_is_queued_whatever_its_origin_and_lets_the_rest_r
         a_job(schedule, 3, status="queued", origin="manual"),
         a_job(schedule, 4, status="queued", origin="backfill"),
     ]
-    decision = end(with_jobs(schedule, running, *queued), NOW, Shared(), cancel_running=False, by="anna")
+    decision = delete(with_jobs(schedule, running, *queued), NOW, Shared(), cancel_running=False, by="anna")
     assert cancelled(decision) == [(job.job_id, "deleted") for job in queued]
     assert (decision.events[-1].type, decision.events[-1].actor) == ("schedule.deleted", "anna")
     assert decision.after.outstanding == 1
@@ -286,17 +286,19 @@ def test_deleting_cancels_what_is_queued_whatever_its_origin_and_lets_the_rest_r
 def test_deleting_can_kill_what_runs() -> None:
     schedule = a_schedule(next_slot_at=at("10:00"))
     running = a_job(schedule, 1)
-    decision = end(with_jobs(schedule, running), NOW, Shared(), cancel_running=True, by=None)
+    decision = delete(with_jobs(schedule, running), NOW, Shared(), cancel_running=True, by=None)
     assert cancelled(decision) == [(running.job_id, "deleted")]
 
 
 def test_a_slot_open_when_its_schedule_is_deleted_is_in_the_ledger() -> None:
-    decision = end(a_schedule(next_slot_at=NINE), at("09:00:00.1"), Shared(), cancel_running=False, by=None)
+    decision = delete(
+        a_schedule(next_slot_at=NINE), at("09:00:00.1"), Shared(), cancel_running=False, by=None
+    )
     assert entries(decision, NINE) == 1
 
 
 def test_a_paused_schedule_can_be_deleted() -> None:
-    decision = end(stopped("paused"), NOW, Shared(), cancel_running=False, by=None)
+    decision = delete(stopped("paused"), NOW, Shared(), cancel_running=False, by=None)
     assert types(decision.events) == ["schedule.deleted"]
 
 

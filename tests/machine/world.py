@@ -114,7 +114,7 @@ class World:
         self.catalogue.delete(
             self.now,
             schedule_id,
-            lambda s, now, shared: status.end(s, now, shared, cancel_running=cancel_running, by="person"),
+            lambda s, now, shared: status.delete(s, now, shared, cancel_running=cancel_running, by="person"),
         )
 
     # -- by hand --

@@ -20,7 +20,7 @@ EVENTS_PER_WINDOW = 100
 LiveSlot = Literal["judge", "pass", "fired"]
 
 
-class Sorted(NamedTuple):
+class MissedWindow(NamedTuple):
     """A missed window by what becomes of its slots: to be caught up, skipped (in order), or held."""
 
     open: list[Sequence[int]]  # stretches: a year of seconds is no list
@@ -28,7 +28,7 @@ class Sorted(NamedTuple):
     held: tuple[int, ClosedReason, int] | None  # slot, reason, opening
 
 
-class Entries:
+class WindowEntries:
     """The ledger of one missed window: an event per slot while there is room, then one per type and reason (C8)."""
 
     __slots__ = ("_rest", "_room", "draft")
@@ -54,7 +54,7 @@ class Entries:
 
 
 def catch_up(
-    entries: Entries, calendar: Calendar, missed: Sequence[int], live: int | None, following: int | None
+    entries: WindowEntries, calendar: Calendar, missed: Sequence[int], live: int | None, following: int | None
 ) -> LiveSlot:
     """Decide a missed window, and say what is left to do about the live slot behind it."""
     draft = entries.draft
@@ -79,9 +79,9 @@ def catch_up(
 
 def sort_window(
     draft: Draft, calendar: Calendar, missed: Sequence[int], live: int | None, following: int | None
-) -> Sorted:
+) -> MissedWindow:
     """Closed times apply to each missed slot at its own due_at (C6)."""
-    found = Sorted([], [], None)
+    found = MissedWindow([], [], None)
     position = 0
     for reason, slots in calendar.runs(missed):
         position += len(slots)
@@ -98,11 +98,11 @@ def sort_window(
 def _defer(
     draft: Draft,
     calendar: Calendar,
-    found: Sorted,
+    found: MissedWindow,
     reason: ClosedReason,
     slots: Sequence[int],
     after: int | None,
-) -> Sorted:
+) -> MissedWindow:
     """Of the slots that would have been deferred only the newest counts, unless a regular one was due by its
     opening."""
     newest = slots[-1]
@@ -128,7 +128,7 @@ def _refusal(draft: Draft) -> MissReason | None:
     return "budget" if draft.shared.spent_budget(definition.budgets, draft.now) is not None else None
 
 
-def _run_once(entries: Entries, calendar: Calendar, slots: Sequence[int], live: int | None) -> LiveSlot:
+def _run_once(entries: WindowEntries, calendar: Calendar, slots: Sequence[int], live: int | None) -> LiveSlot:
     """One job stands for the whole window: the live slot's, or one of the newest missed slot (C3)."""
     draft = entries.draft
     if live is not None and calendar.closed_reason(calendar.due_at(live)) is None:
@@ -143,7 +143,7 @@ def _run_once(entries: Entries, calendar: Calendar, slots: Sequence[int], live: 
     return "judge"
 
 
-def _run_all(entries: Entries, calendar: Calendar, slots: Sequence[int]) -> LiveSlot:
+def _run_all(entries: WindowEntries, calendar: Calendar, slots: Sequence[int]) -> LiveSlot:
     """One job per missed slot, oldest first, for the newest `catch_up_limit`; a live slot queues behind."""
     draft = entries.draft
     newest_from = max(len(slots) - draft.plan.definition.catch_up_limit, 0)
@@ -180,7 +180,9 @@ def _caught_up(draft: Draft, slots: Sequence[int], job_id: str) -> None:
     )
 
 
-def _miss_all(entries: Entries, calendar: Calendar, slots: Sequence[int], reason: MissReason | None) -> None:
+def _miss_all(
+    entries: WindowEntries, calendar: Calendar, slots: Sequence[int], reason: MissReason | None
+) -> None:
     """Record every slot as missed: for the reason given, or `down` or `late` by who was alive then (C2)."""
     if reason is not None:
         entries.add("schedule.missed", slots, reason)

@@ -109,7 +109,7 @@ def leave_system_span(schedule: Schedule, paused_at: int, now: int, shared: Shar
     return draft.decision()
 
 
-def end(schedule: Schedule, now: int, shared: Shared, *, cancel_running: bool, by: str | None) -> Decision:
+def delete(schedule: Schedule, now: int, shared: Shared, *, cancel_running: bool, by: str | None) -> Decision:
     """Deleting: queued jobs of every origin are cancelled; running ones go on, or are killed where asked."""
     draft = Draft(schedule, now, shared)
     if schedule.state.status == "active":

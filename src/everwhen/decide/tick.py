@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from everwhen.decide import breaker as breakers
-from everwhen.decide.catch_up import Entries, LiveSlot, catch_up
+from everwhen.decide.catch_up import LiveSlot, WindowEntries, catch_up
 from everwhen.decide.draft import Draft
 from everwhen.decide.ordinary import fire_ordinary
 from everwhen.decide.overlap import overlap
@@ -141,7 +141,7 @@ def _decide_missed(
 ) -> LiveSlot:
     if not missed:
         return "judge"
-    entries = Entries(draft)
+    entries = WindowEntries(draft)
     left = catch_up(entries, calendar, missed, live, following)
     entries.close()
     return left
@@ -149,7 +149,7 @@ def _decide_missed(
 
 def _decide_chain(draft: Draft) -> None:
     """A chain has one slot at a time: the next exists when this one is over without a job."""
-    entries = Entries(draft)
+    entries = WindowEntries(draft)
     for _ in range(CHAIN_AT_MOST):
         state = draft.state
         slot_at = state.next_slot_at
@@ -179,7 +179,7 @@ def go_on_with_chain(draft: Draft, slot_at: int) -> None:
         continue_chain(draft, slot_at, draft.now)
 
 
-def continue_chain(draft: Draft, slot_at: int, ended_at: int, entries: Entries | None = None) -> None:
+def continue_chain(draft: Draft, slot_at: int, ended_at: int, entries: WindowEntries | None = None) -> None:
     """The last slot of a chain is over: the next is its end + interval; done when that is past end_at."""
     definition = draft.plan.definition
     trigger = definition.trigger

@@ -158,7 +158,7 @@ def delete_schedule(
     house.catalogue.delete(
         house.clock.now(),
         schedule_id,
-        lambda s, now, shared: status.end(s, now, shared, cancel_running=cancel_running, by=by),
+        lambda s, now, shared: status.delete(s, now, shared, cancel_running=cancel_running, by=by),
     )
     house.wake_workers()
 

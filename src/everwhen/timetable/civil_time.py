@@ -22,6 +22,7 @@ Fold = Literal["first", "second", "both"]
 
 DAY = 86_400
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+ORDINAL_OF_1970 = EPOCH.toordinal()
 _EPOCH_NAIVE = datetime(1970, 1, 1)
 
 # What datetime can hold in every zone, a few days inside its own limits.

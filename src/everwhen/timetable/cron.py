@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from everwhen.errors import CronParseError, shown
+from everwhen.timetable.civil_time import ORDINAL_OF_1970
 
 SHORTHANDS = {
     "@hourly": "0 * * * *",
@@ -75,13 +76,13 @@ class DayRule:
         """The year that a day (counted from 1970) lies in."""
         if not _FIRST_DAY <= day <= _LAST_DAY:
             return Year(day, day + 1, 0)  # the calendar knows years 1 to 9999; nothing matches outside them
-        number = date.fromordinal(day + _ORDINAL_OF_1970).year
+        number = date.fromordinal(day + ORDINAL_OF_1970).year
         year = self._years.get(number)
         if year is None:
             if len(self._years) >= _YEARS_KEPT:
                 self._years.clear()
-            first = date(number, 1, 1).toordinal() - _ORDINAL_OF_1970
-            end = date(number, 12, 31).toordinal() - _ORDINAL_OF_1970 + 1
+            first = date(number, 1, 1).toordinal() - ORDINAL_OF_1970
+            end = date(number, 12, 31).toordinal() - ORDINAL_OF_1970 + 1
             year = self._years[number] = Year(first, end, self.days_of_year(number))
         return year
 
@@ -135,9 +136,8 @@ class CronExpression:
         return times
 
 
-_ORDINAL_OF_1970 = date(1970, 1, 1).toordinal()
-_FIRST_DAY = date.min.toordinal() - _ORDINAL_OF_1970
-_LAST_DAY = date.max.toordinal() - _ORDINAL_OF_1970
+_FIRST_DAY = date.min.toordinal() - ORDINAL_OF_1970
+_LAST_DAY = date.max.toordinal() - ORDINAL_OF_1970
 _YEARS_KEPT = 200
 
 _MONTH_LENGTHS = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)

@@ -14,7 +14,7 @@ from datetime import date
 from typing import Literal
 
 from everwhen.errors import TimetableError, shown
-from everwhen.timetable.civil_time import DAY, Zone
+from everwhen.timetable.civil_time import DAY, ORDINAL_OF_1970, Zone
 
 ClosedReason = Literal["excluded_day", "outside_window", "quiet_hours"]
 HORIZON = 400 * DAY
@@ -24,7 +24,6 @@ _WEEKDAYS = ("sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "
 _WINDOW = re.compile(r"\s*([0-9]{1,2}):([0-9]{2})\s*-\s*([0-9]{1,2}):([0-9]{2})\s*")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _MINUTES = 1_440
-_ORDINAL_OF_1970 = date(1970, 1, 1).toordinal()
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,4 +297,4 @@ def _parse_date(value: object, key: str) -> int:
             key=key,
             value=value,
         ) from None
-    return day.toordinal() - _ORDINAL_OF_1970
+    return day.toordinal() - ORDINAL_OF_1970
