@@ -15,6 +15,7 @@ from everwhen.version import __version__
 
 COMMANDS = {
     "up": "Scheduler and workers in one process.",
+    "config": "Check, show, compare and reload the configuration file.",
     "next": "Any cron expression or interval, in words and in instants.",
 }
 

@@ -2,51 +2,44 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 
+from everwhen.cli.configuration import config_option, show_warnings, this_host
 from everwhen.cli.progress import JobLines
-from everwhen.config.general import Configuration, read_configuration
-from everwhen.errors import ConfigError, SchedulerShutdownError
+from everwhen.config.read import Configuration, read_configuration
+from everwhen.errors import SchedulerShutdownError
+from everwhen.model.instants import SECOND
 from everwhen.operations.apply import Applied, apply_submissions
 from everwhen.operations.schedules import Submission
-from everwhen.system_clock import local_zone_name
-from everwhen.timetable.interval import parse_seconds
 from everwhen.wiring import build_service, open_stack
 
 
 @click.command(name="up")
-@click.option(
-    "--config",
-    "path",
-    type=click.Path(dir_okay=False, path_type=Path),
-    default=lambda: Path(os.environ.get("EVERWHEN_CONFIG", "everwhen.yaml")),
-    help="The configuration file (default everwhen.yaml).",
-)
+@config_option
 @click.option("--database", help="sqlite:///FILE; stands before the file's own.")
 def command(path: Path, database: str | None) -> None:
     """Run the schedules of a configuration file until Ctrl-C; a restart goes on where it was."""
-    configuration = read_configuration(path)
-    service_words = configuration.service
-    url = (
-        database
-        or os.environ.get("EVERWHEN_DATABASE")
-        or service_words.get("database", "sqlite:///everwhen.db")
+    configuration = read_configuration(path, this_host())
+    show_warnings(configuration.warnings)
+    settings = configuration.settings
+    url = database or settings.database
+    stack = open_stack(
+        url,
+        timezone=settings.timezone,
+        check_interval=settings.check_interval,
+        catch_up_stagger=int(settings.catch_up_stagger * SECOND),
     )
-    check_interval = float(parse_seconds(service_words.get("check_interval", "1s")))
-    stack = open_stack(url, timezone=_zone_name(service_words.get("timezone")), check_interval=check_interval)
     applied = apply_submissions(stack.house, submissions_of(configuration))
     service = build_service(
         stack,
-        check_interval=check_interval,
-        max_workers=_max_workers(service_words.get("max_workers", 8)),
-        lease=float(parse_seconds(service_words.get("lease", "30s"))),
+        check_interval=settings.check_interval,
+        max_workers=settings.max_workers,
+        lease=settings.lease,
         observer=JobLines(),
     )
     click.secho(_greeting(url, configuration, applied), err=True, bold=True)
@@ -58,7 +51,7 @@ def command(path: Path, database: str | None) -> None:
         pass
     click.secho("stopping …", err=True)
     try:
-        service.stop(timeout=float(parse_seconds(service_words.get("shutdown_timeout", "30s"))))
+        service.stop(timeout=settings.shutdown_timeout)
     except SchedulerShutdownError as error:
         click.secho(str(error), err=True, fg="red")
         raise SystemExit(1) from None
@@ -67,26 +60,11 @@ def command(path: Path, database: str | None) -> None:
     click.secho("stopped", err=True)
 
 
-def _zone_name(name: str | None) -> str:
-    return local_zone_name() if name == "local" else name or "UTC"
-
-
-def _max_workers(value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1_000:
-        raise ConfigError(f"service.max_workers: {value!r} must be a whole number from 1 to 1,000")
-    return value
-
-
 def submissions_of(configuration: Configuration) -> list[Submission]:
     return [
-        Submission(s.schedule_id, _resolved(s.words), s.target, source="config", may_be_past=True)
-        for s in configuration.schedules
+        Submission(s.schedule_id, s.words, s.target, group=s.group, source="config", may_be_past=True)
+        for s in configuration.declared.schedules
     ]
-
-
-def _resolved(words: Mapping[str, Any]) -> dict[str, Any]:
-    """`local` is written down as the host's zone, so that every node means the same (T7)."""
-    return {**words, "timezone": local_zone_name()} if words.get("timezone") == "local" else dict(words)
 
 
 def _greeting(url: str, configuration: Configuration, applied: Applied) -> str:
@@ -99,7 +77,7 @@ def _greeting(url: str, configuration: Configuration, applied: Applied) -> str:
         )
         if ids
     ]
-    count = len(configuration.schedules)
+    count = len(configuration.declared.schedules)
     plural = "" if count == 1 else "s"
     return f"everwhen: {count} schedule{plural} on {url}{' (' + ', '.join(news) + ')' if news else ''}; Ctrl-C stops"
 

@@ -43,7 +43,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
 }
 _NUMBERS = {"catch_up_limit": 1, "queue_limit": 1, "total_repeats": 0, "max_retries": 0}
 _DURATIONS = ("retry_delay", "misfire_grace")
-_SHARED = frozenset(("max_outstanding", "max_concurrent", "circuit_breaker", "budget"))
+_SHARED = frozenset(("max_outstanding", "max_concurrent", "circuit_breaker", "budget", "budgets"))
 # Values that are equal only to what means the same, once their classes are compared, too (1 == True).
 _PLAIN_VALUES = frozenset((str, int, bool, type(None)))
 
@@ -100,6 +100,7 @@ def _declare(
     for key in ("start_at", "end_at"):
         if key in given:
             keys[key] = parse_instant(given[key], where)
+    keys |= _watching(given)
     if "jitter" in given:
         keys["jitter_ms"] = parse_jitter_ms(given["jitter"], trigger)
     return Definition(
@@ -177,6 +178,24 @@ def _limits(schedule_id: str, words: Mapping[str, Any], group: str | None) -> di
     if budget is not None:
         per_hour, per_day = budget.get("fires_per_hour"), budget.get("fires_per_day")
         keys["budgets"] = (Budget(f"budget:{group or schedule_id}", per_hour, per_day),)
+    if words.get("budgets") is not None:  # those of its group and its owner, by name
+        keys["budgets"] = tuple(
+            Budget(f"budget:{name}", limits.get("fires_per_hour"), limits.get("fires_per_day"))
+            for name, limits in sorted(words["budgets"].items())
+        )
+    return keys
+
+
+def _watching(words: Mapping[str, Any]) -> dict[str, Any]:
+    """What watches over the schedule from outside: `expect` and `ping`."""
+    keys: dict[str, Any] = {}
+    expect = words.get("expect")
+    if expect is not None:
+        keys["expect_within"] = _duration("expect.within", expect.get("within"))
+        if expect.get("grace") is not None:
+            keys["expect_grace"] = _duration("expect.grace", expect["grace"])
+    if words.get("ping") is not None:
+        keys["ping_url"] = str(words["ping"].get("url"))
     return keys
 
 

@@ -92,6 +92,9 @@ class Definition:
     retry_delay: int | None = None
     on_lost: OnLost = "rerun"
     timeout: int | None = 10 * MINUTE
+    expect_within: int | None = None
+    expect_grace: int | None = None
+    ping_url: str | None = None
 
     @property
     def is_chain(self) -> bool:

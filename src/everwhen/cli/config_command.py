@@ -1,0 +1,76 @@
+"""`everwhen config`: is the file right, what does it say, and what would it change?"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from everwhen.cli.configuration import config_option, show_warnings, this_host
+from everwhen.config.problems import Problem, Report
+from everwhen.config.read import examine
+from everwhen.config.schema import json_schema
+
+
+@click.group(name="config")
+def command() -> None:
+    """The configuration file: check it, show it, compare it with what runs, reload it."""
+
+
+@command.command()
+@config_option
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
+def check(path: Path, as_json: bool) -> None:
+    """Name every mistake in the file with its line; exit code 1 when there is one."""
+    report = Report()
+    configuration = examine(path, this_host(), report)
+    count = len(configuration.declared.schedules)
+    if as_json:
+        _show_json(report, count)
+    else:
+        _show_text(path, report, count)
+    if report.errors:
+        raise SystemExit(1)
+
+
+def _show_json(report: Report, count: int) -> None:
+    answer = {
+        "valid": not report.errors,
+        "schedules": count,
+        "errors": [_words(problem) for problem in report.errors],
+        "warnings": [_words(problem) for problem in report.warnings],
+    }
+    click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
+
+
+def _words(problem: Problem) -> dict[str, object]:
+    place = problem.place
+    return {
+        "file": place.file,
+        "line": place.line,
+        "column": place.column,
+        "path": problem.path,
+        "message": problem.message,
+    }
+
+
+def _show_text(path: Path, report: Report, count: int) -> None:
+    show_warnings(report.warnings)
+    errors = report.errors
+    for problem in errors:
+        click.echo(str(problem))
+    if errors:
+        click.secho(f"{path}: {_counted(len(errors), 'mistake')}", err=True, fg="red")
+    else:
+        click.secho(f"{path}: valid, {_counted(count, 'schedule')}", err=True, fg="green")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+@command.command()
+def schema() -> None:
+    """Print a JSON Schema of the file, for editors."""
+    click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))

@@ -1,0 +1,127 @@
+"""What all doors share: a schedule is tried as a whole, its id is taken, and it is let in or complained about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from everwhen.config.kinds import Node
+from everwhen.config.problems import Place, Report, unknown
+from everwhen.decide.slots import first_slot
+from everwhen.errors import SchedulerError, shown
+from everwhen.model.declare import declare
+from everwhen.model.declared import Declared
+from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Target
+from everwhen.timetable.trigger import Once, OnRequest
+
+Words = dict[str, Any]
+NOTHING = Target("nothing")  # stands for a target that was complained about
+_NO_TRIGGER = "requires one of"
+
+
+@dataclass(slots=True)
+class Admission:
+    """Who came in so far, and what newcomers are judged by."""
+
+    report: Report
+    now: int
+    timezone: str
+    local_zone: Callable[[], str]
+    misfire_grace: str | int = "auto"
+    policies: dict[str, QuietHoursPolicy] = field(default_factory=dict)
+    policy_places: dict[str, Place] = field(default_factory=dict)  # of the unsound ones as well
+    budgets: dict[str, Words] = field(default_factory=dict)
+    groups: dict[str, tuple[Place, Words]] = field(default_factory=dict)
+    admitted: dict[str, Declared] = field(default_factory=dict)
+    _places: dict[str, Place] = field(default_factory=dict)
+
+    def admit(
+        self,
+        node: Node,
+        schedule_id: str,
+        words: Mapping[str, Any],
+        target: Target,
+        *,
+        group: str | None = None,
+        spelled: Mapping[str, str] | None = None,
+    ) -> None:
+        """Let a schedule in, or say why not.
+
+        The words are those that are sound one by one; with others left out they are tried all the same, so that
+        everything is told at once. `spelled` says under which key of the file a word stood.
+        """
+        was_sound = node.is_sound
+        place = node.place
+        first = self._places.setdefault(schedule_id, place)
+        if first is not place:
+            local_id = schedule_id.rpartition(".")[2]
+            node.complain(f'duplicate schedule id "{shown(local_id)}", first in {first}')
+        try:
+            complete = self._completed(words, group)
+            definition = declare(
+                schedule_id, complete, target=target, now=self.now, timezone=self.timezone, group=group
+            )
+        except SchedulerError as error:
+            if was_sound or not str(error).startswith(_NO_TRIGGER):  # it may be the one that was left out
+                _complain(node, error, spelled or {})
+            return
+        self._refuse_unknown_policy(node, definition)
+        self._try_first_slot(node, schedule_id, definition)
+        if node.is_sound:
+            self.admitted[schedule_id] = Declared(
+                schedule_id, complete, target, definition, group, str(place)
+            )
+
+    def _completed(self, words: Mapping[str, Any], group: str | None) -> Words:
+        """The words with what stands elsewhere in the file: the service's grace, the host's zone, budgets."""
+        complete = {key: value for key, value in words.items() if value is not None}
+        complete.setdefault("timezone", self.timezone)
+        if complete["timezone"] == "local":
+            complete["timezone"] = self.local_zone()
+        if complete.get("circuit_breaker") is False:
+            del complete["circuit_breaker"]
+        for key in ("max_outstanding", "max_concurrent"):
+            if complete.get(key) == 0:
+                del complete[key]
+        if self.misfire_grace != "auto":
+            complete.setdefault("misfire_grace", self.misfire_grace)
+        names = [name for name in (group, complete.get("owner")) if name is not None and name in self.budgets]
+        if names:
+            complete["budgets"] = {name: self.budgets[name] for name in dict.fromkeys(names)}
+        return complete
+
+    def _refuse_unknown_policy(self, node: Node, definition: Definition) -> None:
+        wanted = definition.quiet_hours_id
+        if wanted is not None and wanted not in self.policy_places:
+            hint = unknown("policy", wanted, self.policy_places).removeprefix("unknown policy")
+            node.complain(f'there are no quiet hours "{shown(wanted)}"{hint}', "quiet_hours")
+
+    def _try_first_slot(self, node: Node, schedule_id: str, definition: Definition) -> None:
+        """Bounds and one-shots may leave no slot to come: a file may say so, and is warned."""
+        is_bounded = (definition.start_at, definition.end_at, definition.first_run) != (None, None, None)
+        if not is_bounded and not isinstance(definition.trigger, Once):
+            return
+        try:
+            found = first_slot(Plan(schedule_id, definition, None), self.now)
+        except SchedulerError as error:
+            _complain(node, error, {})
+            return
+        if found.slot_at is None and not isinstance(definition.trigger, OnRequest):
+            key = "at" if isinstance(definition.trigger, Once) else "end_at"
+            node.complain(
+                "has no slot to come: the schedule is done and fires nothing",
+                *([key] if key in node.value else []),
+                severity="warning",
+            )
+
+
+def _complain(node: Node, error: SchedulerError, spelled: Mapping[str, str]) -> None:
+    word = str(getattr(error, "key", ""))
+    key = spelled.get(word, word)
+    node.complain(str(error), *([key] if key in node.value else []))
+
+
+def group_words(group: Mapping[str, Any], *keys: str) -> Words:
+    """What stands on the group for those of its schedules that say nothing of their own."""
+    return {key: group[key] for key in keys if group.get(key) is not None}

@@ -1,0 +1,76 @@
+"""References to the environment, `${NAME}` and `${NAME:-default}`: resolved at load, or kept as they are written.
+
+What jobs are handed (`run`, `config`, headers, `env`, `secret`) and `notify` keep their references, so that the
+database, answers, diffs and logs never hold the value; the worker resolves them. `$${NAME}` stands for the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from everwhen.config.document import Block, Document, Items, Plain, core_value
+from everwhen.config.problems import Path, Report
+
+_REFERENCE = re.compile(r"(\$?)\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_KEPT: tuple[Path, ...] = (
+    ("notify",),
+    ("schedules", "*", "run"),
+    ("schedules", "*", "ping"),
+    ("workflows", "*", "run"),
+    ("plugins", "*", "config"),
+    ("agents", "*", "env"),
+    ("agents", "*", "schedules", "*", "secret"),
+    ("agents", "*", "schedules", "*", "work_source", "env"),
+    ("messages", "subscribers", "*", "http", "headers"),
+)
+
+
+def resolved(document: Document, environ: Mapping[str, str], report: Report) -> Document:
+    """The document with its references resolved, but for those that are kept."""
+    return Document(document.file, _Resolver(document, environ, report).value(document.root, ()))
+
+
+def is_kept(path: Path) -> bool:
+    return any(
+        len(path) == len(kept) and all(want in ("*", step) for want, step in zip(kept, path, strict=True))
+        for kept in _KEPT
+    )
+
+
+class _Resolver:
+    def __init__(self, document: Document, environ: Mapping[str, str], report: Report) -> None:
+        self._document = document
+        self._environ = environ
+        self._report = report
+
+    def value(self, value: Any, path: Path) -> Any:
+        if is_kept(path):
+            return value
+        if isinstance(value, Block):
+            block = Block()
+            block.spots = value.spots
+            block.update({key: self.value(item, (*path, key)) for key, item in value.items()})
+            return block
+        if isinstance(value, Items):
+            items = Items()
+            items.spots = value.spots
+            items.extend(self.value(item, (*path, number)) for number, item in enumerate(value))
+            return items
+        if isinstance(value, str) and "${" in value:
+            text = _REFERENCE.sub(lambda found: self._found(found, path), value)
+            return core_value(text) if isinstance(value, Plain) else text
+        return value
+
+    def _found(self, reference: re.Match[str], path: Path) -> str:
+        escaped, name, default = reference.groups()
+        if escaped:
+            return reference[0][1:]
+        if found := self._environ.get(name):
+            return found
+        if default is not None:
+            return str(default)
+        message = f"the variable {name} is not set; set it, or write ${{{name}:-default}}"
+        self._report.add(self._document.place(path), path, message)
+        return ""

@@ -1,0 +1,73 @@
+"""The files of a configuration: the main one and those that it includes, each read, resolved and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from glob import glob, has_magic
+from pathlib import Path
+
+from everwhen.config.document import Block, Document, read_document
+from everwhen.config.environment import resolved
+from everwhen.config.kinds import Node
+from everwhen.config.problems import Place, Report
+from everwhen.config.schema import FILE, INCLUDED
+
+MOST_FILES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file: as it is written, and with its references resolved."""
+
+    path: Path
+    written: Document
+    node: Node
+
+
+def read_files(path: Path, environ: Mapping[str, str], report: Report) -> list[File]:
+    """The main file, then the included ones by name; what is wrong with their shape is reported."""
+    main = _read(path, environ, report)
+    files = [main]
+    if main.node.value is not None:
+        FILE.check(main.node)
+    for included in _included(main, report):
+        file = _read(included, environ, report)
+        if file.node.value is not None:
+            INCLUDED.check(file.node)
+        files.append(file)
+    return files
+
+
+def _read(path: Path, environ: Mapping[str, str], report: Report) -> File:
+    text = ""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        cure = (
+            "name another with --config" if isinstance(error, FileNotFoundError) else "give this user access"
+        )
+        report.add(Place(str(path), 0), (), f"cannot be read: {error.strerror}; {cure}")
+    except UnicodeDecodeError as error:
+        report.add(Place(str(path), 0), (), f"is no UTF-8 text (byte {error.start})")
+    written = read_document(text, str(path), report)
+    document = resolved(written, environ, report) if "${" in text else written
+    return File(path, written, Node(document, (), document.root, report))
+
+
+def _included(main: File, report: Report) -> list[Path]:
+    patterns = main.node.value.get("include") if isinstance(main.node.value, Block) else None
+    found: dict[str, None] = {}
+    for number, pattern in enumerate(patterns if isinstance(patterns, list) else ()):
+        if not isinstance(pattern, str):
+            continue
+        # Not Path.glob: it takes hidden files, which editors leave behind, and refuses absolute patterns.
+        names = sorted(glob(pattern, root_dir=main.path.parent, recursive=True))  # noqa: PTH207
+        if not names and not has_magic(pattern):
+            main.node.complain(f'there is no file "{pattern}"', "include", number)
+        found.update(dict.fromkeys(names))
+    if len(found) > MOST_FILES:
+        main.node.complain(f"names {len(found):,} files; at most {MOST_FILES:,} are read", "include")
+        return []
+    paths = [main.path.parent / name for name in found]
+    return [path for path in paths if path.resolve() != main.path.resolve()]

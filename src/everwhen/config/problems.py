@@ -1,0 +1,89 @@
+"""What is wrong with a configuration: each problem with its file, line, path and cure, all of them at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Literal, NamedTuple
+
+from everwhen.errors import ConfigError, shown
+
+Path = tuple[str | int, ...]
+Severity = Literal["error", "warning"]
+
+
+class Place(NamedTuple):
+    """Where something stands in a file; lines and columns count from 1, and line 0 means the file as a whole."""
+
+    file: str
+    line: int
+    column: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing that is wrong, or looks wrong."""
+
+    place: Place
+    path: str
+    message: str
+    severity: Severity = "error"
+
+    def __str__(self) -> str:
+        return f"{self.place}: {f'{self.path}: ' if self.path else ''}{self.message}"
+
+
+@dataclass(slots=True)
+class Report:
+    """The problems found so far."""
+
+    found: list[Problem] = field(default_factory=list)
+    _spoiled: set[tuple[str, Path]] = field(default_factory=set)
+
+    def add(self, place: Place, path: Path, message: str, severity: Severity = "error") -> None:
+        self.found.append(Problem(place, path_text(path), message, severity))
+        if severity == "error":
+            self._spoiled.update((place.file, path[:length]) for length in range(len(path) + 1))
+
+    def is_sound(self, file: str, path: Path) -> bool:
+        """Whether nothing is wrong with what stands there, nor with anything inside it."""
+        return (file, path) not in self._spoiled
+
+    @property
+    def errors(self) -> list[Problem]:
+        return self._sorted("error")
+
+    @property
+    def warnings(self) -> list[Problem]:
+        return self._sorted("warning")
+
+    def _sorted(self, severity: Severity) -> list[Problem]:
+        chosen = {problem for problem in self.found if problem.severity == severity}
+        return sorted(chosen, key=lambda problem: (problem.place, problem.path, problem.message))
+
+    def refuse(self) -> None:
+        """Raise ConfigError with every error, one a line; nothing when there is none."""
+        if errors := self.errors:
+            raise ConfigError("\n".join(map(str, errors)))
+
+
+def path_text(path: Path) -> str:
+    """A path as people write it.
+
+    >>> path_text(("plugins", "withings", "schedules", 0, "jitter"))
+    'plugins.withings.schedules[0].jitter'
+    """
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{shown(step)}"
+    return text.removeprefix(".")
+
+
+def unknown(what: str, key: str, known: Iterable[str]) -> str:
+    """`unknown key, did you mean "jitter"?`"""
+    near = get_close_matches(key, list(known), n=1, cutoff=0.6)
+    return f'unknown {what}, did you mean "{near[0]}"?' if near else f"unknown {what}"

@@ -1,0 +1,84 @@
+"""The service's own settings: the file's `service` section, each key with a twin in the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from everwhen.config.document import Block, Document, core_value
+from everwhen.config.kinds import Node, Record
+from everwhen.config.problems import Report
+from everwhen.config.schema import SERVICE
+from everwhen.model.instants import SECOND
+from everwhen.model.retention import Retention
+from everwhen.timetable.interval import parse_seconds
+
+PREFIX = "EVERWHEN_"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How this service runs; durations in seconds."""
+
+    name: str = "everwhen"
+    database: str = "sqlite:///everwhen.db"
+    timezone: str = "UTC"
+    check_interval: float = 1.0
+    misfire_grace: str | int = "auto"
+    catch_up_stagger: float = 0.0
+    max_workers: int = 8
+    shutdown_timeout: float = 30.0
+    lease: float = 30.0
+    dispatch: str = "local"
+    redis: str | None = None
+    celery_broker: str | None = None
+    retention: Retention = field(default_factory=Retention)
+
+
+_DURATIONS = ("check_interval", "catch_up_stagger", "shutdown_timeout", "lease")
+
+
+def service_words(node: Node, environ: Mapping[str, str]) -> dict[str, Any]:
+    """The words of the section, with those of the environment before them; problems are reported."""
+    words = node.words()
+    for key, value in _twins(SERVICE, PREFIX, environ, node.report).items():
+        words[key] = {**(words.get(key) or {}), **value} if isinstance(value, dict) else value
+    return words
+
+
+def _twins(record: Record, prefix: str, environ: Mapping[str, str], report: Report) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, key in record.keys.items():
+        variable = prefix + name.upper()
+        if isinstance(key.kind, Record):
+            if inner := _twins(key.kind, f"{variable}_", environ, report):
+                found[name] = inner
+        elif environ.get(variable):
+            twin = _twin(variable, environ[variable], report)
+            key.kind.check(twin)
+            if twin.is_sound:
+                found[name] = twin.value
+    return found
+
+
+def _twin(variable: str, text: str, report: Report) -> Node:
+    return Node(Document(variable, Block(), is_file=False), (), core_value(text), report)
+
+
+def settings_of(words: Mapping[str, Any], *, local_zone: Callable[[], str]) -> Settings:
+    """Settings from words that were checked."""
+    chosen = dict(words)
+    if chosen.get("timezone") == "local":
+        chosen["timezone"] = local_zone()
+    chosen |= {key: float(seconds_of(words[key])) for key in _DURATIONS if key in words}
+    ages = chosen.pop("retention", None) or {}
+    kept = {age.name: seconds_of(ages[age.name]) * SECOND for age in fields(Retention) if age.name in ages}
+    return Settings(**chosen, retention=Retention(**kept))
+
+
+def seconds_of(value: str | int) -> int:
+    """A duration that was checked, in seconds; `0s` and 0 are none."""
+    if isinstance(value, int):
+        return value
+    return 0 if value in ("0", "0s") else parse_seconds(value)

@@ -1,0 +1,35 @@
+"""What a configuration declares, as values: the words of each schedule, and where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from everwhen.model.schedule import Definition, QuietHoursPolicy, Target
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A schedule as a file declares it; `place` is its file and line."""
+
+    schedule_id: str
+    words: Mapping[str, Any]
+    target: Target
+    definition: Definition
+    group: str | None = None
+    place: str = ""
+
+    @property
+    def is_enabled(self) -> bool:
+        return self.words.get("enabled", True) is not False
+
+
+@dataclass(frozen=True, slots=True)
+class Declarations:
+    """All of it, found valid as a whole."""
+
+    schedules: tuple[Declared, ...] = ()
+    policies: tuple[QuietHoursPolicy, ...] = ()
+    digest: str = ""
+    warnings: tuple[str, ...] = ()

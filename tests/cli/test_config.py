@@ -1,0 +1,55 @@
+"""`everwhen config`: what an operator sees."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from everwhen.cli.main import everwhen
+
+GOOD = "schedules: [{id: a, every: 1h, run: {command: [ls]}}]"
+BAD = "schedules:\n- {id: a, evry: 1h, run: {command: [ls]}}\n- {id: b, run: {command: [ls]}}"
+
+
+def config(folder: Path, text: str, *words: str) -> Result:
+    path = folder / "everwhen.yaml"
+    path.write_text(text)
+    return CliRunner().invoke(everwhen, ["config", *words, "--config", str(path)])
+
+
+def test_a_valid_file_is_said_to_be_valid(tmp_path: Path) -> None:
+    result = config(tmp_path, GOOD, "check")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr.endswith("everwhen.yaml: valid, 1 schedule\n")
+
+
+def test_mistakes_go_to_standard_output_with_exit_code_1(tmp_path: Path) -> None:
+    result = config(tmp_path, BAD, "check")
+    assert result.exit_code == 1
+    assert result.stdout.replace(f"{tmp_path}/", "").splitlines() == [
+        'everwhen.yaml:2: schedules[0].evry: unknown key, did you mean "every"?',
+        "everwhen.yaml:3: schedules[1]: requires one of every, cron, at, or after",
+    ]
+    assert result.stderr.endswith("everwhen.yaml: 2 mistakes\n")
+
+
+def test_mistakes_as_json_have_lines_and_columns(tmp_path: Path) -> None:
+    answer = json.loads(config(tmp_path, BAD, "check", "--json").stdout)
+    assert (answer["valid"], len(answer["errors"])) == (False, 2)
+    assert (answer["errors"][0]["line"], answer["errors"][0]["column"]) == (2, 11)
+
+
+def test_a_one_shot_in_the_past_is_a_warning(tmp_path: Path) -> None:
+    text = GOOD.replace("every: 1h", "at: 2020-01-01T00:00:00Z")
+    result = config(tmp_path, text, "check")
+    assert result.exit_code == 0
+    assert "1: schedules[0].at: has no slot to come: the schedule is done and fires nothing" in result.stderr
+
+
+def test_the_schema_describes_every_key() -> None:
+    schema = json.loads(CliRunner().invoke(everwhen, ["config", "schema"]).stdout)
+    schedule = schema["properties"]["schedules"]["items"]
+    assert schedule["required"] == ["id", "run"]
+    assert all(key["description"] for key in schedule["properties"].values())

@@ -1,0 +1,346 @@
+"""Files with mistakes, each with everything that is said about it. A file is written as `everwhen.yaml`.
+
+The short form `… | keys` stands for one general schedule with an id, a command and those keys.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Broken(NamedTuple):
+    """A file and the lines that are said about it, without the file's name."""
+
+    text: str
+    lines: tuple[str, ...]
+
+
+def one(keys: str, *said: str) -> Broken:
+    """One schedule, `id: a` with a command, and these keys in line 2."""
+    return Broken(
+        f"schedules:\n- {{id: a, run: {{command: [ls]}}, {keys}}}\n",
+        tuple(f"2: schedules[0]{line}" for line in said),
+    )
+
+
+def run(words: str, *said: str) -> Broken:
+    """One schedule every minute that runs this."""
+    return Broken(
+        f"schedules:\n- {{id: a, every: 1m, run: {words}}}\n",
+        tuple(f"2: schedules[0].run{line}" for line in said),
+    )
+
+
+_FORMAT = 'Expected format: "{number}{unit}"'
+_ONE_TARGET = "must name exactly one of command, http, python, message, plugin, agent, workflow"
+
+YAML = {
+    "no YAML": Broken(
+        "a: [", ("2: is no YAML: did not find expected node content, while parsing a flow node",)
+    ),
+    "a tab": Broken(
+        "service:\n\tname: x",
+        ("2: is no YAML: a tab, @ or ` begins a word; indent with spaces, and put such words in quotes",),
+    ),
+    "an open quote": Broken(
+        'service: {name: "x}',
+        ("1: is no YAML: found unexpected end of stream, while scanning a quoted scalar",),
+    ),
+    "a control character": Broken("a: 1\nb: \x07", ("2: is no YAML: it holds a control character (#x07)",)),
+    "a key twice": Broken(
+        "service: {name: a}\napi: {port: 1}\nservice: {name: b}",
+        ("3: service: duplicate key, first in line 1",),
+    ),
+    "a key twice deep inside": Broken(
+        "api:\n  port: 1\n  host: a\n  port: 2", ("4: api.port: duplicate key, first in line 2",)
+    ),
+    "a foreign tag": Broken(
+        "service: {name: !!python/name:os.system x}",
+        (
+            '1: service.name: the tag "tag:yaml.org,2002:python/name:os.system" does not fit "x"; leave it out',
+        ),
+    ),
+    "a tagged list": Broken(
+        "include: !mine [a*]", ('1: include: the tag "!mine" is not supported; write plain values',)
+    ),
+    "several documents": Broken(
+        "service: {}\n---\napi: {}", ("2: holds several documents; keep one, and drop the line with ---",)
+    ),
+    "an alias without anchor": Broken(
+        "service: *base", ("1: service: *base has no anchor before it, or stands inside it",)
+    ),
+    "an alias inside its anchor": Broken(
+        "service: &a {name: *a}", ("1: service.name: *a has no anchor before it, or stands inside it",)
+    ),
+    "a list as a key": Broken("? [a]\n: 1", ("1: a key must be a word, not a list or a mapping",)),
+    "a merge of a word": Broken(
+        "service: {<<: x}", ("1: service.<<: takes a mapping, or a list of mappings",)
+    ),
+    "brackets without end": Broken("[" * 1_000, ("1: [0][0][0]: is nested more than 50 levels deep",)),
+}
+SHAPE = {
+    "a list": Broken(
+        "- a", ("1: must be a mapping with service, api, include, plugin_dirs, quiet_hours, …, not a list",)
+    ),
+    "a word": Broken(
+        "hello",
+        ('1: must be a mapping with service, api, include, plugin_dirs, quiet_hours, …, not "hello"',),
+    ),
+    "an unknown section": Broken("schedule: []", ('1: schedule: unknown key, did you mean "schedules"?',)),
+    "a section of no sense": Broken("xyzzy: 1", ("1: xyzzy: unknown key",)),
+    "service is a number": Broken(
+        "service: 5",
+        (
+            "1: service: must be a mapping with name, database, timezone, check_interval, misfire_grace, …, not 5",
+        ),
+    ),
+    "an unknown key of service": Broken(
+        "service:\n  databse: x", ('2: service.databse: unknown key, did you mean "database"?',)
+    ),
+    "a worker too many": Broken(
+        "service: {max_workers: 1001}",
+        ("1: service.max_workers: must be a whole number from 1 to 1,000, not 1001",),
+    ),
+    "a number in words": Broken(
+        "service: {max_workers: eight}",
+        ('1: service.max_workers: must be a whole number from 1 to 1,000, not "eight"',),
+    ),
+    "true is no number": Broken(
+        "service: {max_workers: true}",
+        ("1: service.max_workers: must be a whole number from 1 to 1,000, not true",),
+    ),
+    "a database of another kind": Broken(
+        "service: {database: mysql://x}",
+        ('1: service.database: "mysql://x" must be a database URL, such as sqlite:///everwhen.db',),
+    ),
+    "an unknown dispatch": Broken(
+        "service: {dispatch: rabbit}",
+        ('1: service.dispatch: "rabbit" must be one of local, rq, rq-chain, celery',),
+    ),
+    "a lease without unit": Broken(
+        "service: {lease: '30'}", (f"1: service.lease: Missing time unit. {_FORMAT}",)
+    ),
+    "retention for ever": Broken(
+        "service: {retention: {jobs: for ever}}",
+        (f'1: service.retention.jobs: Invalid interval "for ever". {_FORMAT}',),
+    ),
+    "a zone of the service": Broken(
+        "service: {timezone: Paris}",
+        ('1: service.timezone: Unknown time zone "Paris", use an IANA name such as Europe/Paris, or local',),
+    ),
+    "an unset variable": Broken(
+        "service: {name: '${NO_SUCH_THING}'}",
+        (
+            "1: service.name: must be a name of letters, digits, - and _, such as nightly-backup, not empty",
+            "1: service.name: the variable NO_SUCH_THING is not set; set it, or write ${NO_SUCH_THING:-default}",
+        ),
+    ),
+    "a port in words": Broken(
+        "api: {port: http}", ('1: api.port: must be a whole number from 0 to 65,535, not "http"',)
+    ),
+    "a size without unit": Broken(
+        "api: {max_payload: much}", ('1: api.max_payload: "much" is no size; write it like 64KiB or 16MiB',)
+    ),
+    "half of tls": Broken("api: {tls: {cert: a.pem}}", ("1: api.tls: key is required",)),
+    "yes is no truth": Broken("api: {insecure: yes}", ('1: api.insecure: must be true or false, not "yes"',)),
+    "an include that is not there": Broken(
+        "include: [more.yaml]", ('1: include[0]: there is no file "more.yaml"',)
+    ),
+    "an include that is no list": Broken("include: a.yaml", ('1: include: must be a list, not "a.yaml"',)),
+    "schedules as a mapping": Broken("schedules: {a: 1}", ("1: schedules: must be a list, not a mapping",)),
+    "a schedule that is a word": Broken(
+        "schedules: [a]", ('1: schedules[0]: must be a mapping with id, every, cron, at, after, …, not "a"',)
+    ),
+    "neither id nor run": Broken(
+        "schedules:\n- every: 5m", ("2: schedules[0]: id is required", "2: schedules[0]: run is required")
+    ),
+    "an id with a dot": Broken(
+        "schedules: [{id: a.b, every: 1m, run: {command: [ls]}}]",
+        ('1: schedules[0].id: "a.b" must be a name of letters, digits, - and _, such as nightly-backup',),
+    ),
+    "an id that is a number": Broken(
+        "schedules: [{id: 5, every: 1m, run: {command: [ls]}}]",
+        (
+            (
+                "1: schedules[0].id: must be a name of letters, digits, - and _, such as nightly-backup, not 5;"
+                ' in quotes ("5") it is one'
+            ),
+        ),
+    ),
+    "an id twice": Broken(
+        "schedules:\n- {id: a, every: 1m, run: {command: [ls]}}\n- {id: a, every: 2m, run: {command: [ls]}}",
+        ('3: schedules[1]: duplicate schedule id "a", first in everwhen.yaml:2',),
+    ),
+}
+SCHEDULES = {
+    "no trigger": one("name: x", ": requires one of every, cron, at, or after"),
+    "two triggers": one("every: 5m, cron: '@daily'", ": must set exactly one of every, cron, at, or after"),
+    "an interval without unit": one("every: '5'", f".every: Missing time unit. {_FORMAT}"),
+    "an interval that is a number": one("every: 5", f'.every: Invalid interval "5". {_FORMAT}'),
+    "a negative interval": one("every: -5m", ".every: Negative intervals are not allowed"),
+    "a decimal interval": one("every: 5.5m", ".every: Decimal values are not supported"),
+    "no interval": one("every: 0m", ".every: Zero interval is not allowed"),
+    "an unknown unit": one("every: 5x", '.every: Invalid time unit "x". Valid units are: s, m, h, d'),
+    "an empty interval": one("every: ''", ".every: Interval cannot be empty"),
+    "hour 25": one("cron: 0 25 * * *", '.cron: Invalid cron expression "0 25 * * *" - hour must be 0-23'),
+    "three fields": one('cron: "* * *"', '.cron: Invalid cron expression "* * *" - expected 5 fields, got 3'),
+    "six fields": one(
+        "cron: 0 0 0 * * *", '.cron: Invalid cron expression "0 0 0 * * *" - expected 5 fields, got 6'
+    ),
+    "an unknown shorthand": one(
+        "cron: '@fortnightly'",
+        '.cron: Invalid cron expression "@fortnightly" - unknown shorthand "@fortnightly"',
+    ),
+    "30 February": one("cron: 0 0 30 2 *", '.cron: Invalid cron expression "0 0 30 2 *" - never matches'),
+    "tomorrow": one(
+        "at: tomorrow", '.at: "tomorrow" is no RFC 3339 time; write it like 2026-12-24T18:00:00+01:00'
+    ),
+    "a delay in words": one("after: soon", f'.after: Invalid interval "soon". {_FORMAT}'),
+    "a misspelled key": one("every: 1m, jiter: 3s", '.jiter: unknown key, did you mean "jitter"?'),
+    "jitter as large as the interval": one(
+        "every: 1m, jitter: 1m", '.jitter: jitter "1m" must be smaller than the interval'
+    ),
+    "jitter of a one-shot": one(
+        "after: 1h, jitter: 1m", ".jitter: jitter is for every and cron; one-shots fire when they say"
+    ),
+    "jitter in percent of cron": one(
+        "cron: '@daily', jitter: 5%",
+        '.jitter: jitter "5%": a percentage needs a plain interval; give a duration such as 30s',
+    ),
+    "an unknown zone": one(
+        "every: 1m, timezone: Mars/Base",
+        '.timezone: Unknown time zone "Mars/Base", use an IANA name such as Europe/Paris, or local',
+    ),
+    "a window of one time": one(
+        "every: 1m, only_between: 8-18",
+        '.only_between: only_between "8-18" is no window; write it like "08:00-18:00"',
+    ),
+    "a window that is no time": one(
+        "every: 1m, only_between: 08:00-25:00",
+        '.only_between: only_between "08:00-25:00": times go from 00:00 to 23:59, and to 24:00 at the end',
+    ),
+    "a window of nothing": one(
+        "every: 1m, only_between: 08:00-08:00",
+        '.only_between: only_between "08:00-08:00" starts where it ends; for the whole day write "00:00-24:00"',
+    ),
+    "no weekday": one(
+        "every: 1m, not_on: [caturday]",
+        '.not_on: "caturday" is no weekday; use names (saturday, sat) or 0 to 7, where 0 and 7 are Sunday',
+    ),
+    "first_run beside start_at": one(
+        "every: 1m, start_at: 2030-01-01T00:00:00Z, first_run: immediately",
+        ".first_run: first_run beside start_at: start_at says when the first run is; leave one of them out",
+    ),
+    "an unknown policy": one(
+        "every: 1m, catch_up: all", '.catch_up: "all" must be one of skip, run_once, run_all, run_all_capped'
+    ),
+    "an unknown overlap": one(
+        "every: 1m, if_running: wait", '.if_running: "wait" must be one of skip, queue, cancel, allow'
+    ),
+    "no quiet hours": one(
+        "every: 1m, quiet_hours: nights", '.quiet_hours: there are no quiet hours "nights"'
+    ),
+    "negative retries": one(
+        "every: 1m, max_retries: -1", ".max_retries: must be a whole number from 0 on, not -1"
+    ),
+    "a timeout in words": one("every: 1m, timeout: never", f'.timeout: Invalid interval "never". {_FORMAT}'),
+    "a breaker that is a number": one(
+        "every: 1m, circuit_breaker: 3",
+        ".circuit_breaker: must be a mapping with threshold, reset_after, not 3",
+    ),
+    "a breaker that is true": one(
+        "every: 1m, circuit_breaker: true", ".circuit_breaker: true must be false, or left out"
+    ),
+    "a breaker without patience": one(
+        "every: 1m, circuit_breaker: {threshold: 0}",
+        ".circuit_breaker.threshold: must be a whole number from 1 on, not 0",
+    ),
+    "a payload that is a list": one("every: 1m, payload: [1]", ".payload: must be an object, not a list"),
+    "an unknown dst": one("every: monthly, dst: {gap: jump}", '.dst.gap: "jump" must be one of shift, skip'),
+    "expect without within": one("every: 1m, expect: {grace: 1h}", ".expect: within is required"),
+    "ping without a URL": one(
+        "every: 1m, ping: {url: hc}", '.ping.url: "hc" must be a URL, such as https://host/path'
+    ),
+    "all at once": one(
+        "evry: 1m, every: 1m, timezone: Nowhere, jitter: 2m, if_running: wait",
+        '.evry: unknown key, did you mean "every"?',
+        '.timezone: Unknown time zone "Nowhere", use an IANA name such as Europe/Paris, or local',
+        '.if_running: "wait" must be one of skip, queue, cancel, allow',
+        '.jitter: jitter "2m" must be smaller than the interval',
+    ),
+}
+TARGETS = {
+    "nothing to run": run("{}", f": {_ONE_TARGET}"),
+    "two things to run": run("{command: [ls], python: 'a:b'}", f": {_ONE_TARGET}, not command and python"),
+    "a shell line": run(
+        "{command: ls -l}", '.command: must be a list: the program, then its arguments, not "ls -l"'
+    ),
+    "no program": run(
+        "{command: []}", ".command: must be a list: the program, then its arguments, not empty"
+    ),
+    "an argument that is a list": run("{command: [ls, [a]]}", ".command[1]: must be text, not a list"),
+    "cwd of a request": run("{http: {url: 'http://x'}, cwd: /tmp}", ".cwd: goes with command only"),
+    "env as a list": run("{command: [ls], env: [A=1]}", ".env: must be a mapping of variables, not a list"),
+    "a URL without scheme": run(
+        "{http: {url: example.org}}", '.http.url: "example.org" must be a URL, such as https://host/path'
+    ),
+    "no URL": run("{http: {method: GET}}", ".http: url is required"),
+    "an unknown method": run(
+        "{http: {url: 'http://x', method: FETCH}}",
+        '.http.method: "FETCH" must be one of POST, GET, PUT, PATCH, DELETE, HEAD',
+    ),
+    "a function without module": run(
+        "{python: recount}", '.python: "recount" must name a function, such as module:function'
+    ),
+    "an unknown target": run(
+        "{comand: [ls]}", f": {_ONE_TARGET}", '.comand: unknown key, did you mean "command"?'
+    ),
+}
+POLICIES = {
+    "quiet hours of nothing": Broken(
+        "quiet_hours: {nights: {}}", ("1: quiet_hours.nights: closes nothing; give it windows or dates",)
+    ),
+    "a window without times": Broken(
+        "quiet_hours: {nights: {windows: [{days: [mon]}]}}",
+        ("1: quiet_hours.nights.windows[0]: between is required",),
+    ),
+    "a day that is none": Broken(
+        "quiet_hours: {nights: {windows: [{days: [moon], between: '22:00-07:00'}]}}",
+        (
+            (
+                '1: quiet_hours.nights.windows[0].days: "moon" is no weekday; use names (saturday, sat)'
+                " or 0 to 7, where 0 and 7 are Sunday"
+            ),
+        ),
+    ),
+    "a date that is none": Broken(
+        "quiet_hours: {nights: {dates: [2026-02-30]}}",
+        (
+            (
+                '1: quiet_hours.nights.dates[0]: dates: "2026-02-30" is no date; write 2026-12-25'
+                " or {from: 2026-12-31, to: 2027-01-01}"
+            ),
+        ),
+    ),
+    "dates the wrong way round": Broken(
+        "quiet_hours: {nights: {dates: [{from: 2027-01-01, to: 2026-12-31}]}}",
+        ("1: quiet_hours.nights: dates: {'from': '2027-01-01', 'to': '2026-12-31'} ends before it begins",),
+    ),
+    "a policy with a bad name": Broken(
+        "quiet_hours: {a b: {dates: [2026-12-25]}}",
+        (
+            (
+                "1: quiet_hours.a b: is no name; use letters, digits, - and _, at most 100,"
+                " beginning with a letter or digit"
+            ),
+        ),
+    ),
+    "notify of nothing": Broken(
+        "notify: [{on: []}]",
+        (
+            "1: notify[0]: must name exactly one of http, email, command",
+            "1: notify[0].on: must be a list, not empty",
+        ),
+    ),
+}
+BROKEN = YAML | SHAPE | SCHEDULES | TARGETS | POLICIES
