@@ -129,6 +129,18 @@ class ConfigError(SchedulerError):
     """A configuration that cannot be used."""
 
 
+class RemovalError(ConfigError):
+    """A configuration that would remove most of what runs, and nobody said that this is meant."""
+
+    def __init__(self, removed: int, present: int) -> None:
+        super().__init__(
+            f"this would remove {removed} of {present} schedules; if that is meant, say --yes, and otherwise look "
+            "whether a file is missing"
+        )
+        self.removed = removed
+        self.present = present
+
+
 class StoreError(SchedulerError):
     """A database that cannot be used."""
 

@@ -9,7 +9,6 @@ import pytest
 
 from everwhen.errors import (
     BackfillError,
-    ConfigError,
     DuplicateScheduleError,
     PolicyInUseError,
     UnknownJobError,
@@ -17,7 +16,6 @@ from everwhen.errors import (
 from everwhen.model.instants import moment_of
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import QuietHoursPolicy, Target
-from everwhen.operations.apply import apply_submissions
 from everwhen.operations.breakers import get_breaker, reset_breaker
 from everwhen.operations.firing import fire_schedule
 from everwhen.operations.jobs import backfill, cancel_job
@@ -26,7 +24,6 @@ from everwhen.operations.retention import prune
 from everwhen.operations.schedules import (
     Submission,
     create_schedules,
-    invalidate_schedule,
     pause_system,
     resume_system,
     uids_from,
@@ -232,62 +229,6 @@ def test_pruning_forgets_what_is_old_and_keeps_what_is_outstanding() -> None:
     deleted = prune(s.house)
     assert deleted["jobs"] == before - len(s.jobs()) > 0
     assert {job.status for job in s.jobs()} >= {"running"}
-
-
-def test_applying_a_file_creates_changes_and_removes_and_leaves_the_rest_alone() -> None:
-    s = scheduler()
-
-    def submissions(**words: dict[str, str]) -> list[Submission]:
-        return [Submission(name, w, Target("command"), source="config") for name, w in words.items()]
-
-    s.add("mine", every="1h")
-    first = apply_submissions(s.house, submissions(a={"every": "1h"}, b={"after": "1h"}, c={"every": "1h"}))
-    assert first.created == ("a", "b", "c")
-    s.advance("30m")
-    kept = s.state("b")
-    second = apply_submissions(s.house, submissions(a={"every": "2h"}, b={"after": "1h"}))
-    assert (second.created, second.changed, second.removed) == ((), ("a",), ("c",))
-    assert s.state("b") == kept  # an `after` that was fixed stays fixed
-    assert s.state("mine").status == "active"
-    assert s.check().is_clean
-
-
-def a_file(**words: dict[str, object]) -> list[Submission]:
-    return [Submission(name, keys, Target("command"), source="config") for name, keys in words.items()]
-
-
-def test_enabled_in_the_file_pauses_and_resumes_but_never_what_a_person_paused() -> None:
-    s = scheduler()
-    apply_submissions(s.house, a_file(a={"every": "1h"}, b={"every": "1h"}))
-    s.pause("b")
-    apply_submissions(s.house, a_file(a={"every": "1h", "enabled": False}, b={"every": "1h"}))
-    assert (s.state("a").status, s.state("a").paused_by) == ("paused", "config")
-    apply_submissions(s.house, a_file(a={"every": "1h"}, b={"every": "1h"}))
-    assert (s.state("a").status, s.state("b").status) == ("active", "paused")
-    assert s.check().is_clean
-
-
-def test_a_valid_definition_heals_an_invalid_schedule() -> None:
-    s = scheduler()
-    apply_submissions(s.house, a_file(a={"every": "1h"}))
-    invalidate_schedule(s.house, "a", "its command is gone")
-    apply_submissions(s.house, a_file(a={"every": "1h"}))
-    assert s.state("a").status == "active"
-    assert s.check().is_clean
-
-
-def test_a_file_with_faults_is_refused_whole_and_all_of_them_are_told() -> None:
-    s = scheduler()
-    wrong: dict[str, dict[str, object]] = {
-        "b": {"every": "5x"},
-        "c": {"cron": "0 25 * * *"},
-        "d": {"every": "1h", "quiet_hours": "x"},
-    }
-    faulty = a_file(good={"every": "1h"}, **wrong)
-    with pytest.raises(ConfigError) as caught:
-        apply_submissions(s.house, faulty)
-    assert [line.split(":")[0] for line in str(caught.value).splitlines()] == ["b", "c", "d"]
-    assert s.house.catalogue.of_source("config") == []
 
 
 def test_a_definition_that_cannot_be_read_stops_nobody_else() -> None:

@@ -14,8 +14,7 @@ from everwhen.cli.progress import JobLines
 from everwhen.config.read import Configuration, read_configuration
 from everwhen.errors import SchedulerShutdownError
 from everwhen.model.instants import SECOND
-from everwhen.operations.apply import Applied, apply_submissions
-from everwhen.operations.schedules import Submission
+from everwhen.operations.apply import Applied, apply
 from everwhen.wiring import build_service, open_stack
 
 
@@ -34,7 +33,7 @@ def command(path: Path, database: str | None) -> None:
         check_interval=settings.check_interval,
         catch_up_stagger=int(settings.catch_up_stagger * SECOND),
     )
-    applied = apply_submissions(stack.house, submissions_of(configuration))
+    applied = apply(stack.house, configuration.declared, may_remove_most=True)
     service = build_service(
         stack,
         check_interval=settings.check_interval,
@@ -58,13 +57,6 @@ def command(path: Path, database: str | None) -> None:
     finally:
         stack.close()
     click.secho("stopped", err=True)
-
-
-def submissions_of(configuration: Configuration) -> list[Submission]:
-    return [
-        Submission(s.schedule_id, s.words, s.target, group=s.group, source="config", may_be_past=True)
-        for s in configuration.declared.schedules
-    ]
 
 
 def _greeting(url: str, configuration: Configuration, applied: Applied) -> str:

@@ -1,90 +1,163 @@
-"""Bringing the store to what a configuration declares: new schedules are created, changed ones edited, those
-that left the file removed. What did not change is not touched."""
+"""Bringing the store to what a configuration declares, in one transaction between two evaluations.
+
+New schedules are created, changed ones edited, those that left the file removed; what did not change is not touched,
+and counters, pauses and running jobs stay. The protocol: work out the changes on a snapshot, then write them with the
+number of the configuration that they were worked out against. When another process was faster, its number is
+another, nothing is written, and the changes are worked out anew. Whoever dies before the commit has changed nothing.
+"""
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 
-from everwhen.errors import ConfigError, SchedulerError
-from everwhen.model.schedule import Definition, Schedule
-from everwhen.model.words import words_of
-from everwhen.operations.schedules import (
-    Submission,
-    create_schedules,
-    define,
-    delete_schedule,
-    get_schedule,
-    pause_schedule,
-    quiet_hours_of,
-    restore_schedule,
-    resume_schedule,
-    update_schedule,
-)
+from everwhen.decide import edit, reconcile, status
+from everwhen.decide.reconcile import ConfigChanges
+from everwhen.errors import ConfigError, DuplicateScheduleError, RemovalError, UnknownScheduleError
+from everwhen.model.declared import Declarations, Declared
+from everwhen.model.events import Event
+from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy
+from everwhen.ports.catalogue import Change, NewSchedule, Reconciliation
 from everwhen.ports.house import House
-from everwhen.timetable.trigger import Once
+
+MOST_TRIES = 5
+MOST_NAMED = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a reconciliation did, by schedule id."""
+    """What a configuration did, by schedule id."""
 
-    created: tuple[str, ...]
-    changed: tuple[str, ...]
-    removed: tuple[str, ...]
+    created: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    switched: tuple[str, ...] = ()
 
-
-def apply_submissions(house: House, submissions: Sequence[Submission]) -> Applied:
-    """Make the schedules of source `config` those that are declared; refused whole when one cannot be."""
-    refuse_faults(house, submissions)
-    stored = {schedule.state.schedule_id: schedule for schedule in house.catalogue.of_source("config")}
-    declared = {submission.schedule_id for submission in submissions}
-    new = [s for s in submissions if s.schedule_id not in stored]
-    changed = [s for s in submissions if s.schedule_id in stored and differs(house, s, stored[s.schedule_id])]
-    removed = [schedule_id for schedule_id in stored if schedule_id not in declared]
-    if new:
-        create_schedules(house, new, actor="config")
-    for submission in changed:
-        update_schedule(house, submission, actor="config")
-    for schedule_id in removed:
-        delete_schedule(house, schedule_id, by="config")
-    for submission in submissions:
-        if submission.schedule_id in stored:
-            _switch(house, submission)
-    return Applied(tuple(s.schedule_id for s in new), tuple(s.schedule_id for s in changed), tuple(removed))
+    def __bool__(self) -> bool:
+        return bool(self.created or self.changed or self.removed or self.switched)
 
 
-def refuse_faults(house: House, submissions: Sequence[Submission]) -> None:
-    """Every declaration is tried before anything is written; all that is wrong is told at once."""
-    problems: list[str] = []
-    for submission in submissions:
-        try:
-            quiet_hours_of(house, define(house, submission, house.clock.now()))
-        except SchedulerError as error:
-            problems.append(f"{submission.schedule_id}: {error}")
-    if problems:
-        raise ConfigError("\n".join(problems))
+def preview(house: House, declared: Declarations) -> ConfigChanges:
+    """What applying would change; nothing is written."""
+    catalogue = house.catalogue
+    return reconcile.reconcile(declared, catalogue.of_source("config"), catalogue.policies("config"))
 
 
-def _switch(house: House, submission: Submission) -> None:
-    """`enabled` in the file pauses and resumes, but never what a person paused (X8); a valid definition heals."""
-    state = get_schedule(house, submission.schedule_id).state
-    if state.status == "invalid":
-        state = restore_schedule(house, submission.schedule_id)
-    if not submission.is_enabled and state.status == "active":
-        pause_schedule(house, submission.schedule_id, by="config")
-    elif submission.is_enabled and state.status == "paused" and state.paused_by == "config":
-        resume_schedule(house, submission.schedule_id, by="config")
+def apply(
+    house: House,
+    declared: Declarations,
+    *,
+    actor: str | None = None,
+    may_remove_most: bool = False,
+) -> Applied:
+    """Make the schedules of the file those that are declared; refused whole when it cannot be."""
+    for _ in range(MOST_TRIES):
+        based_on, digest = house.catalogue.config_revision()
+        changes = preview(house, declared)
+        if changes.removes_most and not may_remove_most:
+            raise RemovalError(len(changes.removed), changes.present)
+        _refuse_taken(house, changes)
+        if changes.is_empty and digest == declared.digest:
+            return Applied()
+        if _write(house, _written(declared, changes, based_on, house.clock.now(), actor)):
+            house.wake_scheduler()
+            house.wake_workers()
+            return _applied(changes)
+    raise ConfigError("another process reloads the configuration again and again; nothing was changed")
 
 
-def differs(house: House, submission: Submission, stored: Schedule) -> bool:
-    declared = define(house, submission, house.clock.now())
-    return words_of(_settled(declared, stored.definition)) != words_of(stored.definition)
+def _write(house: House, changes: Reconciliation) -> bool:
+    """Whether it was written; when somebody else was faster, the changes have to be worked out anew."""
+    try:
+        return house.catalogue.reconcile(house.clock.now(), changes)
+    except (UnknownScheduleError, DuplicateScheduleError):
+        return False
 
 
-def _settled(declared: Definition, stored: Definition) -> Definition:
-    """An `after` was fixed when it was created; the same words mean the same instant."""
-    new, old = declared.trigger, stored.trigger
-    if isinstance(new, Once) and isinstance(old, Once) and (new.kind, new.text) == (old.kind, old.text):
-        return replace(declared, trigger=old)
-    return declared
+def _refuse_taken(house: House, changes: ConfigChanges) -> None:
+    """An id that came another way (REST, Python) is not taken over by the file."""
+    taken = [one for one in changes.created if house.catalogue.get(one.schedule_id) is not None]
+    if taken:
+        raise ConfigError(
+            "\n".join(
+                f'{one.place}: a schedule "{one.schedule_id}" was created over REST or in Python; '
+                "delete it, or choose another id"
+                for one in taken
+            )
+        )
+
+
+def _written(
+    declared: Declarations, changes: ConfigChanges, based_on: int, now: int, actor: str | None
+) -> Reconciliation:
+    policies = {policy.policy_id: policy for policy in declared.policies}
+    applied = _applied(changes)
+    return Reconciliation(
+        based_on=based_on,
+        digest=declared.digest,
+        actor=actor,
+        created=[_new(one, policies, now, actor) for one in changes.created],
+        changed=_changes(changes, policies, actor),
+        removed=[
+            (gone.state.schedule_id, partial(status.end, cancel_running=False, by=actor or "config"))
+            for gone in changes.removed
+        ],
+        policies=changes.policies,
+        removed_policies=changes.removed_policies,
+        places={one.schedule_id: one.place for one in declared.schedules},
+        events=[Event("config.reloaded", now, actor=actor, detail=_detail(applied, declared.digest))],
+    )
+
+
+def _new(
+    declared: Declared, policies: dict[str, QuietHoursPolicy], now: int, actor: str | None
+) -> NewSchedule:
+    plan = Plan(declared.schedule_id, declared.definition, _quiet(declared.definition, policies))
+    creation = edit.create(
+        plan,
+        secrets.token_hex(6),
+        now,
+        is_enabled=declared.is_enabled,
+        may_be_past=True,
+        actor=actor or "config",
+    )
+    return NewSchedule(creation, plan, "config")
+
+
+def _changes(
+    changes: ConfigChanges, policies: dict[str, QuietHoursPolicy], actor: str | None
+) -> list[tuple[str, Change]]:
+    found: list[tuple[str, Change]] = []
+    for change in changes.changed:
+        quiet = _quiet(change.after, policies)
+        decide = partial(reconcile.rewrite, change.after, quiet, actor=actor or "config")
+        found.append((change.declared.schedule_id, decide))
+    for declared in changes.switched:
+        found += [(declared.schedule_id, decide) for decide in reconcile.switches(declared)]
+    return found
+
+
+def _quiet(definition: Definition, policies: dict[str, QuietHoursPolicy]) -> QuietHoursPolicy | None:
+    return policies[definition.quiet_hours_id] if definition.quiet_hours_id is not None else None
+
+
+def _applied(changes: ConfigChanges) -> Applied:
+    return Applied(
+        tuple(one.schedule_id for one in changes.created),
+        tuple(change.declared.schedule_id for change in changes.changed),
+        tuple(schedule.state.schedule_id for schedule in changes.removed),
+        tuple(one.schedule_id for one in changes.switched),
+    )
+
+
+def _detail(applied: Applied, digest: str) -> dict[str, object]:
+    return {
+        "digest": digest,
+        **{word: _named(getattr(applied, word)) for word in ("created", "changed", "removed", "switched")},
+    }
+
+
+def _named(ids: Sequence[str]) -> dict[str, object]:
+    return {"count": len(ids), "ids": list(ids[:MOST_NAMED])}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from everwhen.model.decision import Creation, Decision
+from everwhen.model.events import Event
 from everwhen.model.schedule import Plan, QuietHoursPolicy, Schedule, State, Status
 from everwhen.model.shared import Shared
 
@@ -19,6 +20,26 @@ class NewSchedule(NamedTuple):
     creation: Creation
     plan: Plan
     source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciliation:
+    """Everything that a configuration changes, to be written in one transaction.
+
+    It was worked out against configuration revision `based_on`; when another has come since, it is not written.
+    Changes of one schedule are decided one after another, each on what the one before left.
+    """
+
+    based_on: int
+    digest: str
+    actor: str | None = None
+    created: Sequence[NewSchedule] = ()
+    changed: Sequence[tuple[str, Change]] = ()
+    removed: Sequence[tuple[str, Change]] = ()
+    policies: Sequence[QuietHoursPolicy] = ()
+    removed_policies: Sequence[str] = ()
+    places: Mapping[str, str] = field(default_factory=dict)  # file and line by schedule id
+    events: Sequence[Event] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +95,20 @@ class Catalogue(Protocol):
         """Close a breaker by hand; False when it was closed already."""
         ...
 
-    def policies(self) -> list[QuietHoursPolicy]:
-        """Every quiet-hours policy."""
+    def policies(self, source: str | None = None) -> list[QuietHoursPolicy]:
+        """Every quiet-hours policy, or those that came from there."""
+        ...
+
+    def config_revision(self) -> tuple[int, str]:
+        """The number and the digest of the configuration in force; 0 and nothing when there is none."""
+        ...
+
+    def config_places(self) -> dict[str, str]:
+        """Where each schedule of the configuration in force stands: file and line by id."""
+        ...
+
+    def reconcile(self, now: int, changes: Reconciliation) -> bool:
+        """Write a configuration, all of it or nothing; False when another came between."""
         ...
 
     def delete_policy(self, policy_id: str) -> None:

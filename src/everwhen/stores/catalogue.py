@@ -9,13 +9,14 @@ from everwhen.model.decision import Decision
 from everwhen.model.schedule import QuietHoursPolicy, Schedule, State
 from everwhen.model.shared import Shared
 from everwhen.model.words import policy_of
-from everwhen.ports.catalogue import Change, NewSchedule, ScheduleFilter
+from everwhen.ports.catalogue import Change, NewSchedule, Reconciliation, ScheduleFilter
 from everwhen.stores.flows.change import (
     cancel_job_of_nobody,
     change_schedule,
     create_schedules,
     load_schedule,
 )
+from everwhen.stores.flows.configure import reconcile
 from everwhen.stores.flows.load import add_shared, schedules_of
 from everwhen.stores.flows.system import close_breaker, remove_policy, switch_system, write_policy
 from everwhen.stores.lanes import Lane
@@ -74,9 +75,25 @@ class StoredCatalogue:
     def reset_breaker(self, now: int, key: str) -> bool:
         return self._store.write(Lane.API, lambda tx: close_breaker(tx, now, key))
 
-    def policies(self) -> list[QuietHoursPolicy]:
+    def policies(self, source: str | None = None) -> list[QuietHoursPolicy]:
         with self._store.read() as tx:
-            return [policy_of(policy_id, json.loads(words)) for policy_id, words in tx.policies()]
+            return [policy_of(policy_id, json.loads(words)) for policy_id, words in tx.policies(source)]
+
+    def config_revision(self) -> tuple[int, str]:
+        with self._store.read() as tx:
+            return tx.config_revision()
+
+    def config_places(self) -> dict[str, str]:
+        with self._store.read() as tx:
+            return dict(json.loads(tx.config_places() or "{}"))
+
+    def reconcile(self, now: int, changes: Reconciliation) -> bool:
+        try:
+            return self._store.write(Lane.API, lambda tx: reconcile(tx, self._plans, now, changes))
+        except BaseException:
+            # It read revisions of its own, which are undone; their numbers come again with other words.
+            self._plans.forget()
+            raise
 
     def put_policy(self, now: int, policy: QuietHoursPolicy) -> None:
         self._store.write(Lane.API, lambda tx: write_policy(tx, self._plans, now, policy))

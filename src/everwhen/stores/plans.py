@@ -41,6 +41,12 @@ class PlanCache:
                 self._read(tx, missing)
             return {key: plans.get(key) or broken_plan(key[0], "its revision is missing") for key in keys}
 
+    def forget(self) -> None:
+        """Forget every plan: a transaction that read its own revisions was undone, and their numbers come again."""
+        with self._lock:
+            self._plans.clear()
+            self._policies_version = None
+
     def _read(self, tx: Snapshot, keys: Sequence[tuple[str, int]]) -> None:
         for uid, revision, schedule_id, words in tx.revisions(keys):
             self._plans[uid, revision] = self._plan(schedule_id, words)

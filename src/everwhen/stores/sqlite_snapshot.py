@@ -140,8 +140,16 @@ class SqliteSnapshot:
             self._settings = dict(self._all("SELECT key, value FROM settings"))
         return self._settings
 
-    def policies(self) -> list[tuple[str, str]]:
-        return self._all("SELECT policy_id, words FROM quiet_hours_policies ORDER BY policy_id").fetchall()
+    def policies(self, source: str | None = None) -> list[tuple[str, str]]:
+        return self._all(sql.POLICIES, {"source": source}).fetchall()
+
+    def config_revision(self) -> tuple[int, str]:
+        row = self._all("SELECT id, digest FROM config_revisions ORDER BY id DESC LIMIT 1").fetchone()
+        return (0, "") if row is None else (row[0], row[1])
+
+    def config_places(self) -> str | None:
+        row = self._all("SELECT places FROM config_revisions ORDER BY id DESC LIMIT 1").fetchone()
+        return None if row is None else row[0]
 
     def revisions(self, keys: Sequence[tuple[str, int]]) -> Iterable[tuple[str, int, str, str]]:
         for start in range(0, len(keys), _PORTION // 2):

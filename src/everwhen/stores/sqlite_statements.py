@@ -213,6 +213,10 @@ VALUES (?, ?, ?, ?, ?, ?)"""
 PUT_SETTING = """
 INSERT INTO settings (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"""
 PUT_POLICY = """
-INSERT INTO quiet_hours_policies (policy_id, name, words, created_at, updated_at)
-VALUES (:id, :name, :words, :now, :now)
+INSERT INTO quiet_hours_policies (policy_id, name, source, words, created_at, updated_at)
+VALUES (:id, :name, :source, :words, :now, :now)
 ON CONFLICT (policy_id) DO UPDATE SET name = :name, words = :words, updated_at = :now"""
+POLICIES = """
+SELECT policy_id, words FROM quiet_hours_policies WHERE :source IS NULL OR source = :source ORDER BY policy_id"""
+INSERT_CONFIG = """
+INSERT INTO config_revisions (at, digest, actor, places) VALUES (:now, :digest, :actor, :places)"""

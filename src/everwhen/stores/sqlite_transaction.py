@@ -182,8 +182,14 @@ class SqliteTransaction(SqliteSnapshot):
         self._settings = None
         self._all(sql.PUT_SETTING, (key, value))
 
-    def put_policy(self, policy_id: str, name: str, words: str, now: int) -> None:
-        self._all(sql.PUT_POLICY, {"id": policy_id, "name": name, "words": words, "now": now})
+    def put_policy(self, policy_id: str, name: str, words: str, now: int, source: str) -> None:
+        values = {"id": policy_id, "name": name, "words": words, "now": now, "source": source}
+        self._all(sql.PUT_POLICY, values)
+
+    def insert_config(self, now: int, *, digest: str, actor: str | None, places: str) -> None:
+        self._all("UPDATE config_revisions SET places = NULL WHERE places IS NOT NULL")  # the newest has them
+        values = {"now": now, "digest": digest, "actor": actor, "places": places}
+        self._all(sql.INSERT_CONFIG, values)
 
     def delete_policy(self, policy_id: str) -> None:
         self._all("DELETE FROM quiet_hours_policies WHERE policy_id = ?", (policy_id,))

@@ -42,7 +42,9 @@ def _leave_span(tx: Transaction, plans: PlanCache, paused_at: int, now: int) -> 
         write_shared(tx, shared, now)
 
 
-def write_policy(tx: Transaction, plans: PlanCache, now: int, policy: QuietHoursPolicy) -> None:
+def write_policy(
+    tx: Transaction, plans: PlanCache, now: int, policy: QuietHoursPolicy, source: str = "api"
+) -> None:
     """Create or replace a policy; slots that wait for an opening wait for the new one (E5)."""
     rows = []
     # Read before the policy is written, and planned here: the cache must not know it before its commit.
@@ -52,7 +54,7 @@ def write_policy(tx: Transaction, plans: PlanCache, now: int, policy: QuietHours
         is_deferred = state.held_reason in plan.defers
         opening = plan.calendar(state.anchor_at).opening_from(now) if is_deferred else None
         rows.append((now if opening is None else opening, state.row_id))
-    tx.put_policy(policy.policy_id, policy.name, json.dumps(policy_words(policy)), now)
+    tx.put_policy(policy.policy_id, policy.name, json.dumps(policy_words(policy)), now, source)
     if rows:
         tx.update_states(("release_at",), rows)
     _touch_policies(tx)

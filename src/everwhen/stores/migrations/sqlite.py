@@ -185,6 +185,14 @@ CREATE TABLE quiet_hours_policies (
     updated_at INTEGER NOT NULL
 );
 
+CREATE TABLE config_revisions (
+    id INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    digest TEXT NOT NULL,
+    actor TEXT,
+    places TEXT
+);
+
 CREATE TABLE nodes (
     node TEXT PRIMARY KEY,
     version TEXT NOT NULL,

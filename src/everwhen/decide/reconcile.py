@@ -1,0 +1,138 @@
+"""What a configuration changes: declared against stored, as a value. Nothing is decided about slots here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+
+from everwhen.decide import edit, status
+from everwhen.decide.draft import Draft
+from everwhen.model.decision import Decision
+from everwhen.model.declared import Declarations, Declared
+from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State
+from everwhen.model.shared import Shared
+from everwhen.model.words import policy_words, words_of
+from everwhen.timetable.trigger import Once
+
+MANY = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A schedule whose definition is another now."""
+
+    declared: Declared
+    before: Definition
+    after: Definition
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChanges:
+    """What becomes of each schedule and policy of the file."""
+
+    created: tuple[Declared, ...] = ()
+    changed: tuple[Changed, ...] = ()
+    removed: tuple[Schedule, ...] = ()
+    switched: tuple[Declared, ...] = ()  # paused, resumed or healed by what the file says
+    policies: tuple[QuietHoursPolicy, ...] = ()
+    removed_policies: tuple[str, ...] = ()
+    present: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return not (
+            self.created
+            or self.changed
+            or self.removed
+            or self.switched
+            or self.policies
+            or self.removed_policies
+        )
+
+    @property
+    def removes_most(self) -> bool:
+        """More than half of ten or more: rather a lost file than a wish."""
+        return self.present >= MANY and 2 * len(self.removed) > self.present
+
+
+def reconcile(
+    declared: Declarations, stored: Iterable[Schedule], policies: Iterable[QuietHoursPolicy]
+) -> ConfigChanges:
+    """What to change so that what is stored is what is declared."""
+    present = {schedule.state.schedule_id: schedule for schedule in stored}
+    known = {policy.policy_id: policy_words(policy) for policy in policies}
+    names = {one.schedule_id for one in declared.schedules}
+    pairs = [(one, present[one.schedule_id]) for one in declared.schedules if one.schedule_id in present]
+    return ConfigChanges(
+        created=tuple(one for one in declared.schedules if one.schedule_id not in present),
+        changed=tuple(filter(None, (_change(one, schedule) for one, schedule in pairs))),
+        removed=tuple(schedule for name, schedule in present.items() if name not in names),
+        switched=tuple(one for one, schedule in pairs if _needs_switch(one, schedule.state)),
+        policies=tuple(p for p in declared.policies if known.get(p.policy_id) != policy_words(p)),
+        removed_policies=tuple(known.keys() - {policy.policy_id for policy in declared.policies}),
+        present=len(present),
+    )
+
+
+def _change(declared: Declared, stored: Schedule) -> Changed | None:
+    before = stored.definition
+    after = _settled(declared.definition, before)
+    if after == before or words_of(after) == words_of(before):
+        return None
+    return Changed(declared, before, after)
+
+
+def _settled(declared: Definition, stored: Definition) -> Definition:
+    """An `after` was fixed when it was created; the same words mean the same instant."""
+    new, old = declared.trigger, stored.trigger
+    if (
+        isinstance(new, Once)
+        and isinstance(old, Once)
+        and new.kind == "after" == old.kind
+        and new.text == old.text
+    ):
+        return replace(declared, trigger=old)
+    return declared
+
+
+def _needs_switch(declared: Declared, state: State) -> bool:
+    """X8: the file pauses and resumes, but never ends what a person paused; being valid heals (R7)."""
+    if state.status == "invalid":
+        return True
+    if declared.is_enabled:
+        return state.status == "paused" and state.paused_by == "config"
+    return state.status == "active"
+
+
+def rewrite(
+    after: Definition,
+    quiet: QuietHoursPolicy | None,
+    schedule: Schedule,
+    now: int,
+    shared: Shared,
+    *,
+    actor: str | None = None,
+) -> Decision:
+    """The new revision of a schedule of the file; an instant already past makes it done (T6)."""
+    plan = Plan(schedule.state.schedule_id, after, quiet)
+    return edit.edit(schedule, plan, now, shared, may_be_past=True, actor=actor)
+
+
+def heal(schedule: Schedule, now: int, shared: Shared) -> Decision:
+    return status.restore(schedule, now, shared)
+
+
+def switch(is_enabled: bool, schedule: Schedule, now: int, shared: Shared) -> Decision:
+    """Pause or resume as the file says, on the state that the row has by now."""
+    state = schedule.state
+    if not is_enabled and state.status == "active":
+        return status.pause(schedule, now, shared, by="config")
+    if is_enabled and state.status == "paused" and state.paused_by == "config":
+        return status.resume(schedule, now, shared, by="config")
+    return Draft(schedule, now, shared).decision()
+
+
+def switches(declared: Declared) -> list[partial[Decision]]:
+    """The changes of status that a declaration asks for, in order."""
+    return [partial(heal), partial(switch, declared.is_enabled)]

@@ -1,0 +1,30 @@
+"""Reload: read the file again, and take it whole or not at all. A refused one is put on record; the old one stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from everwhen.errors import ConfigError
+from everwhen.model.declared import Declarations
+from everwhen.model.events import Event
+from everwhen.operations.apply import Applied, apply
+from everwhen.ports.house import House
+
+MOST_LINES = 50
+
+
+def reload(
+    house: House,
+    read: Callable[[], Declarations],
+    *,
+    actor: str | None = None,
+    may_remove_most: bool = False,
+) -> Applied:
+    """Read and apply; ConfigError says why not, and then nothing has changed."""
+    try:
+        return apply(house, read(), actor=actor, may_remove_most=may_remove_most)
+    except ConfigError as error:
+        lines = str(error).splitlines()
+        detail = {"mistakes": len(lines), "lines": lines[:MOST_LINES]}
+        house.slots.record([Event("config.rejected", house.clock.now(), actor=actor, detail=detail)])
+        raise

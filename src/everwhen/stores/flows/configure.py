@@ -1,0 +1,35 @@
+"""A configuration, written whole: schedules and policies come, change and go in one transaction."""
+
+from __future__ import annotations
+
+import json
+
+from everwhen.ports.catalogue import Reconciliation
+from everwhen.stores.flows.change import change_schedule, create_schedules
+from everwhen.stores.flows.system import remove_policy, write_policy
+from everwhen.stores.plans import PlanCache
+from everwhen.stores.transaction import Transaction
+
+
+def reconcile(tx: Transaction, plans: PlanCache, now: int, changes: Reconciliation) -> bool:
+    """Write all of it; False, and nothing, when another configuration came since it was worked out.
+
+    Schedules leave before policies do, and before others take their ids; policies are written last, because plans
+    that are read after them know them.
+    """
+    if tx.config_revision()[0] != changes.based_on:
+        return False
+    for schedule_id, decide in changes.removed:
+        tx.delete_schedule(change_schedule(tx, plans, now, schedule_id, decide).after.row_id)
+    if changes.created:
+        create_schedules(tx, now, changes.created)
+    for schedule_id, decide in changes.changed:
+        change_schedule(tx, plans, now, schedule_id, decide)
+    for policy in changes.policies:
+        write_policy(tx, plans, now, policy, source="config")
+    for policy_id in changes.removed_policies:
+        remove_policy(tx, policy_id)
+    places = json.dumps(dict(changes.places), separators=(",", ":"))
+    tx.insert_config(now, digest=changes.digest, actor=changes.actor, places=places)
+    tx.insert_events(changes.events)
+    return True
