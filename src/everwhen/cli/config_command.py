@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from everwhen.cli.configuration import config_option, show_warnings, this_host
+from everwhen.cli.configuration import config_option, opened, show_warnings, this_host
+from everwhen.cli.reloader import spelled
 from everwhen.config.problems import Problem, Report
-from everwhen.config.read import examine
+from everwhen.config.read import Configuration, examine, read_configuration
 from everwhen.config.schema import json_schema
+from everwhen.model.declared import Declarations
+from everwhen.operations.reload import reload as reload_operation
 
 
 @click.group(name="config")
@@ -74,3 +78,28 @@ def _counted(count: int, noun: str) -> str:
 def schema() -> None:
     """Print a JSON Schema of the file, for editors."""
     click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+
+
+@command.command()
+@config_option
+@click.option("--database", help="sqlite:///FILE; stands before the file's own.")
+@click.option("--yes", is_flag=True, help="Remove schedules even when they are more than half of all.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
+def reload(path: Path, database: str | None, yes: bool, as_json: bool) -> None:
+    """Take the file as it is now; a running service goes on with it at once.
+
+    One with mistakes is refused whole, and what runs goes on.
+    """
+    configuration: list[Configuration] = []
+
+    def read() -> Declarations:
+        configuration.append(read_configuration(path, this_host()))
+        return configuration[0].declared
+
+    with opened(path, database) as house:
+        applied = reload_operation(house, read, actor="config reload", may_remove_most=yes)
+    show_warnings(configuration[0].warnings)
+    if as_json:
+        click.echo(json.dumps(asdict(applied), indent=2))
+    else:
+        click.secho(f"reloaded: {spelled(applied)}", err=True, bold=True)

@@ -11,6 +11,7 @@ import click
 
 from everwhen.cli.configuration import config_option, show_warnings, this_host
 from everwhen.cli.progress import JobLines
+from everwhen.cli.reloader import Reloader, spelled
 from everwhen.config.read import Configuration, read_configuration
 from everwhen.errors import SchedulerShutdownError
 from everwhen.model.instants import SECOND
@@ -21,8 +22,12 @@ from everwhen.wiring import build_service, open_stack
 @click.command(name="up")
 @config_option
 @click.option("--database", help="sqlite:///FILE; stands before the file's own.")
-def command(path: Path, database: str | None) -> None:
-    """Run the schedules of a configuration file until Ctrl-C; a restart goes on where it was."""
+@click.option("--watch", is_flag=True, help="Reload when a file of the configuration changes.")
+def command(path: Path, database: str | None, watch: bool) -> None:
+    """Run the schedules of a configuration file until Ctrl-C; a restart goes on where it was.
+
+    SIGHUP reloads the file; one with mistakes is refused, and the old one goes on.
+    """
     configuration = read_configuration(path, this_host())
     show_warnings(configuration.warnings)
     settings = configuration.settings
@@ -43,11 +48,15 @@ def command(path: Path, database: str | None) -> None:
     )
     click.secho(_greeting(url, configuration, applied), err=True, bold=True)
     stopped = _stop_on_signals(service.kill)
+    reloader = Reloader(stack.house, lambda: read_configuration(path, this_host()), configuration)
+    signal.signal(signal.SIGHUP, lambda _number, _frame: reloader.ask("SIGHUP"))
     service.start()
+    reloader.start(watch=watch)
     # In short pieces: the kernel may hand the signal to any thread, and Python's handler runs in this one only, when
     # it wakes. Blocking the signals in the other threads is no way out: what they start would inherit that.
     while not stopped.wait(0.2):
         pass
+    reloader.stop()
     click.secho("stopping …", err=True)
     try:
         service.stop(timeout=settings.shutdown_timeout)
@@ -60,18 +69,9 @@ def command(path: Path, database: str | None) -> None:
 
 
 def _greeting(url: str, configuration: Configuration, applied: Applied) -> str:
-    news = [
-        f"{len(ids)} {word}"
-        for word, ids in (
-            ("new", applied.created),
-            ("changed", applied.changed),
-            ("removed", applied.removed),
-        )
-        if ids
-    ]
     count = len(configuration.declared.schedules)
-    plural = "" if count == 1 else "s"
-    return f"everwhen: {count} schedule{plural} on {url}{' (' + ', '.join(news) + ')' if news else ''}; Ctrl-C stops"
+    news = f" ({spelled(applied)})" if applied else ""
+    return f"everwhen: {count} schedule{'' if count == 1 else 's'} on {url}{news}; Ctrl-C stops"
 
 
 def _stop_on_signals(kill: Callable[[], None]) -> threading.Event:

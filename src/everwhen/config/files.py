@@ -15,12 +15,15 @@ from everwhen.config.schema import FILE, INCLUDED
 
 MOST_FILES = 1_000
 
+Stamp = tuple[int, int, int]
+
 
 @dataclass(frozen=True, slots=True)
 class File:
     """One file: as it is written, and with its references resolved."""
 
     path: Path
+    stamp: Stamp | None
     written: Document
     node: Node
 
@@ -41,6 +44,7 @@ def read_files(path: Path, environ: Mapping[str, str], report: Report) -> list[F
 
 def _read(path: Path, environ: Mapping[str, str], report: Report) -> File:
     text = ""
+    stamp = stamp_of(path)  # before it is read: a change meanwhile is seen later
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -52,15 +56,38 @@ def _read(path: Path, environ: Mapping[str, str], report: Report) -> File:
         report.add(Place(str(path), 0), (), f"is no UTF-8 text (byte {error.start})")
     written = read_document(text, str(path), report)
     document = resolved(written, environ, report) if "${" in text else written
-    return File(path, written, Node(document, (), document.root, report))
+    return File(path, stamp, written, Node(document, (), document.root, report))
+
+
+def stamp_of(path: Path) -> Stamp | None:
+    """What tells one content of a file from another; None when it cannot be reached."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def directories_of(main: File) -> list[Path]:
+    """Where files of the configuration are, or may come to be: what a watcher has to look at."""
+    found = {main.path.parent.resolve()}
+    for pattern in _patterns(main):
+        directory = main.path.parent / pattern
+        while has_magic(str(directory.parent)):
+            directory = directory.parent
+        if directory.parent.is_dir():
+            found.add(directory.parent.resolve())
+    return sorted(found)
+
+
+def _patterns(main: File) -> list[str]:
+    patterns = main.node.value.get("include") if isinstance(main.node.value, Block) else None
+    return [pattern for pattern in patterns if isinstance(pattern, str)] if isinstance(patterns, list) else []
 
 
 def _included(main: File, report: Report) -> list[Path]:
-    patterns = main.node.value.get("include") if isinstance(main.node.value, Block) else None
     found: dict[str, None] = {}
-    for number, pattern in enumerate(patterns if isinstance(patterns, list) else ()):
-        if not isinstance(pattern, str):
-            continue
+    for number, pattern in enumerate(_patterns(main)):
         # Not Path.glob: it takes hidden files, which editors leave behind, and refuses absolute patterns.
         names = sorted(glob(pattern, root_dir=main.path.parent, recursive=True))  # noqa: PTH207
         if not names and not has_magic(pattern):

@@ -10,7 +10,7 @@ from pathlib import Path
 from everwhen.config.doors.admission import Admission
 from everwhen.config.doors.general import read_schedules
 from everwhen.config.doors.quiet_hours import read_quiet_hours
-from everwhen.config.files import File, read_files
+from everwhen.config.files import File, Stamp, directories_of, read_files
 from everwhen.config.kinds import Node
 from everwhen.config.problems import Problem, Report
 from everwhen.config.settings import Settings, service_words, settings_of
@@ -36,6 +36,16 @@ class Configuration:
     declared: Declarations = field(default_factory=Declarations)
     files: tuple[File, ...] = ()
     warnings: tuple[Problem, ...] = ()
+
+    @property
+    def stamps(self) -> dict[Path, Stamp | None]:
+        """Which content of each file was read."""
+        return {file.path: file.stamp for file in self.files}
+
+    @property
+    def directories(self) -> list[Path]:
+        """Where its files are, or may come to be."""
+        return directories_of(self.files[0])
 
 
 def read_configuration(path: Path, host: Host) -> Configuration:
