@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +9,11 @@ import pytest
 import yaml
 
 from everwhen.config.read import Host, read_configuration
-from everwhen.decide.reconcile import rewrite, switch
-from everwhen.errors import ConfigError, RemovalError, UnknownScheduleError
+from everwhen.errors import ConfigError, RemovalError
 from everwhen.model.declared import Declarations
 from everwhen.operations.apply import Applied, apply, preview
 from everwhen.operations.reload import reload
 from everwhen.operations.schedules import invalidate_schedule
-from everwhen.ports.catalogue import Reconciliation
 from everwhen.testing import ManualScheduler, manual_scheduler
 
 RUN = {"command": ["true"]}
@@ -207,32 +204,3 @@ def test_a_preview_writes_nothing(place: Place) -> None:
     place.write(a={"every": "1h"})
     assert [one.schedule_id for one in preview(place.house, place.read()).created] == ["a"]
     assert place.house.catalogue.of_source("config") == []
-
-
-def test_an_undone_transaction_leaves_nothing_behind_not_even_in_memory(place: Place) -> None:
-    """The plan of a revision that was undone must not be taken for the next one with its number."""
-    s = place.scheduler
-    place.apply(a={"every": "1h"})
-    place.write(a={"every": "2h"})
-    (change,) = preview(place.house, place.read()).changed
-    edit = partial(rewrite, change.after, None)
-    written = Reconciliation(
-        based_on=s.house.catalogue.config_revision()[0],
-        digest="",
-        changed=[("a", edit), ("a", partial(switch, False)), ("nobody", edit)],
-    )
-    with pytest.raises(UnknownScheduleError):
-        s.house.catalogue.reconcile(s.clock.now(), written)
-    assert (s.state("a").revision, s.state("a").status) == (1, "active")
-    place.apply(a={"every": "3h"})
-    schedule = s.house.catalogue.get("a")
-    assert (schedule.state.revision, schedule.definition.trigger.text) == (2, "3h")
-    assert s.check().is_clean
-
-
-def test_a_configuration_worked_out_before_another_came_is_not_written(place: Place) -> None:
-    catalogue = place.house.catalogue
-    place.apply(a={"every": "1h"})
-    stale = Reconciliation(based_on=catalogue.config_revision()[0] - 1, digest="x")
-    assert catalogue.reconcile(place.scheduler.clock.now(), stale) is False
-    assert catalogue.config_revision()[1] != "x"

@@ -153,8 +153,16 @@ class PostgresSnapshot:
             self._settings = dict(self._rows("SELECT key, value FROM settings"))
         return self._settings
 
-    def policies(self) -> list[tuple[str, str]]:
-        return self._rows("SELECT policy_id, words FROM quiet_hours_policies ORDER BY policy_id")
+    def policies(self, source: str | None = None) -> list[tuple[str, str]]:
+        return self._rows(sql.POLICIES, (source, source))
+
+    def config_revision(self) -> tuple[int, str]:
+        rows = self._rows("SELECT id, digest FROM config_revisions ORDER BY id DESC LIMIT 1")
+        return (rows[0][0], rows[0][1]) if rows else (0, "")
+
+    def config_places(self) -> str | None:
+        rows = self._rows("SELECT places FROM config_revisions ORDER BY id DESC LIMIT 1")
+        return rows[0][0] if rows else None
 
     def revisions(self, keys: Sequence[tuple[str, int]]) -> Iterable[tuple[str, int, str, str]]:
         uids, numbers = zip(*keys, strict=True)

@@ -222,9 +222,12 @@ FROM unnest({places(len(Breaker._fields))}) AS v({BREAKER}) WHERE b.key = v.key"
 PUT_SETTING = """
 INSERT INTO settings (key, value) VALUES (%s, %s) ON CONFLICT (key) DO UPDATE SET value = excluded.value"""
 PUT_POLICY = """
-INSERT INTO quiet_hours_policies (policy_id, name, words, created_at, updated_at)
-VALUES (%(id)s, %(name)s, %(words)s, %(now)s, %(now)s)
+INSERT INTO quiet_hours_policies (policy_id, name, source, words, created_at, updated_at)
+VALUES (%(id)s, %(name)s, %(source)s, %(words)s, %(now)s, %(now)s)
 ON CONFLICT (policy_id) DO UPDATE SET name = %(name)s, words = %(words)s, updated_at = %(now)s"""
+POLICIES = """
+SELECT policy_id, words FROM quiet_hours_policies WHERE %s::text IS NULL OR source = %s ORDER BY policy_id"""
+INSERT_CONFIG = "INSERT INTO config_revisions (at, digest, actor, places) VALUES (%s, %s, %s, %s)"
 REVISIONS = """
 SELECT r.uid, r.revision, r.schedule_id, r.words FROM unnest(%s, %s) AS v(uid, revision)
 JOIN schedule_revisions r ON r.uid = v.uid AND r.revision = v.revision"""
