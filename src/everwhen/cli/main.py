@@ -16,6 +16,7 @@ from everwhen.version import __version__
 COMMANDS = {
     "up": "Scheduler and workers in one process.",
     "config": "Check, show, compare and reload the configuration file.",
+    "import": "Make an everwhen.yaml from a crontab, or from Ductile, herdctl or Celery.",
     "next": "Any cron expression or interval, in words and in instants.",
 }
 

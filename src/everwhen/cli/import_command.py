@@ -1,0 +1,96 @@
+"""`everwhen import`: another scheduler's file as an everwhen.yaml on standard output, and what differs on standard
+error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from everwhen.config.document import read_document
+from everwhen.config.problems import Report
+from everwhen.config.write import written
+from everwhen.errors import ConfigError
+from everwhen.importers.celery_beat import import_celery
+from everwhen.importers.crontab import import_crontab
+from everwhen.importers.ductile import import_ductile
+from everwhen.importers.herdctl import import_herdctl
+from everwhen.importers.imported import Imported
+
+_FILE = click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
+_JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object: document and notes.")
+
+
+@click.group(name="import")
+def command() -> None:
+    """Make an everwhen.yaml from another scheduler's file, and say what differs.
+
+    \b
+    crontab -l | everwhen import crontab - > everwhen.yaml
+    """
+
+
+@command.command()
+@_FILE
+@click.option("--system", is_flag=True, help="Entries name a user, as in /etc/crontab and /etc/cron.d.")
+@_JSON
+def crontab(file: Path, system: bool, as_json: bool) -> None:
+    """A crontab; with --system one whose entries name a user."""
+    is_system = system or file == Path("/etc/crontab") or file.parent == Path("/etc/cron.d")
+    _show(import_crontab(_text(file), is_system=is_system), file, as_json)
+
+
+@command.command()
+@_FILE
+@_JSON
+def ductile(file: Path, as_json: bool) -> None:
+    """A configuration of Ductile."""
+    _show(import_ductile(_document(file)), file, as_json)
+
+
+@command.command()
+@_FILE
+@_JSON
+def herdctl(file: Path, as_json: bool) -> None:
+    """An agent of herdctl, or a fleet with the files that it names."""
+    _show(import_herdctl(_document(file), lambda name: _document(file.parent / name)), file, as_json)
+
+
+@command.command()
+@_FILE
+@click.option("--app", help="The Celery application (-A); the first part of the tasks' names when left out.")
+@_JSON
+def celery(file: Path, app: str | None, as_json: bool) -> None:
+    """The beat_schedule of a Python file, which is read and never run."""
+    _show(import_celery(_text(file), app=app), file, as_json)
+
+
+def _document(file: Path) -> Any:
+    report = Report()
+    document = read_document(_text(file), str(file), report)
+    report.refuse()
+    return document.root
+
+
+def _text(file: Path) -> str:
+    try:
+        if str(file) == "-":
+            return sys.stdin.read()
+        return file.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{file}: is no UTF-8 text (byte {error.start})") from error
+
+
+def _show(imported: Imported, file: Path, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps({"document": imported.document, "notes": imported.notes}, indent=2))
+        return
+    click.echo(f"# imported from {file}; `everwhen config check` says whether it is complete")
+    click.echo(written(imported.document), nl=False)
+    for note in imported.notes:
+        click.secho(f"note: {note}", err=True, fg="yellow")

@@ -1,0 +1,73 @@
+"""Plain values as an `everwhen.yaml` that reads back as the same values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from everwhen.config.document import core_value
+
+_SHORT = 90
+
+
+class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
+    """Quotes what YAML 1.1 or 1.2 would take for something else; short collections stay on their line."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+    def represent_text(self, text: str) -> yaml.ScalarNode:
+        if "\n" in text and not text.startswith((" ", "\n")):
+            return self.represent_scalar("tag:yaml.org,2002:str", text, style="|")
+        is_plain = isinstance(core_value(text), str) and text != "<<"
+        return self.represent_scalar("tag:yaml.org,2002:str", text, style=None if is_plain else '"')
+
+    def represent_block(self, value: Mapping[str, Any]) -> yaml.MappingNode:
+        node = self.represent_mapping("tag:yaml.org,2002:map", value.items())
+        node.flow_style = self._is_short(value)
+        return node
+
+    def represent_items(self, value: list[Any]) -> yaml.SequenceNode:
+        node = self.represent_sequence("tag:yaml.org,2002:seq", value)
+        node.flow_style = self._is_short(value)
+        return node
+
+    @staticmethod
+    def _is_short(value: Any) -> bool:
+        inside = value.values() if isinstance(value, Mapping) else value
+        is_flat = not any(isinstance(item, Mapping | list) for item in inside)
+        return (
+            is_flat
+            and len(value) <= 8
+            and len(str(value)) <= _SHORT
+            and "\n" not in "".join(map(str, inside))
+        )
+
+
+_Dumper.add_representer(str, _Dumper.represent_text)
+_Dumper.add_multi_representer(str, _Dumper.represent_text)
+_Dumper.add_multi_representer(dict, _Dumper.represent_block)
+_Dumper.add_multi_representer(list, _Dumper.represent_items)
+
+
+def written(document: Mapping[str, Any]) -> str:
+    """The document as YAML; each section is set apart by an empty line.
+
+    >>> print(written({"service": {"name": "no"}}), end="")
+    service:
+      name: "no"
+    """
+    sections = [
+        yaml.dump(
+            {key: value},
+            Dumper=_Dumper,
+            sort_keys=False,
+            allow_unicode=True,
+            default_flow_style=False,
+            width=110,
+        )
+        for key, value in document.items()
+    ]
+    return "\n".join(sections)

@@ -1,0 +1,139 @@
+"""A configuration of Ductile: its plugins come over as they are, and what belongs to its other parts is noted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from everwhen.errors import ConfigError
+from everwhen.importers.imported import Imported, Names
+
+_PLUGIN = (
+    "enabled",
+    "config",
+    "timeouts",
+    "circuit_breaker",
+    "max_outstanding_polls",
+    "schedule",
+    "schedules",
+)
+_SCHEDULE = (
+    "id",
+    "command",
+    "every",
+    "cron",
+    "at",
+    "after",
+    "jitter",
+    "catch_up",
+    "if_running",
+    "only_between",
+    "timezone",
+    "not_on",
+    "payload",
+)
+_BREAKER = ("threshold", "reset_after")
+_DIRECTORIES = ("plugin_dirs", "plugin_roots", "plugins_dir", "plugin_dir")
+
+
+def import_ductile(document: Any) -> Imported:
+    """The plugins of a Ductile configuration, with their schedules."""
+    if not isinstance(document, Mapping) or not isinstance(document.get("plugins"), Mapping):
+        raise ConfigError("this is no configuration of Ductile: it has no plugins")
+    imported = Imported()
+    _service(document, imported)
+    imported.document["plugin_dirs"] = _directories(document)
+    plugins = {str(name): _plugin(str(name), words, imported) for name, words in document["plugins"].items()}
+    imported.document["plugins"] = {name: words for name, words in plugins.items() if words}
+    for key in document:
+        if key not in ("plugins", "service", "state", *_DIRECTORIES):
+            imported.note(f"{key}: left out, it is no part of the scheduler")
+    return imported
+
+
+def _service(document: Mapping[str, Any], imported: Imported) -> None:
+    words = document.get("service")
+    service: dict[str, Any] = {}
+    for key, value in (words if isinstance(words, Mapping) else {}).items():
+        if key == "name":
+            service["name"] = value
+        elif key == "tick_interval":
+            service["check_interval"] = value
+        elif key not in _DIRECTORIES:
+            imported.note(f"service.{key}: left out")
+    if "state" in document:
+        imported.note("state: Ductile's database is not read; counters, breakers and plugin state begin anew")
+    if service:
+        imported.document["service"] = service
+
+
+def _directories(document: Mapping[str, Any]) -> list[str]:
+    service = document.get("service")
+    for place in (document, service if isinstance(service, Mapping) else {}):
+        for key in _DIRECTORIES:
+            value = place.get(key)
+            if value:
+                return [str(path) for path in value] if isinstance(value, list) else [str(value)]
+    return ["plugins"]
+
+
+def _plugin(name: str, words: Any, imported: Imported) -> dict[str, Any]:
+    if not isinstance(words, Mapping):
+        imported.note(f"plugins.{name}: left out, it is no mapping")
+        return {}
+    plugin = {key: words[key] for key in _PLUGIN if words.get(key) is not None}
+    for key in words:
+        if key not in _PLUGIN:
+            imported.note(f"plugins.{name}.{key}: left out")
+    if isinstance(plugin.get("circuit_breaker"), Mapping):
+        plugin["circuit_breaker"] = _only(
+            plugin["circuit_breaker"], _BREAKER, f"plugins.{name}.circuit_breaker", imported
+        )
+    if "schedule" in plugin and "schedules" in plugin:
+        imported.note(
+            f"plugins.{name}: has schedule and schedules, which Ductile refuses; schedules is taken"
+        )
+        del plugin["schedule"]
+    if "schedule" in plugin:
+        plugin["schedule"] = _schedule(plugin["schedule"], f"plugins.{name}.schedule", imported)
+    if "schedules" in plugin:
+        plugin["schedules"] = _schedules(name, plugin["schedules"], imported)
+    return plugin
+
+
+def _schedules(plugin: str, entries: Any, imported: Imported) -> list[dict[str, Any]]:
+    found = [
+        _schedule(entry, f"plugins.{plugin}.schedules[{number}]", imported)
+        for number, entry in enumerate(entries if isinstance(entries, list) else [])
+    ]
+    names = Names()
+    for entry in found:
+        names.take(str(entry.get("id", "")), "default")
+    for number, entry in enumerate(found if len(found) > 1 else ()):
+        if "id" not in entry:
+            found[number] = {"id": names.take(str(entry.get("command", "poll"))), **entry}
+            imported.note(
+                f'plugins.{plugin}.schedules[{number}]: has no id, which several schedules need; it is "'
+                f'{found[number]["id"]}"'
+            )
+    return found
+
+
+def _schedule(entry: Any, place: str, imported: Imported) -> dict[str, Any]:
+    if not isinstance(entry, Mapping):
+        imported.note(f"{place}: left out, it is no mapping")
+        return {}
+    if entry.get("every") is None and entry.get("catch_up") not in (None, "skip"):
+        imported.note(f"{place}.catch_up: Ductile catches up for every only; here it holds for each trigger")
+    if entry.get("after") is not None:
+        imported.note(
+            f"{place}.after: counts from the first load of this file, not from each start of the service"
+        )
+    return _only(entry, _SCHEDULE, place, imported)
+
+
+def _only(words: Mapping[str, Any], known: tuple[str, ...], place: str, imported: Imported) -> dict[str, Any]:
+    for key in words:
+        if key not in known:
+            imported.note(f"{place}.{key}: left out")
+    return {key: words[key] for key in known if words.get(key) is not None}

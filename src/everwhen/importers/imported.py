@@ -1,0 +1,44 @@
+"""What an import comes to: the words of a configuration, and what a person has to know about it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+_OTHER = re.compile(r"[^a-z0-9]+")
+
+
+@dataclass(slots=True)
+class Imported:
+    """Sections of an everwhen.yaml, and notes on what differs, in the order of the file."""
+
+    document: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def note(self, text: str) -> None:
+        """Say something once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+class Names:
+    """Ids that are made from whatever there is, each used once."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+
+    def take(self, wish: str, fallback: str = "job") -> str:
+        """An id that nobody has.
+
+        >>> names = Names()
+        >>> names.take("/usr/bin/Back up.sh"), names.take("usr bin back up sh")
+        ('usr-bin-back-up-sh', 'usr-bin-back-up-sh-2')
+        """
+        base = _OTHER.sub("-", wish.lower()).strip("-")[:60].strip("-") or fallback
+        name, number = base, 1
+        while name in self._taken:
+            number += 1
+            name = f"{base}-{number}"
+        self._taken.add(name)
+        return name
