@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from everwhen.engine.crew import Crew
 from everwhen.engine.service import Service
-from everwhen.errors import StoreError
+from everwhen.errors import StoreError, shown
 from everwhen.model.node import Role
 from everwhen.model.retention import Retention
 from everwhen.ports.clock import Clock
@@ -16,11 +17,11 @@ from everwhen.ports.house import House
 from everwhen.ports.ledger import Ledger
 from everwhen.ports.observer import Observer
 from everwhen.stores.catalogue import StoredCatalogue
-from everwhen.stores.migrate import migrate
+from everwhen.stores.migrate import Migration, Step, migrate, refuse_outdated
 from everwhen.stores.migrations.sqlite import MIGRATIONS as SQLITE_MIGRATIONS
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.slots import StoredSlots
-from everwhen.stores.sqlite_database import SqliteDatabase, open_sqlite
+from everwhen.stores.sqlite_database import SqliteDatabase, open_sqlite, path_of
 from everwhen.stores.sqlite_ledger import SqliteLedger
 from everwhen.stores.sqlite_transaction import SqliteStore
 from everwhen.stores.sqlite_upkeep import SqlitePremises
@@ -49,6 +50,14 @@ class Stack:
         self.database.close()
 
 
+class AppliedStep(NamedTuple):
+    """One step of a migration that was applied just now."""
+
+    number: int
+    name: str
+    step: Step
+
+
 def open_stack(
     url: str,
     *,
@@ -60,7 +69,7 @@ def open_stack(
 ) -> Stack:
     """Open the database (or take one that is open), bring its schema up to date, stand the ports on it."""
     lately = int(10 * check_interval * 1_000_000)
-    open_house = _on_postgres if url.startswith(("postgresql://", "postgres://")) else _on_sqlite
+    open_house = _on_postgres if is_postgres(url) else _on_sqlite
     ground = open_house(url, clock, database)
     plans = PlanCache()
     slots = StoredSlots(ground.store, plans, lately=lately, stagger=catch_up_stagger)
@@ -98,12 +107,7 @@ def _on_sqlite(url: str, clock: Clock | None, database: SqliteDatabase | None) -
 
 
 def _on_postgres(url: str, clock: Clock | None, _database: SqliteDatabase | None) -> Ground:
-    try:
-        from everwhen.stores import postgres  # the driver is an extra
-    except ImportError as error:
-        raise StoreError(
-            "PostgreSQL needs its driver; install it with: pip install 'everwhen[postgres]'"
-        ) from error
+    postgres = _postgres()
     database = postgres.PostgresDatabase(url)
     by_database = postgres.DatabaseClock(database, SystemClock())
     try:
@@ -113,7 +117,9 @@ def _on_postgres(url: str, clock: Clock | None, _database: SqliteDatabase | None
         raise
 
     def listen(house: House) -> Callable[[], None]:
-        return postgres.Listener(url, on_slots=house.wake_scheduler, on_jobs=house.wake_workers).close
+        listener = postgres.Listener(url, on_slots=house.wake_scheduler, on_jobs=house.wake_workers)
+        close: Callable[[], None] = listener.close
+        return close
 
     return Ground(
         database,
@@ -123,6 +129,69 @@ def _on_postgres(url: str, clock: Clock | None, _database: SqliteDatabase | None
         clock or by_database,
         listen=listen,
     )
+
+
+def is_postgres(url: str) -> bool:
+    return url.startswith(("postgresql://", "postgres://"))
+
+
+def _postgres() -> Any:
+    try:
+        from everwhen.stores import postgres  # the driver is an extra
+    except ImportError as error:
+        raise StoreError(
+            "PostgreSQL needs its driver; install it with: pip install 'everwhen[postgres]'"
+        ) from error
+    return postgres
+
+
+def open_existing_stack(url: str) -> Stack:
+    """Open a database that is there and up to date, and change nothing about it."""
+    if not is_postgres(url) and ((path := path_of(url)) is None or not Path(path).exists()):
+        raise StoreError(
+            f"there is no database {shown_url(url)}; name another with --database or --config, "
+            "or make it with `everwhen db migrate`"
+        )
+    database, migrations = _database(url)
+    try:
+        refuse_outdated(database, migrations)
+    finally:
+        database.close()
+    return open_stack(url)
+
+
+def migrate_database(url: str, *, after: bool = False) -> list[AppliedStep]:
+    """Bring a schema up to date, or (`after`) remove what only the previous release needed; what was done."""
+    database, migrations = _database(url)
+    try:
+        now, names = SystemClock().now(), {m.number: m.name for m in migrations}
+        steps: tuple[Step, ...] = ("before", "after") if after else ("before",)
+        return [
+            AppliedStep(number, names[number], step)
+            for step in steps
+            for number in migrate(database, migrations, applied_at=now, step=step)
+        ]
+    finally:
+        database.close()
+
+
+def _database(url: str) -> tuple[Any, Sequence[Migration]]:
+    if not is_postgres(url):
+        return open_sqlite(url), SQLITE_MIGRATIONS
+    postgres = _postgres()
+    return postgres.PostgresDatabase(url), postgres.MIGRATIONS
+
+
+def shown_url(url: str) -> str:
+    """A database's URL as people may see it: without its password.
+
+    >>> shown_url("postgresql://app:secret@db.example/everwhen"), shown_url("sqlite:///everwhen.db")
+    ('postgresql://app@db.example/everwhen', 'sqlite:///everwhen.db')
+    """
+    scheme, separator, rest = url.partition("://")
+    who, at, where = rest.rpartition("@")
+    shown_rest = f"{who.partition(':')[0]}{at}{where.partition('?')[0]}"
+    return shown(f"{scheme}{separator}{shown_rest}" if scheme != "sqlite" else url)
 
 
 def build_service(

@@ -12,9 +12,12 @@ import click
 
 from everwhen.config.problems import Problem, Report
 from everwhen.config.read import Host, examine
+from everwhen.config.settings import Settings
 from everwhen.ports.house import House
 from everwhen.system_clock import SystemClock, local_zone_name
 from everwhen.wiring import open_stack
+
+DEFAULT = Path("everwhen.yaml")
 
 
 def config_option(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -23,9 +26,30 @@ def config_option(command: Callable[..., Any]) -> Callable[..., Any]:
         "--config",
         "path",
         type=click.Path(dir_okay=False, path_type=Path),
-        default=lambda: Path(os.environ.get("EVERWHEN_CONFIG", "everwhen.yaml")),
+        default=lambda: Path(os.environ.get("EVERWHEN_CONFIG", DEFAULT)),
         help="The configuration file (default everwhen.yaml).",
     )(command)
+
+
+def database_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--database` stands before EVERWHEN_DATABASE and the file."""
+    return click.option(
+        "--database", metavar="URL", help="sqlite:///FILE or postgresql://…; stands before the file's own."
+    )(command)
+
+
+def is_missing(path: Path) -> bool:
+    """Whether nobody named a file, and none lies in this directory."""
+    return path == DEFAULT and "EVERWHEN_CONFIG" not in os.environ and not path.exists()
+
+
+def read_settings(path: Path) -> Settings:
+    """The settings alone, for commands that need no schedules: of the file where there is one, and the environment."""
+    report = Report()
+    configuration = examine(path, this_host(), report)
+    if not is_missing(path):
+        report.refuse()
+    return configuration.settings
 
 
 def this_host() -> Host:

@@ -15,7 +15,10 @@ from everwhen.version import __version__
 
 COMMANDS = {
     "up": "Scheduler and workers in one process.",
+    "scheduler": "Only the scheduler, for many nodes on one database.",
+    "worker": "Only workers, for many nodes on one database.",
     "config": "Check, show, compare and reload the configuration file.",
+    "db": "The database: migrate, check, prune, backup.",
     "import": "Make an everwhen.yaml from a crontab, or from Ductile, herdctl or Celery.",
     "next": "Any cron expression or interval, in words and in instants.",
 }

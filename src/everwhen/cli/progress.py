@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from everwhen.model.outcome import Outcome
@@ -17,7 +19,7 @@ class JobLines:
     def started(self, run: Run) -> None:
         late = "" if run.origin == "schedule" else f" ({run.origin})"
         click.echo(
-            f"{_time()}  {run.schedule_name:<24} started{late}  {click.style(run.job_id, dim=True)}",
+            f"{clock_time()}  {run.schedule_name:<24} started{late}  {click.style(run.job_id, dim=True)}",
             err=True,
         )
 
@@ -25,9 +27,36 @@ class JobLines:
         word = click.style(outcome.status, fg=_COLOURS[outcome.status])
         text = (outcome.result if outcome.status == "succeeded" else outcome.error) or ""
         first = text.splitlines()[0][:100] if text else ""
-        click.echo(f"{_time()}  {run.schedule_name:<24} {word}  {first}".rstrip(), err=True)
+        click.echo(f"{clock_time()}  {run.schedule_name:<24} {word}  {first}".rstrip(), err=True)
 
 
-def _time() -> str:
-    """The time on this machine's wall: lines come in the order in which things happen."""
-    return f"{now().astimezone():%H:%M:%S}"
+def clock_time() -> str:
+    """The time on this machine's wall, for a person who watches; in a log file it has a date and an offset."""
+    moment = now().astimezone()
+    return f"{moment:%H:%M:%S}" if sys.stderr.isatty() else moment.isoformat(timespec="milliseconds")
+
+
+class Bar:
+    """A line on stderr that says how far a long piece of work has come; nothing where nobody watches."""
+
+    def __init__(self, word: str) -> None:
+        self._word = word
+        self._is_shown = sys.stderr.isatty()
+        self._last = ""
+
+    def show(self, share: float) -> None:
+        done = int(max(0.0, min(share, 1.0)) * 30)
+        line = f"{self._word}  {'█' * done}{'░' * (30 - done)} {share:4.0%}"
+        if self._is_shown and line != self._last:
+            self._last = line
+            click.echo(f"\r{line}", err=True, nl=False)
+
+    def clear(self) -> None:
+        if self._last:
+            click.echo("\r\x1b[K", err=True, nl=False)
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()

@@ -69,6 +69,22 @@ def migrate(
     return [m.number for m in migrations if _applies(database, m, step, applied_at)]
 
 
+def refuse_outdated(database: Site, migrations: Sequence[Migration]) -> None:
+    """StoreError when the database lacks what these migrations add, or is too new; changes nothing."""
+
+    def look(builder: Builder) -> None:
+        builder.prepare()  # undone by the error below where it was missing
+        applied = builder.applied()
+        _refuse_too_new(applied, newest_known=max((migration.number for migration in migrations), default=0))
+        missing = [m.number for m in migrations if (m.number, "before") not in applied]
+        if missing:
+            raise StoreError(
+                f"the database lacks migration {missing[0]}; bring it up to date with `everwhen db migrate`"
+            )
+
+    database.build(look)
+
+
 def statements(script: str) -> Iterator[str]:
     """The statements of a script, one by one. (`executescript` would commit the transaction it is called in.)
 

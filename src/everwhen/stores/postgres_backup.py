@@ -1,8 +1,8 @@
 """A copy of a PostgreSQL database: an archive of `pg_dump`, which knows more about it than we do.
 
-The program must not be older than the server. It is looked for on the PATH and where distributions put it, the
-server's own version first. The password goes to it through the environment: an argument is seen by everybody on
-the machine.
+The program must not be older than the server. It is the one that EVERWHEN_PG_DUMP names, or the first that will do
+on the PATH and where distributions put it. The password goes to it through the environment: an argument is seen by
+everybody on the machine.
 """
 
 from __future__ import annotations
@@ -50,9 +50,11 @@ def _program(version: int) -> str:
 
 
 def _candidates(version: int) -> Iterator[str]:
-    named = os.environ.get("EVERWHEN_PG_DUMP") or shutil.which("pg_dump")
-    if named is not None:
+    if named := os.environ.get("EVERWHEN_PG_DUMP"):
         yield named
+        return
+    if found := shutil.which("pg_dump"):
+        yield found
     for folder in _FOLDERS:
         for inner in (f"{version}/bin", f"postgresql@{version}/bin", "bin"):
             program = Path(folder, inner, "pg_dump")

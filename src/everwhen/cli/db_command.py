@@ -1,0 +1,204 @@
+"""`everwhen db`: bring the schema up to date, prove the record, forget what is old, copy everything.
+
+Answers go to stdout, progress and talk to stderr. What only one of them needs is imported when it runs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from everwhen.cli.configuration import config_option, database_option, read_settings
+from everwhen.cli.progress import Bar
+from everwhen.config.settings import Settings
+from everwhen.decide.check_ledger import LedgerReport
+from everwhen.errors import IntervalParseError
+from everwhen.model.instants import SECOND, moment_of
+from everwhen.model.retention import Retention
+from everwhen.timetable.describe import describe_seconds
+from everwhen.timetable.interval import parse_seconds
+from everwhen.wiring import Stack, migrate_database, open_existing_stack, shown_url
+
+FAULTS_SHOWN = 50
+AGES = [age.name for age in fields(Retention)]
+
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
+
+
+@click.group(name="db")
+def command() -> None:
+    """Look after the database. The service may be running meanwhile."""
+
+
+@command.command()
+@config_option
+@database_option
+@click.option(
+    "--after",
+    is_flag=True,
+    help="Also remove what only the previous release needs: none of its processes may be left.",
+)
+@json_option
+def migrate(path: Path, database: str | None, after: bool, as_json: bool) -> None:
+    """Bring the schema to what this release needs.
+
+    Every start does so by itself. Run it before an update, to see it happen, or twice: it does nothing then.
+    """
+    url = _settings(path, database).database
+    click.echo(f"migrating {shown_url(url)} …", err=True)
+    done = migrate_database(url, after=after)
+    if as_json:
+        _answer({"database": shown_url(url), "applied": [step._asdict() for step in done]})
+        return
+    for step in done:
+        click.echo(f"applied migration {step.number} ({step.name}), step {step.step}")
+    if not done:
+        click.echo("nothing to do: the schema is up to date")
+
+
+@command.command()
+@config_option
+@database_option
+@json_option
+def check(path: Path, database: str | None, as_json: bool) -> None:
+    """Prove that every slot is in the ledger exactly once, and that every count agrees.
+
+    Reads one snapshot and changes nothing. Exit code 1 when something is wrong, a sentence for each fault.
+    """
+    from everwhen.operations.proof import prove
+
+    with _opened(_settings(path, database)) as stack, Bar("checking") as bar:
+        report = prove(stack.house, bar.show)
+    if as_json:
+        _answer(_report_words(report))
+    else:
+        _tell_report(report)
+    if not report.is_clean:
+        raise SystemExit(1)
+
+
+def _age(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    try:
+        return None if value is None else parse_seconds(value) * SECOND
+    except IntervalParseError as error:
+        raise click.BadParameter(str(error), context, parameter) from None
+
+
+def _ages(command: Any) -> Any:
+    for age in reversed(AGES):
+        flag = f"--{age.replace('_', '-')}"
+        command = click.option(flag, age, metavar="AGE", callback=_age, help=f"How long to keep {age}.")(
+            command
+        )
+    return command
+
+
+@command.command()
+@config_option
+@database_option
+@_ages
+@click.option("--dry-run", is_flag=True, help="Only count what would go.")
+@json_option
+def prune(path: Path, database: str | None, dry_run: bool, as_json: bool, **ages: int | None) -> None:
+    """Forget what is older than service.retention says, or than the ages given here (90d, 12h).
+
+    The service does so by itself, every hour, a little at a time. What is outstanding, and the last entry of every
+    schedule, stays whatever its age.
+    """
+    from everwhen.operations import retention
+
+    settings = _settings(path, database)
+    kept = replace(settings.retention, **{age: length for age, length in ages.items() if length is not None})
+    with _opened(settings) as stack:
+        click.echo(f"{'counting' if dry_run else 'pruning'} {shown_url(settings.database)} …", err=True)
+        rows = retention.prune(stack.house, kept, dry_run=dry_run)
+    if as_json:
+        _answer({"dry_run": dry_run, "rows": rows, "total": sum(rows.values())})
+        return
+    for what, count in rows.items():
+        limit = getattr(kept, what, kept.audit)
+        age = describe_seconds(limit // SECOND)
+        click.echo(f"{what:<20} {count:>12,} row{'s'[: count != 1]} older than {age}")
+    click.echo(f"{sum(rows.values()):,} rows {'would go' if dry_run else 'forgotten'}")
+
+
+@command.command()
+@config_option
+@database_option
+@click.argument("target", metavar="PATH", type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="Replace a file that is there.")
+@json_option
+def backup(path: Path, database: str | None, target: Path, force: bool, as_json: bool) -> None:
+    """Copy the whole database to PATH: one consistent moment, taken while the service runs.
+
+    \b
+    To restore on SQLite: stop every process, put the copy in the place of the file, start again.
+    On PostgreSQL PATH is an archive of pg_dump: pg_restore --clean --if-exists -d URL PATH
+    """
+    from everwhen.operations.backup import back_up
+
+    settings = _settings(path, database)
+    with _opened(settings) as stack, Bar("copying") as bar:
+        size = back_up(stack.house, target, may_replace=force, progress=bar.show)
+    if as_json:
+        _answer({"database": shown_url(settings.database), "path": str(target), "bytes": size})
+    else:
+        click.echo(f"{target}: {size:,} bytes")
+
+
+# -- opening --
+
+
+def _settings(path: Path, database: str | None) -> Settings:
+    settings = read_settings(path)
+    return settings if database is None else replace(settings, database=database)
+
+
+@contextmanager
+def _opened(settings: Settings) -> Iterator[Stack]:
+    stack = open_existing_stack(settings.database)
+    try:
+        yield stack
+    finally:
+        stack.close()
+
+
+# -- answering --
+
+
+def _answer(words: dict[str, Any]) -> None:
+    click.echo(json.dumps(words, ensure_ascii=False))
+
+
+def _report_words(report: LedgerReport) -> dict[str, Any]:
+    return {
+        "is_clean": report.is_clean,
+        "schedules": report.schedules,
+        "slots": report.slots,
+        "jobs": report.jobs,
+        "fault_count": report.fault_count,
+        "faults": [{**fault._asdict(), "slot_at": _moment(fault.slot_at)} for fault in report.faults],
+    }
+
+
+def _tell_report(report: LedgerReport) -> None:
+    seen = f"{report.schedules:,} schedules, {report.slots:,} slots, {report.jobs:,} jobs"
+    if report.is_clean:
+        click.secho(f"{seen}: every slot has exactly one entry, every count agrees", fg="green")
+        return
+    for fault in report.faults[:FAULTS_SHOWN]:
+        when = f" at {_moment(fault.slot_at)}" if fault.slot_at is not None else ""
+        click.echo(f"{click.style(fault.kind, fg='red')}  {fault.schedule_id}{when}: {fault.sentence}")
+    if report.fault_count > FAULTS_SHOWN:
+        click.echo(f"… and {report.fault_count - FAULTS_SHOWN:,} more (--json shows the first thousand)")
+    click.secho(f"{seen}: {report.fault_count:,} fault{'s'[: report.fault_count != 1]}", fg="red")
+
+
+def _moment(instant: int | None) -> str | None:
+    return None if instant is None else moment_of(instant).isoformat()

@@ -1,0 +1,173 @@
+"""Running a node in the foreground: its configuration, its lines for operators, the signals that stop it.
+
+SIGTERM and SIGINT drain: no new firing, no new claim, running jobs are awaited for `shutdown_timeout`. The second
+one means it: what runs is killed, and the process ends. SIGHUP reloads where there is a file.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from everwhen.cli.configuration import is_missing, read_settings, show_warnings, this_host
+from everwhen.cli.progress import JobLines, clock_time
+from everwhen.cli.reloader import Reloader, spelled
+from everwhen.config.read import Configuration, read_configuration
+from everwhen.config.settings import Settings
+from everwhen.engine.service import Service
+from everwhen.errors import SchedulerShutdownError
+from everwhen.model.instants import SECOND
+from everwhen.model.node import Role
+from everwhen.operations.apply import Applied, apply
+from everwhen.wiring import Stack, build_service, open_stack, shown_url
+
+_COLOURS = {logging.WARNING: "yellow", logging.ERROR: "red"}
+
+watch_option = click.option("--watch", is_flag=True, help="Reload when a file of the configuration changes.")
+yes_option = click.option("--yes", is_flag=True, help="Start also when the file drops most of its schedules.")
+
+
+def run_node(
+    role: Role,
+    path: Path,
+    database: str | None,
+    *,
+    queues: Sequence[str] | None = None,
+    watch: bool = False,
+    may_remove_most: bool = False,
+) -> None:
+    """One node until it is told to stop. Schedulers bring the database to what the file says; workers only read
+    their settings in it."""
+    show_log()
+    configuration = _configuration(role, path, database)
+    settings = configuration.settings if configuration is not None else read_settings(path)
+    url = database or settings.database
+    stack = _opened(url, settings)
+    try:
+        service = _service(stack, settings, role, queues)
+        stopped = stop_on_signals(service.kill)
+        if configuration is None:
+            service.start(lambda: _greet(_title(role, queues), url))
+            _wait(stopped)
+        else:
+            service.start(lambda: _reconcile(configuration, stack, role, url, may_remove_most))
+            _run_with(configuration, stack, path, stopped, watch)
+        _stop(service, settings.shutdown_timeout)
+    finally:
+        stack.close()
+
+
+def _configuration(role: Role, path: Path, database: str | None) -> Configuration | None:
+    """What a scheduler is to bring the database to; None for a worker, and where there is no file."""
+    if role == "worker" or (role == "scheduler" and database is not None and is_missing(path)):
+        return None
+    configuration = read_configuration(path, this_host())
+    show_warnings(configuration.warnings)
+    return configuration
+
+
+def _opened(url: str, settings: Settings) -> Stack:
+    return open_stack(
+        url,
+        timezone=settings.timezone,
+        check_interval=settings.check_interval,
+        catch_up_stagger=int(settings.catch_up_stagger * SECOND),
+    )
+
+
+def _service(stack: Stack, settings: Settings, role: Role, queues: Sequence[str] | None) -> Service:
+    return build_service(
+        stack,
+        role=role,
+        queues=queues,
+        check_interval=settings.check_interval,
+        max_workers=settings.max_workers,
+        lease=settings.lease,
+        retention=settings.retention,
+        observer=JobLines(),
+    )
+
+
+def _reconcile(
+    configuration: Configuration, stack: Stack, role: Role, url: str, may_remove_most: bool
+) -> None:
+    """Before the first tick: bring the database to what the file says, and say what that changed."""
+    applied = apply(stack.house, configuration.declared, may_remove_most=may_remove_most)
+    count = len(configuration.declared.schedules)
+    _greet(f"{_title(role)}: {count} schedule{'' if count == 1 else 's'}", url, applied)
+
+
+def _greet(title: str, url: str, applied: Applied | None = None) -> None:
+    news = f" ({spelled(applied)})" if applied else ""
+    click.secho(f"{title} on {shown_url(url)}{news}; Ctrl-C stops", err=True, bold=True)
+
+
+def _run_with(
+    configuration: Configuration, stack: Stack, path: Path, stopped: threading.Event, watch: bool
+) -> None:
+    reloader = Reloader(stack.house, lambda: read_configuration(path, this_host()), configuration)
+    signal.signal(signal.SIGHUP, lambda _number, _frame: reloader.ask("SIGHUP"))
+    reloader.start(watch=watch)
+    _wait(stopped)
+    reloader.stop()
+
+
+def _wait(stopped: threading.Event) -> None:
+    # In short pieces: the kernel may hand the signal to any thread, and Python's handler runs in this one only, when
+    # it wakes. Blocking the signals in the other threads is no way out: what they start would inherit that.
+    while not stopped.wait(0.2):
+        pass
+
+
+def _stop(service: Service, timeout: float) -> None:
+    running = service.worker.running_count
+    waiting = f", waiting up to {timeout:g}s for {running} running job{'' if running == 1 else 's'}"
+    click.secho(f"stopping{waiting if running else ''} …", err=True)
+    try:
+        service.stop(timeout=timeout)
+    except SchedulerShutdownError as error:
+        click.secho(str(error), err=True, fg="red")
+        raise SystemExit(1) from None
+    click.secho("stopped", err=True)
+
+
+def _title(role: Role, queues: Sequence[str] | None = None) -> str:
+    name = "everwhen" if role == "up" else f"everwhen {role}"
+    return f"{name} of {', '.join(queues)}" if queues else name
+
+
+def stop_on_signals(kill: Callable[[], None]) -> threading.Event:
+    stopped = threading.Event()
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        if stopped.is_set():  # the second one means it
+            kill()
+            raise SystemExit(130)
+        stopped.set()
+
+    signal.signal(signal.SIGINT, stop)
+    signal.signal(signal.SIGTERM, stop)
+    return stopped
+
+
+# -- what the engine logs --
+
+
+def show_log() -> None:
+    """What the engine logs, as lines like those about jobs."""
+    logger = logging.getLogger("everwhen")
+    logger.handlers = [_Lines()]
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+
+
+class _Lines(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        word = click.style(record.levelname.lower(), fg=_COLOURS.get(record.levelno))
+        click.echo(f"{clock_time()}  {word}  {self.format(record)}", err=True)

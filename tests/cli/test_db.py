@@ -1,0 +1,177 @@
+"""`everwhen db` as a person and as a script use it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from everwhen.cli.main import everwhen
+from everwhen.errors import SchedulerError
+from everwhen.model.schedule import Target
+from everwhen.operations.schedules import Submission, create_schedule
+from everwhen.testing import manual_scheduler
+from everwhen.wiring import open_stack
+
+
+@pytest.fixture
+def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A database with forty days of one schedule."""
+    monkeypatch.chdir(tmp_path)
+    url = f"sqlite:///{tmp_path}/everwhen.db"
+    s = manual_scheduler("2026-01-05T08:00:00Z", database=url)
+    s.add("daily", every="1d", if_running="allow")
+    s.advance("40d")
+    s.stack.close()
+    return url
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(everwhen, ["db", *words])
+
+
+def answer(*words: str) -> Any:
+    result = run(*words, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def refusal(*words: str) -> str:
+    result = run(*words)
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SchedulerError)
+    return str(result.exception)
+
+
+# -- migrate --
+
+
+def test_migrating_says_what_it_did_and_does_nothing_twice(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/new.db"
+    first = run("migrate", "--database", url)
+    assert first.stdout.startswith("applied migration 1 (the ledger), step before")
+    assert "migrating sqlite:///" in first.stderr
+    assert run("migrate", "--database", url).stdout == "nothing to do: the schema is up to date\n"
+    applied = answer("migrate", "--database", url, "--after")["applied"]
+    assert applied[0] == {"number": 1, "name": "the ledger", "step": "after"}
+
+
+@pytest.mark.parametrize("command", [["check"], ["prune"], ["backup", "copy.db"]])
+def test_a_database_that_is_not_there_is_not_made(tmp_path: Path, command: list[str]) -> None:
+    message = refusal(*command, "--database", f"sqlite:///{tmp_path}/typo.db")
+    assert "there is no database" in message and "everwhen db migrate" in message
+    assert not (tmp_path / "typo.db").exists()
+
+
+def test_a_file_without_our_schema_is_told_apart(tmp_path: Path) -> None:
+    sqlite3.connect(tmp_path / "other.db").execute("CREATE TABLE a (b)").connection.close()
+    assert "lacks migration 1" in refusal("check", "--database", f"sqlite:///{tmp_path}/other.db")
+
+
+# -- check --
+
+
+def test_a_clean_record_is_one_sentence(url: str) -> None:
+    result = run("check", "--database", url)
+    assert result.exit_code == 0
+    assert "1 schedules, 41 slots, 41 jobs: every slot has exactly one entry" in result.stdout
+
+
+def test_every_fault_is_a_sentence_and_the_exit_code_is_1(url: str) -> None:
+    connection = sqlite3.connect(url.removeprefix("sqlite:///"))
+    connection.execute("DELETE FROM jobs WHERE row_id = 7")
+    connection.execute("UPDATE schedules SET outstanding = 3")
+    connection.commit()
+    connection.close()
+    result = run("check", "--database", url)
+    assert result.exit_code == 1
+    assert "lost  daily at 2026-01-11T08:00:00+00:00: it came due, and has no entry" in result.stdout
+    assert "counter  daily: outstanding: the row says 3, the jobs make 0" in result.stdout
+    as_json = run("check", "--database", url, "--json")
+    assert as_json.exit_code == 1
+    words = json.loads(as_json.stdout)
+    assert words["is_clean"] is False
+    assert result.stdout.splitlines()[-1].endswith(f": {words['fault_count']} faults")
+    assert len(result.stdout.splitlines()) == words["fault_count"] + 1
+    (lost,) = [fault for fault in words["faults"] if fault["kind"] == "lost"]
+    assert (lost["schedule_id"], lost["slot_at"]) == ("daily", "2026-01-11T08:00:00+00:00")
+
+
+# -- prune --
+
+
+def test_a_dry_run_counts_what_pruning_then_takes(url: str) -> None:
+    would = answer("prune", "--database", url, "--dry-run", "--jobs", "1s")
+    assert would["rows"]["jobs"] == 40  # the last one stays
+    assert answer("prune", "--database", url, "--jobs", "1s")["rows"] == would["rows"]
+    assert answer("prune", "--database", url, "--jobs", "1s")["total"] == 0
+    assert run("check", "--database", url).exit_code == 0
+
+
+def test_the_retention_of_the_file_counts_and_a_flag_stands_before_it(tmp_path: Path, url: str) -> None:
+    (tmp_path / "everwhen.yaml").write_text("service: {retention: {jobs: 3650d}}\nschedules: []\n")
+    assert answer("prune", "--database", url, "--dry-run")["rows"]["jobs"] == 0
+    assert answer("prune", "--database", url, "--dry-run", "--jobs", "1s")["rows"]["jobs"] == 40
+
+
+def test_an_age_that_is_none_is_a_usage_error(url: str) -> None:
+    result = run("prune", "--database", url, "--jobs", "soon")
+    assert result.exit_code == 2 and "Invalid interval" in result.output
+
+
+# -- backup --
+
+
+def test_a_backup_is_whole_private_and_usable(tmp_path: Path, url: str) -> None:
+    target = tmp_path / "copy.db"
+    words = answer("backup", str(target), "--database", url)
+    assert words["bytes"] == target.stat().st_size > 0
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    assert sorted(path.name for path in tmp_path.glob("*copy*")) == ["copy.db"]
+    copy = open_stack(f"sqlite:///{target}")
+    schedule = copy.house.catalogue.get("daily")
+    assert schedule is not None and schedule.state.fire_count == 41
+    copy.close()
+    assert run("check", "--database", f"sqlite:///{target}").exit_code == 0
+
+
+def test_a_backup_is_one_moment_while_others_write(tmp_path: Path, url: str) -> None:
+    """Written between two of its steps: the copy neither sees it nor begins anew."""
+    stack = open_stack(url)
+    shares: list[float] = []
+
+    def write(share: float) -> None:
+        shares.append(share)
+        create_schedule(stack.house, Submission(f"new-{len(shares)}", {"every": "1h"}, Target("command")))
+
+    payload = {"text": "x" * 60_000}
+    for number in range(150):
+        create_schedule(
+            stack.house, Submission(f"large-{number}", {"every": "1h", "payload": payload}, Target("command"))
+        )
+    before = stack.house.ledger.counts().schedules["active"]
+    stack.house.upkeep.backup(tmp_path / "copy.db", write)
+    assert len(shares) > 3 and shares == sorted(shares)
+    copy = open_stack(f"sqlite:///{tmp_path}/copy.db")
+    assert copy.house.ledger.counts().schedules["active"] == before
+    copy.close()
+    stack.close()
+
+
+def test_a_file_that_is_there_is_replaced_only_by_force(tmp_path: Path, url: str) -> None:
+    target = tmp_path / "copy.db"
+    target.write_text("precious")
+    assert "is there already" in refusal("backup", str(target), "--database", url)
+    assert target.read_text() == "precious"
+    assert run("backup", str(target), "--database", url, "--force").exit_code == 0
+    assert target.read_bytes().startswith(b"SQLite format 3")
+
+
+def test_a_place_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path, url: str) -> None:
+    assert "cannot be written" in refusal("backup", str(tmp_path / "no" / "copy.db"), "--database", url)
+    assert "is a directory" in refusal("backup", str(tmp_path), "--database", url)
