@@ -112,6 +112,10 @@ class RequestError(SchedulerError):
         self.schedule_id = schedule_id
 
 
+class OutcomeError(SchedulerError):
+    """A report of an outcome that cannot be taken."""
+
+
 class BackfillError(SchedulerError):
     """A backfill that cannot be."""
 

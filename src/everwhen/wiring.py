@@ -29,6 +29,7 @@ from everwhen.stores.transaction import Store
 from everwhen.stores.upkeep import Premises, StoredUpkeep
 from everwhen.system_clock import SystemClock
 from everwhen.targets.command import CommandTarget
+from everwhen.targets.http import HttpTarget
 from everwhen.targets.python_call import PythonTarget
 
 
@@ -208,7 +209,11 @@ def build_service(
     """A node on that stack: one that ticks, one that works, or both."""
     service = Service(
         stack.house,
-        {"command": CommandTarget(), "python": PythonTarget(Crew(max_workers))},
+        {
+            "command": CommandTarget(),
+            "http": HttpTarget(stack.house.clock.now),
+            "python": PythonTarget(Crew(max_workers)),
+        },
         role=role,
         queues=queues,
         check_interval=check_interval,

@@ -15,12 +15,14 @@ from everwhen.errors import SchedulerShutdownError, StoreError
 from everwhen.model.job import Job
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.schedule import Target
-from everwhen.operations.jobs import cancel_job
+from everwhen.operations.jobs import cancel_job, get_output, report_outcome
 from everwhen.operations.schedules import Submission, create_schedule
 from everwhen.ports.ledger import JobFilter
 from everwhen.ports.target import Run
 from everwhen.targets.command import CommandTarget
+from everwhen.targets.http import HttpTarget
 from everwhen.wiring import Stack, open_stack
+from tests.targets.http_server import a_server, status
 from tests.targets.running import is_alive, pid_in, until
 
 
@@ -205,4 +207,33 @@ def test_an_end_that_the_store_refused_is_told_again(stack: Stack) -> None:
     add(stack, "a", "command", {"argv": ["true"]})
     until(has_status(stack, "a", "succeeded"))
     assert slots.refused == 1
+    service.stop()
+
+
+def test_a_202_frees_its_worker_and_the_report_settles_the_job(stack: Stack) -> None:
+    with a_server(status(202)) as server:
+        service = a_service(stack, {"http": HttpTarget(stack.house.clock.now)}, max_workers=1)
+        service.start()
+        add(stack, "a", "http", {"url": server.url})
+        until(lambda: bool(server.seen))
+        until(lambda: service.worker.running_count == 0)
+        job = job_of(stack, "a")
+        assert (job.status, running_jobs(stack, "a")) == ("running", 1)
+        token = server.seen[0].headers["everwhen-outcome-token"]
+        report_outcome(stack.house, job.job_id, token, status="succeeded", result="done")
+        assert (job_of(stack, "a").status, running_jobs(stack, "a")) == ("succeeded", 0)
+        service.stop()
+
+
+def test_what_a_job_prints_can_be_read_while_it_runs(stack: Stack) -> None:
+    service = a_service(stack, {"command": CommandTarget()})
+    service.start()
+    add(stack, "a", "command", {"argv": ["sh", "-c", "echo out; echo err >&2; exec sleep 60"]})
+    until(lambda: bool(jobs_of(stack, "a")))
+    job_id = job_of(stack, "a").job_id
+    until(lambda: len(get_output(stack.house, job_id)) == 2)
+    pieces = [(piece.stream.stream, piece.data) for piece in get_output(stack.house, job_id)]
+    assert pieces == [("stderr", b"err\n"), ("stdout", b"out\n")]
+    assert job_of(stack, "a").status == "running"
+    cancel_job(stack.house, job_id)
     service.stop()

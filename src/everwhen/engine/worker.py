@@ -18,6 +18,7 @@ from functools import partial
 
 from everwhen.engine.crew import Crew
 from everwhen.engine.loop_thread import LoopThread
+from everwhen.engine.output import OutputBook
 from everwhen.engine.running import Running, failed_by, run_of
 from everwhen.engine.wake import Wake
 from everwhen.errors import StoreError
@@ -29,6 +30,7 @@ from everwhen.ports.slots import JobEnd, Slots
 from everwhen.ports.target import Target
 
 SETTLED_AT_ONCE = 500
+LOOK_ELSEWHERE = 1.0
 
 log = logging.getLogger("everwhen")
 
@@ -63,6 +65,8 @@ class Worker:
         self._lock = threading.Lock()
         self._loop = LoopThread("everwhen-targets")
         self._crew = Crew(max_workers)
+        self._output = OutputBook(slots, clock)
+        self._looked_elsewhere_at = float("-inf")
 
     @property
     def running_count(self) -> int:
@@ -72,7 +76,7 @@ class Worker:
 
     def step(self) -> bool:
         """Settle what has ended, then take what is ready; True when something was done."""
-        settled = self.settle()
+        settled = self.settle() + self._end_overdue()
         room = self._max_workers - len(self._running)
         claimed: list[ClaimedJob] = []
         if room > 0:
@@ -81,6 +85,14 @@ class Worker:
         if claimed:
             self._start(claimed)
         return bool(settled or claimed)
+
+    def _end_overdue(self) -> int:
+        """Jobs whose outcome was to be reported have deadlines, too; whichever node looks first ends them."""
+        now = self._clock.monotonic()
+        if now - self._looked_elsewhere_at < LOOK_ELSEWHERE:
+            return 0
+        self._looked_elsewhere_at = now
+        return self._slots.end_overdue(self._clock.now())
 
     def settle(self) -> int:
         """Write how jobs ended; one whose work is still running stays until that has ended, too."""
@@ -156,11 +168,12 @@ class Worker:
         """No job runs any more: the loop ends, and what the targets keep open on it is closed."""
         closers = [getattr(target, "close", None) for target in self._targets.values()]
         self._loop.finish([close for close in closers if close is not None])
+        self._output.close()
 
     # -- on the event loop --
 
     def _start(self, claimed: Sequence[ClaimedJob]) -> None:
-        batch = [Running(job, run_of(job)) for job in claimed]
+        batch = [Running(claim, run_of(claim, self._output.of(claim.job))) for claim in claimed]
         with self._lock:
             self._running.update({running.run.job_id: running for running in batch})
         self._loop.call(self._begin, batch)  # one hand-over for all of them
@@ -197,7 +210,8 @@ class Worker:
         if running.is_left_behind:
             outcome = replace(outcome, is_still_running=True)
         if running.ending != "abandoned":
-            self._tell(self._observer.ended, running.run, outcome)
+            if outcome.awaits is None:  # else it has not ended
+                self._tell(self._observer.ended, running.run, outcome)
             self._ended.put((running, outcome))
         running.ended.set()
         self._wake.set()

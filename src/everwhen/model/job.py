@@ -36,6 +36,10 @@ def is_own(origin: Origin) -> bool:
     return origin in OWN_ORIGINS
 
 
+# Who has a job that was handed over: no node, and no lease that could expire.
+ELSEWHERE = "elsewhere"
+
+
 class NewJob(NamedTuple):
     """A job about to be enqueued. `is_counted`: it takes a place of guard and capacity from now on."""
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from hashlib import sha256
 
 from everwhen.decide import by_hand
-from everwhen.errors import BackfillError, UnknownJobError, UnknownScheduleError
+from everwhen.errors import BackfillError, OutcomeError, UnknownJobError, UnknownScheduleError, shown
 from everwhen.model.instants import instant_of
-from everwhen.model.job import Job
+from everwhen.model.job import ELSEWHERE, Job
+from everwhen.model.outcome import Outcome
+from everwhen.model.output import OutputPiece
 from everwhen.model.policy import IfRunning
 from everwhen.model.reasons import SkipReason
 from everwhen.operations.schedules import get_schedule
@@ -31,6 +34,42 @@ def cancel_job(house: House, job_id: str) -> Job:
         house.catalogue.cancel_orphan(now, job_id)
     house.wake_workers()
     return get_job(house, job_id)
+
+
+def report_outcome(
+    house: House,
+    job_id: str,
+    token: str,
+    *,
+    status: str,
+    result: str | None = None,
+    error: str | None = None,
+    retry: bool = True,
+) -> Job:
+    """Say how work ended that a 202 had promised; the token of the request is good for one report."""
+    if status not in ("succeeded", "failed"):
+        raise OutcomeError(f"status {shown(status)!r} is neither succeeded nor failed")
+    if status == "succeeded":
+        outcome = Outcome("succeeded", result=result)
+    else:
+        outcome = Outcome("failed", error=error or "reported as failed", result=result, is_final=not retry)
+    job = get_job(house, job_id)
+    token_hash = sha256(token.encode(errors="replace")).hexdigest()
+    if not house.slots.report(house.clock.now(), job_id, token_hash, outcome):
+        if job.status == "running" and job.node != ELSEWHERE:
+            raise OutcomeError(
+                f'job "{shown(job_id)}" does not wait for an outcome yet; try again in a second'
+            )
+        raise UnknownJobError(job_id)  # over, or another token: who may not know is not told
+    house.wake_scheduler()
+    house.wake_workers()
+    return get_job(house, job_id)
+
+
+def get_output(house: House, job_id: str) -> list[OutputPiece]:
+    """What is kept of a job's output, in pieces: the first and the last of each stream of each attempt."""
+    get_job(house, job_id)
+    return house.ledger.output(job_id)
 
 
 def get_job(house: House, job_id: str) -> Job:

@@ -14,6 +14,7 @@ from everwhen.model.breaker import Breaker, Transition
 from everwhen.model.events import EventType
 from everwhen.model.history import History, Recorded
 from everwhen.model.job import Job, JobStatus, Origin
+from everwhen.model.output import OutputPiece
 from everwhen.model.schedule import Status
 
 
@@ -62,6 +63,10 @@ class Ledger(Protocol):
 
     def job(self, job_id: str) -> Job | None:
         """One job."""
+        ...
+
+    def output(self, job_id: str) -> list[OutputPiece]:
+        """What is kept of a job's output, by attempt, stream and position."""
         ...
 
     def jobs(self, wanted: JobFilter, *, limit: int, before: int | None = None) -> list[Job]:

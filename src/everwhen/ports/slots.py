@@ -13,6 +13,7 @@ from typing import Protocol
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.events import Event
 from everwhen.model.outcome import Outcome
+from everwhen.model.output import OutputGap, OutputPiece
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +62,18 @@ class Slots(Protocol):
 
     def settle(self, now: int, ends: Sequence[JobEnd]) -> int:
         """Write how jobs ended and what follows from it; returns how many still mattered."""
+        ...
+
+    def report(self, now: int, job_id: str, token_hash: str, outcome: Outcome) -> bool:
+        """End a job whose work went on elsewhere; False when it does not wait for this token."""
+        ...
+
+    def end_overdue(self, now: int) -> int:
+        """End jobs that went on elsewhere and are past their deadline, or were cancelled."""
+        ...
+
+    def write_output(self, now: int, pieces: Sequence[OutputPiece], gaps: Sequence[OutputGap]) -> None:
+        """Keep what runs printed, and drop what is kept no longer."""
         ...
 
     def rescue(self, now: int, *, node: str, lease: int) -> int:

@@ -25,6 +25,7 @@ from everwhen.model.events import NOTHING, Event
 from everwhen.model.history import History, Life, Recorded, Revision
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
+from everwhen.model.output import OutputPiece, OutputStream
 from everwhen.model.schedule import State
 from everwhen.ports.ledger import Counts, EventFilter, JobFilter
 from everwhen.stores import postgres_statements as sql
@@ -151,6 +152,10 @@ class PostgresLedger:
     def job(self, job_id: str) -> Job | None:
         rows = self._rows(sql.JOBS, (Texts([job_id]),))
         return Job._make(rows[0]) if rows else None
+
+    def output(self, job_id: str) -> list[OutputPiece]:
+        rows = self._rows(sql.OUTPUT, (job_id,))
+        return [OutputPiece(OutputStream(job_id, row[0], row[1]), row[2], bytes(row[3])) for row in rows]
 
     def jobs(self, wanted: JobFilter, *, limit: int, before: int | None = None) -> list[Job]:
         # By uid: the prefix of job_id, sorted in memory. Otherwise the primary key, backwards.

@@ -140,6 +140,13 @@ class PostgresSnapshot:
     def queued_catch_up(self, breaker_keys: Collection[str]) -> list[Job]:
         return self._jobs(sql.QUEUED_CATCH_UP, (Texts(sorted(breaker_keys)),))
 
+    def jobs_elsewhere_over(self, now: int) -> list[Job]:
+        return self._jobs(sql.JOBS_ELSEWHERE_OVER, (At(now),))
+
+    def outcome_token(self, job_id: str) -> str | None:
+        rows = list(self._rows(sql.OUTCOME_TOKEN, (job_id,)))
+        return rows[0][0] if rows else None
+
     def jobs_of_dead_nodes(self, *, node: str, oldest: int, newest: int) -> list[Job]:
         return self._jobs(sql.JOBS_OF_DEAD_NODES, (node, At(oldest), At(newest)))
 

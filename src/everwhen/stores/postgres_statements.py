@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from everwhen.model.breaker import Breaker
 from everwhen.model.events import Event
-from everwhen.model.job import Job
+from everwhen.model.job import ELSEWHERE, Job
 from everwhen.model.limits import Limit
 from everwhen.model.node import Node
 from everwhen.model.schedule import State
@@ -149,6 +149,12 @@ LOST_NODES = f"""
 SELECT {NODE} FROM nodes WHERE node <> %s AND stopped_at IS NULL AND lost_at IS NULL
     AND heartbeat_at NOT BETWEEN %s AND %s ORDER BY node"""
 PUT_LOST = "UPDATE nodes SET lost_at = %s WHERE node = ANY(%s)"
+# idx_jobs_unreleased
+JOBS_ELSEWHERE_OVER = f"""
+SELECT {JOB} FROM jobs WHERE node = '{ELSEWHERE}' AND released_at IS NULL
+    AND (status = 'cancelled' OR deadline_at <= %s)"""
+# The unique key on job_id.
+OUTCOME_TOKEN = "SELECT outcome_token FROM jobs WHERE job_id = %s"
 CANCEL_REQUESTS = """
 SELECT job_id FROM jobs WHERE node = %s AND released_at IS NULL AND status = 'cancelled'"""
 
@@ -170,6 +176,9 @@ UPDATE jobs j SET status = 'cancelled', ended_at = %s, ready_at = NULL, reason =
     cancel_requested = (status = 'running'),
     released_at = CASE status WHEN 'running' THEN NULL ELSE %s END
 FROM unnest(%s, %s) AS v(reason, row_id) WHERE j.row_id = v.row_id AND j.status IN ('queued', 'running')"""
+HAND_OVER_JOBS = f"""
+UPDATE jobs j SET node = '{ELSEWHERE}', outcome_token = v.token
+FROM unnest(%s::text[], %s::bigint[]) AS v(token, row_id) WHERE j.row_id = v.row_id"""
 KEEP_JOBS = "UPDATE jobs SET released_at = NULL WHERE row_id = ANY(%s)"
 RELEASE_JOBS = "UPDATE jobs SET released_at = %s WHERE row_id = ANY(%s) AND released_at IS NULL"
 REQUEUE_JOBS = """
@@ -248,3 +257,12 @@ WHERE uid IS NULL AND type = 'scheduler.clock_stepped' AND at >= %s
 ANNOUNCE = """
 SELECT pg_notify('everwhen', %(words)s) WHERE %(jobs)s
     OR NOT EXISTS (SELECT 1 FROM schedules WHERE enabled AND next_run_at < %(soonest)s)"""
+
+# The primary key of job_output.
+PUT_OUTPUT = """
+INSERT INTO job_output (job_id, attempt, stream, position, at, data) VALUES (%s, %s, %s, %s, %s, %s)
+ON CONFLICT (job_id, attempt, stream, position) DO UPDATE SET data = excluded.data"""
+DROP_OUTPUT = """
+DELETE FROM job_output WHERE job_id = %s AND attempt = %s AND stream = %s
+    AND position >= %s AND position + length(data) <= %s"""
+OUTPUT = "SELECT attempt, stream, position, data FROM job_output WHERE job_id = %s ORDER BY attempt, stream, position"

@@ -42,6 +42,7 @@ from everwhen.model.events import NOTHING, Event
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.outcome import Outcome
+from everwhen.model.output import OutputGap, OutputPiece
 from everwhen.model.reasons import CancelReason
 from everwhen.stores import postgres_statements as sql
 from everwhen.stores.flows.change import INSERTED
@@ -195,6 +196,10 @@ class PostgresTransaction(PostgresSnapshot):
     def let_go_of_jobs(self, jobs: Sequence[Job], now: int) -> None:
         self._run_guarded(len(jobs), sql.RELEASE_JOBS, At(now), _row_ids(jobs))
 
+    def hand_over_jobs(self, jobs: Sequence[tuple[Job, str]]) -> None:
+        tokens = [token for _, token in jobs]
+        self._run(sql.HAND_OVER_JOBS, tokens, [job.row_id for job, _ in jobs])
+
     def requeue_jobs(self, jobs: Sequence[Job], now: int) -> None:
         fences = Integers([job.fence for job in jobs])
         self._run_guarded(len(jobs), sql.REQUEUE_JOBS, At(now), _row_ids(jobs), fences)
@@ -311,6 +316,12 @@ class PostgresTransaction(PostgresSnapshot):
 
     def put_lost(self, nodes: Sequence[str], now: int) -> None:
         self._run(sql.PUT_LOST, At(now), Texts(nodes))
+
+    def put_output(self, pieces: Sequence[OutputPiece], gaps: Sequence[OutputGap], now: int) -> None:
+        for piece in pieces:
+            self._run(sql.PUT_OUTPUT, *piece.stream, piece.position, At(now), piece.data)
+        for gap in gaps:
+            self._run(sql.DROP_OUTPUT, *gap.stream, gap.start, gap.end)
 
     def put_farewell(self, now: int, *, node: str) -> None:
         self._cursor.execute(sql.FAREWELL, {"now": At(now), "node": node})

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.events import Event
 from everwhen.model.instants import SECOND
+from everwhen.model.outcome import Outcome
+from everwhen.model.output import OutputGap, OutputPiece
 from everwhen.ports.slots import JobEnd, TickReport
 from everwhen.stores.flows.claim import take_jobs
+from everwhen.stores.flows.elsewhere import end_overdue, take_report
 from everwhen.stores.flows.rescue import rescue_jobs
 from everwhen.stores.flows.settle import settle_jobs
 from everwhen.stores.flows.tick import evaluate
@@ -71,6 +74,20 @@ class StoredSlots:
         if not ends:
             return 0
         return self._store.write(Lane.SETTLE, lambda tx: settle_jobs(tx, self._plans, ends, now))
+
+    def report(self, now: int, job_id: str, token_hash: str, outcome: Outcome) -> bool:
+        return self._store.write(
+            Lane.SETTLE, lambda tx: take_report(tx, self._plans, job_id, token_hash, outcome, now)
+        )
+
+    def end_overdue(self, now: int) -> int:
+        with self._store.read() as tx:
+            if not tx.jobs_elsewhere_over(now):
+                return 0
+        return self._store.write(Lane.SETTLE, lambda tx: end_overdue(tx, self._plans, now))
+
+    def write_output(self, now: int, pieces: Sequence[OutputPiece], gaps: Sequence[OutputGap]) -> None:
+        self._store.write(Lane.OUTPUT, lambda tx: tx.put_output(pieces, gaps, now))
 
     def rescue(self, now: int, *, node: str, lease: int) -> int:
         return self._store.write(

@@ -17,6 +17,7 @@ from everwhen.model.events import NOTHING, Event
 from everwhen.model.history import Breakers, History, Life, Recorded, Revision
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
+from everwhen.model.output import OutputPiece, OutputStream
 from everwhen.model.schedule import State
 from everwhen.ports.ledger import Counts, EventFilter, JobFilter
 from everwhen.stores import sqlite_statements as sql
@@ -134,6 +135,11 @@ class SqliteLedger:
         with self._database.read() as connection:
             row = connection.execute(_JOB, (job_id,)).fetchone()
         return None if row is None else Job._make(row)
+
+    def output(self, job_id: str) -> list[OutputPiece]:
+        with self._database.read() as connection:
+            rows = connection.execute(sql.OUTPUT, (job_id,)).fetchall()
+        return [OutputPiece(OutputStream(job_id, row[0], row[1]), row[2], row[3]) for row in rows]
 
     def jobs(self, wanted: JobFilter, *, limit: int, before: int | None = None) -> list[Job]:
         # By uid: the prefix of job_id, sorted in memory. Otherwise the primary key, backwards.

@@ -131,6 +131,13 @@ class SqliteSnapshot:
     def nodes(self) -> list[Node]:
         return [Node._make(row) for row in self._all(sql.NODES)]
 
+    def jobs_elsewhere_over(self, now: int) -> list[Job]:
+        return [Job._make(row) for row in self._all(sql.JOBS_ELSEWHERE_OVER, (now,))]
+
+    def outcome_token(self, job_id: str) -> str | None:
+        row = self._all(sql.OUTCOME_TOKEN, (job_id,)).fetchone()
+        return None if row is None else row[0]
+
     def jobs_of_dead_nodes(self, *, node: str, oldest: int, newest: int) -> list[Job]:
         rows = self._all(sql.JOBS_OF_DEAD_NODES, {"node": node, "oldest": oldest, "newest": newest})
         return [Job._make(row) for row in rows]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from everwhen.model.events import Event
-from everwhen.model.job import Job
+from everwhen.model.job import ELSEWHERE, Job
 from everwhen.model.node import Node
 from everwhen.model.schedule import State
 from everwhen.stores.flows.change import INSERTED
@@ -127,6 +127,7 @@ END_JOB = """
 UPDATE jobs SET status = ?1, ended_at = ?2, released_at = ?2, error = ?3, result = ?4 WHERE row_id = ?5"""
 # The same where there is nothing to say: a job ends once, so both are empty.
 END_JOB_SILENTLY = "UPDATE jobs SET status = ?1, ended_at = ?2, released_at = ?2 WHERE row_id = ?3"
+HAND_OVER_JOB = f"UPDATE jobs SET node = '{ELSEWHERE}', outcome_token = ? WHERE row_id = ?"
 KEEP_JOB = "UPDATE jobs SET released_at = NULL WHERE row_id = ?"
 RELEASE_JOB = "UPDATE jobs SET released_at = ? WHERE row_id = ?"
 REQUEUE_JOB = """
@@ -172,6 +173,12 @@ NODES = f"SELECT {NODE} FROM nodes ORDER BY started_at, node"
 LOST_NODES = f"""
 SELECT {NODE} FROM nodes WHERE node <> :node AND stopped_at IS NULL AND lost_at IS NULL
     AND heartbeat_at NOT BETWEEN :oldest AND :newest ORDER BY node"""
+# idx_jobs_unreleased
+JOBS_ELSEWHERE_OVER = f"""
+SELECT {JOB} FROM jobs WHERE node = '{ELSEWHERE}' AND released_at IS NULL
+    AND (status = 'cancelled' OR deadline_at <= ?)"""
+# The unique key on job_id.
+OUTCOME_TOKEN = "SELECT outcome_token FROM jobs WHERE job_id = ?"
 CANCEL_REQUESTS = """
 SELECT job_id FROM jobs WHERE node = :node AND released_at IS NULL AND status = 'cancelled'"""
 
@@ -220,3 +227,12 @@ POLICIES = """
 SELECT policy_id, words FROM quiet_hours_policies WHERE :source IS NULL OR source = :source ORDER BY policy_id"""
 INSERT_CONFIG = """
 INSERT INTO config_revisions (at, digest, actor, places) VALUES (:now, :digest, :actor, :places)"""
+
+# The primary key of job_output.
+PUT_OUTPUT = """
+INSERT INTO job_output (job_id, attempt, stream, position, at, data) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (job_id, attempt, stream, position) DO UPDATE SET data = excluded.data"""
+DROP_OUTPUT = """
+DELETE FROM job_output WHERE job_id = ? AND attempt = ? AND stream = ?
+    AND position >= ? AND position + length(data) <= ?"""
+OUTPUT = "SELECT attempt, stream, position, data FROM job_output WHERE job_id = ? ORDER BY attempt, stream, position"

@@ -15,6 +15,7 @@ from everwhen.model.events import NOTHING, Event
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.outcome import Outcome
+from everwhen.model.output import OutputGap, OutputPiece
 from everwhen.model.reasons import CancelReason
 from everwhen.stores import sqlite_statements as sql
 from everwhen.stores.sqlite_database import Lane, SqliteDatabase
@@ -99,6 +100,9 @@ class SqliteTransaction(SqliteSnapshot):
 
     def let_go_of_jobs(self, jobs: Sequence[Job], now: int) -> None:
         self._many(sql.RELEASE_JOB, [(now, job.row_id) for job in jobs])
+
+    def hand_over_jobs(self, jobs: Sequence[tuple[Job, str]]) -> None:
+        self._many(sql.HAND_OVER_JOB, [(token, job.row_id) for job, token in jobs])
 
     def requeue_jobs(self, jobs: Sequence[Job], now: int) -> None:
         self._many(sql.REQUEUE_JOB, [{"now": now, "row_id": job.row_id} for job in jobs])
@@ -208,6 +212,10 @@ class SqliteTransaction(SqliteSnapshot):
 
     def put_lost(self, nodes: Sequence[str], now: int) -> None:
         self._many("UPDATE nodes SET lost_at = ? WHERE node = ?", [(now, node) for node in nodes])
+
+    def put_output(self, pieces: Sequence[OutputPiece], gaps: Sequence[OutputGap], now: int) -> None:
+        self._many(sql.PUT_OUTPUT, [(*piece.stream, piece.position, now, piece.data) for piece in pieces])
+        self._many(sql.DROP_OUTPUT, [(*gap.stream, gap.start, gap.end) for gap in gaps])
 
     def put_farewell(self, now: int, *, node: str) -> None:
         self._all(sql.FAREWELL, {"now": now, "node": node})

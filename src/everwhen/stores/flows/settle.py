@@ -97,6 +97,9 @@ class _Ending:
             if not outcome.is_still_running:
                 self._let_go_of(job)
             return
+        if outcome.awaits is not None:
+            self._tx.hand_over_jobs([(job, outcome.awaits)])
+            return
         schedule = self._schedules.get(job.uid)
         if schedule is not None and job.is_own and self._is_crowded(job.uid):
             schedule = Schedule(schedule.state, schedule.plan, self._others(job))

@@ -109,6 +109,7 @@ CREATE TABLE jobs (
     deadline_at timestamptz,
     ended_at timestamptz,
     released_at timestamptz,
+    outcome_token text,
     node text COLLATE "C",
     fence bigint NOT NULL DEFAULT 0,
     cancel_requested boolean NOT NULL DEFAULT false,

@@ -105,6 +105,7 @@ CREATE TABLE jobs (
     deadline_at INTEGER,
     ended_at INTEGER,
     released_at INTEGER,
+    outcome_token TEXT,
     node TEXT,
     fence INTEGER NOT NULL DEFAULT 0,
     cancel_requested INTEGER NOT NULL DEFAULT 0,

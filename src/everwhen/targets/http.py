@@ -1,0 +1,47 @@
+"""The http target: loads its client with the first job that needs it, for most starts of everwhen need none."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from everwhen.model.outcome import Outcome
+from everwhen.ports.target import Run
+
+if TYPE_CHECKING:
+    from everwhen.targets.http_exchange import HttpExchange
+
+
+class HttpTarget:
+    """Runs `{"url": …, "method": "POST", "headers": {…}, "body": …, "redirects": false, "connect_timeout": 10}`.
+
+    `"source": "api"` marks a URL that came over REST or MCP: it reaches public addresses only, unless
+    `allow_private_urls` says otherwise.
+    """
+
+    def __init__(self, now: Callable[[], int], *, allow_private_urls: bool = False) -> None:
+        self._now = now
+        self._allow_private_urls = allow_private_urls
+        self._exchange: HttpExchange | None = None
+
+    async def run(self, spec: str, run: Run) -> Outcome:
+        exchange = self._exchange or await self._load()
+        return await exchange.run(spec, run)
+
+    async def close(self) -> None:
+        if self._exchange is not None:
+            await self._exchange.close()
+
+    async def _load(self) -> HttpExchange:
+        """Import it in a thread: that takes longer than the loop may stand still."""
+        kind = await asyncio.to_thread(_client)
+        if self._exchange is None:  # several jobs may have waited for it
+            self._exchange = kind(self._now, allow_private_urls=self._allow_private_urls)
+        return self._exchange
+
+
+def _client() -> type[HttpExchange]:
+    from everwhen.targets.http_exchange import HttpExchange
+
+    return HttpExchange

@@ -1,0 +1,145 @@
+"""An HTTP request: 2xx succeeds, 202 waits for its outcome, what may pass may be retried, the rest is final.
+
+A request ends by its answer, by the connect timeout, or by the deadline of the run, which the worker keeps; a
+server that hangs or drips is ended by that. What an answer says is read up to 10 MiB and bounded in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import ssl
+from collections.abc import Callable
+from email.utils import parsedate_to_datetime
+from hashlib import sha256
+from typing import Any
+
+import aiohttp
+
+from everwhen.model.instants import SECOND, instant_of
+from everwhen.model.outcome import Outcome
+from everwhen.ports.target import Run
+from everwhen.targets.captured import READ_LIMIT, Captured
+from everwhen.targets.http_addresses import ForbiddenAddressError, PublicResolver, require_public_literal
+from everwhen.targets.http_request import Request, request_of
+from everwhen.targets.secrets import with_secrets
+
+CONNECT_TIMEOUT = 10.0
+MOST_HOPS = 10
+SHOWN = 4_096
+_REDIRECTS = frozenset((301, 302, 303, 307, 308))
+_MAY_PASS = frozenset((408, 429))
+_PIECE = 64 * 1024
+
+
+class HttpExchange:
+    """Runs `{"url": …, "method": "POST", "headers": {…}, "body": …, "redirects": false, "connect_timeout": 10}`.
+
+    `"source": "api"` marks a URL that came over REST or MCP: it reaches public addresses only, unless
+    `allow_private_urls` says otherwise.
+    """
+
+    def __init__(self, now: Callable[[], int], *, allow_private_urls: bool = False) -> None:
+        self._now = now
+        self._allow_private_urls = allow_private_urls
+        self._sessions: dict[bool, aiohttp.ClientSession] = {}
+
+    async def close(self) -> None:
+        sessions, self._sessions = list(self._sessions.values()), {}
+        for session in sessions:
+            await session.close()
+
+    async def run(self, spec: str, run: Run) -> Outcome:
+        return await with_secrets(json.loads(spec), run, self._perform)
+
+    async def _perform(self, words: dict[str, Any], run: Run) -> Outcome:
+        token = secrets.token_urlsafe(32)
+        try:
+            request = request_of(words, run, token)
+            return await self._exchange(request, words, run, token)
+        except ForbiddenAddressError as error:
+            return Outcome("failed", error=str(error), is_final=True)
+        except (aiohttp.ClientSSLError, aiohttp.ClientConnectorCertificateError, ssl.SSLError) as error:
+            return Outcome("failed", error=f"TLS with {words['url']} failed: {error}")
+        except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, ValueError) as error:
+            return Outcome("failed", error=f"this is no request: {error}", is_final=True)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            return Outcome("failed", error=_network_fault(words["url"], error))
+
+    async def _exchange(self, request: Request, words: dict[str, Any], run: Run, token: str) -> Outcome:
+        is_guarded = words.get("source") == "api" and not self._allow_private_urls
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=float(words.get("connect_timeout") or CONNECT_TIMEOUT)
+        )
+        for _ in range(MOST_HOPS + 1):
+            if is_guarded:
+                require_public_literal(request.url)
+            async with self._session(is_guarded).request(
+                request.method,
+                request.url,
+                headers=request.headers,
+                data=request.body,
+                allow_redirects=False,
+                timeout=timeout,
+            ) as answer:
+                location = answer.headers.get("Location")
+                if answer.status in _REDIRECTS and location is not None and words.get("redirects"):
+                    request = request.redirected(answer.status, location)
+                    continue
+                return await self._outcome(answer, run, token)
+        return Outcome("failed", error=f"redirected more than {MOST_HOPS} times", is_final=True)
+
+    def _session(self, is_guarded: bool) -> aiohttp.ClientSession:
+        """One per rule: connections to the same server are used again."""
+        if is_guarded not in self._sessions:
+            resolver = PublicResolver() if is_guarded else aiohttp.ThreadedResolver()
+            connector = aiohttp.TCPConnector(limit=0, resolver=resolver)
+            self._sessions[is_guarded] = aiohttp.ClientSession(
+                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
+            )
+        return self._sessions[is_guarded]
+
+    async def _outcome(self, answer: aiohttp.ClientResponse, run: Run, token: str) -> Outcome:
+        body = Captured()
+        async for piece in answer.content.iter_chunked(_PIECE):
+            body.feed(piece)
+            run.output.write("stdout", piece)
+            if body.total > READ_LIMIT:
+                answer.close()  # the rest is not wanted, and the connection with it
+                break
+        if answer.status == 202:
+            return Outcome("succeeded", result=body.last(SHOWN), awaits=sha256(token.encode()).hexdigest())
+        return outcome_of(answer.status, body.last(SHOWN), self._retry_after(answer))
+
+    def _retry_after(self, answer: aiohttp.ClientResponse) -> int | None:
+        return retry_after(answer.headers.get("Retry-After"), self._now())
+
+
+def outcome_of(status: int, text: str, pause: int | None) -> Outcome:
+    """What a status means."""
+    if 200 <= status < 300:
+        return Outcome("succeeded", result=text)
+    said = f"HTTP {status}: {text}" if text else f"HTTP {status}"
+    if status >= 500 or status in _MAY_PASS:
+        return Outcome("failed", error=said, retry_after=pause)
+    return Outcome("failed", error=said, is_final=True)
+
+
+def retry_after(header: str | None, now: int) -> int | None:
+    """How long a server asks to be left alone, in microseconds: it says seconds, or a date."""
+    if header is None:
+        return None
+    text = header.strip()
+    if text.isascii() and text.isdigit():
+        return min(int(text[:12]), 10**10) * SECOND
+    try:
+        return max(instant_of(parsedate_to_datetime(text)) - now, 0)
+    except (TypeError, ValueError):  # no date, or one without a zone
+        return None
+
+
+def _network_fault(url: str, error: Exception) -> str:
+    if isinstance(error, asyncio.TimeoutError):
+        return f"{url}: no connection in time"
+    return f"{url}: {type(error).__name__}: {error}" if str(error) else f"{url}: {type(error).__name__}"

@@ -1,0 +1,101 @@
+"""What a run sends: method, headers and body of its request, and what may be repeated to whom after a redirect."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Any
+
+from yarl import URL
+
+from everwhen.model.instants import moment_of
+from everwhen.ports.target import Run
+from everwhen.version import __version__
+
+# What only the first server may see; another origin that it points to gets none of it.
+_CONFIDENTIAL = frozenset(("authorization", "cookie", "proxy-authorization", "everwhen-outcome-token"))
+_WITHOUT_BODY = ("GET", "HEAD")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    method: str
+    url: URL
+    headers: Mapping[str, str]
+    body: bytes | None
+
+    def redirected(self, status: int, location: str) -> Request:
+        """The next request of a redirect: 307 and 308 repeat it, the others ask for the result (RFC 9110)."""
+        url = self.url.join(URL(location))
+        headers = dict(self.headers)
+        if url.origin() != self.url.origin():
+            headers = {name: value for name, value in headers.items() if name.lower() not in _CONFIDENTIAL}
+        if status in (307, 308) or self.method in _WITHOUT_BODY:
+            return replace(self, url=url, headers=headers)
+        headers = {name: value for name, value in headers.items() if name.lower() != "content-type"}
+        return Request(method="GET", url=url, headers=headers, body=None)
+
+
+def request_of(words: Mapping[str, Any], run: Run, token: str) -> Request:
+    """The request of a run; ValueError when the words make none."""
+    url = URL(words["url"])
+    if url.scheme not in ("http", "https") or not url.raw_host:
+        raise ValueError(f"{words['url']!r} is no http or https URL")
+    method = str(words.get("method") or "POST").upper()
+    body, kind = _body(words.get("body"), run, method)
+    headers = {**_about(run, token), **({"Content-Type": kind} if kind else {})}
+    given = {str(name): str(value) for name, value in (words.get("headers") or {}).items()}
+    for name, value in given.items():
+        if not (name + value).isprintable():  # a line break would begin another header
+            raise ValueError(f"header {name!r} holds characters that no header may have")
+    taken = {name.lower() for name in given}
+    headers = {name: value for name, value in headers.items() if name.lower() not in taken}
+    return Request(method=method, url=url, headers={**headers, **given}, body=body)
+
+
+def run_words(run: Run) -> dict[str, Any]:
+    """The run as the JSON that a server gets."""
+    return {
+        "job_id": run.job_id,
+        "schedule_id": run.schedule_id,
+        "schedule_name": run.schedule_name,
+        "slot_at": _iso(run.slot_at),
+        "attempt": run.attempt,
+        "origin": run.origin,
+        "catch_up": run.catch_up,
+        "repeat_number": run.repeat_number,
+        "payload": run.payload,
+        "deadline_at": None if run.deadline_at is None else _iso(run.deadline_at),
+    }
+
+
+def _body(given: Any, run: Run, method: str) -> tuple[bytes | None, str | None]:
+    if given is None and method in _WITHOUT_BODY:
+        return None, None
+    if isinstance(given, str):
+        return given.encode(), "text/plain; charset=utf-8"
+    return json.dumps(run_words(run) if given is None else given).encode(), "application/json"
+
+
+def _about(run: Run, token: str) -> dict[str, str]:
+    return {
+        "User-Agent": f"everwhen/{__version__}",
+        "Everwhen-Job-Id": run.job_id,
+        "Everwhen-Slot-At": _iso(run.slot_at),
+        "Everwhen-Attempt": str(run.attempt),
+        "Everwhen-Outcome-Token": token,
+        "Idempotency-Key": run.job_id,
+        "traceparent": _traceparent(run.job_id),
+    }
+
+
+def _traceparent(job_id: str) -> str:
+    """One trace per job, drawn from its id, so that its attempts stand together; a span per request."""
+    return f"00-{blake2b(job_id.encode(), digest_size=16).hexdigest()}-{secrets.token_hex(8)}-01"
+
+
+def _iso(instant: int) -> str:
+    return moment_of(instant).isoformat()

@@ -1,0 +1,109 @@
+"""A server on loopback that answers as a test tells it, down to the bytes."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+Answer = Callable[[socket.socket, "Seen"], None]
+
+
+@dataclass
+class Seen:
+    """A request as it arrived."""
+
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass
+class Server:
+    answer: Answer
+    listener: socket.socket = field(default_factory=lambda: socket.create_server(("127.0.0.1", 0)))
+    seen: list[Seen] = field(default_factory=list)
+    closing: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def port(self) -> int:
+        port: int = self.listener.getsockname()[1]
+        return port
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._handle, args=(connection,), daemon=True).start()
+
+    def _handle(self, connection: socket.socket) -> None:
+        with connection:
+            try:
+                request = _read(connection)
+                if request is not None:
+                    self.seen.append(request)
+                    self.answer(connection, request)
+            except OSError:
+                return
+
+
+@contextmanager
+def a_server(answer: Answer) -> Iterator[Server]:
+    server = Server(answer)
+    thread = threading.Thread(target=server.serve, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.closing.set()
+        server.listener.shutdown(socket.SHUT_RDWR)
+        server.listener.close()
+        thread.join(5)
+
+
+def _read(connection: socket.socket) -> Seen | None:
+    data = b""
+    while b"\r\n\r\n" not in data:
+        piece = connection.recv(65_536)
+        if not piece:
+            return None
+        data += piece
+    head, _, body = data.partition(b"\r\n\r\n")
+    first, *lines = head.decode().split("\r\n")
+    headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    while len(body) < int(headers.get("content-length", 0)):
+        body += connection.recv(65_536)
+    method, path, _ = first.split(" ", 2)
+    return Seen(method, path, headers, body)
+
+
+def status(code: int, body: str = "", **headers: str) -> Answer:
+    """An ordinary answer."""
+    lines = [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    head = "\r\n".join([f"HTTP/1.1 {code} X", f"Content-Length: {len(body)}", "Connection: close", *lines])
+
+    def answer(connection: socket.socket, _request: Seen) -> None:
+        connection.sendall(f"{head}\r\n\r\n{body}".encode())
+
+    return answer
+
+
+def reset(connection: socket.socket, _request: Seen) -> None:
+    """The connection is broken off, not closed."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -1,0 +1,305 @@
+"""HTTP requests to a real server on loopback: what a status means, and servers that misbehave."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import Any
+
+import pytest
+
+from everwhen.model.instants import SECOND
+from everwhen.model.outcome import Outcome
+from everwhen.ports.target import Run
+from everwhen.targets.http import HttpTarget
+from everwhen.targets.http_addresses import ForbiddenAddressError, require_public
+from everwhen.targets.http_exchange import retry_after
+from tests.targets.http_server import Seen, Server, a_server, reset, status
+from tests.targets.running import Kept, a_run, perform
+
+NOW = 1_767_600_000 * SECOND
+
+
+class Requests:
+    """The target as one job uses it: opened, run, closed."""
+
+    def __init__(self, **keys: Any) -> None:
+        self._keys = keys
+
+    async def run(self, spec: str, run: Run) -> Outcome:
+        target = HttpTarget(lambda: NOW, **self._keys)
+        try:
+            return await target.run(spec, run)
+        finally:
+            await target.close()
+
+
+def send(
+    server: Server | str, run: Run | None = None, allow_private_urls: bool = False, **words: Any
+) -> Outcome:
+    url = server if isinstance(server, str) else f"{server.url}/hook"
+    return perform(Requests(allow_private_urls=allow_private_urls), {"url": url, **words}, run)
+
+
+def test_the_run_is_the_body_and_stands_in_the_headers() -> None:
+    with a_server(status(200, "done")) as server:
+        assert send(server, a_run(user=7)) == Outcome("succeeded", result="done")
+    (request,) = server.seen
+    assert (request.method, request.path) == ("POST", "/hook")
+    assert request.json == {
+        "job_id": "sched-abc-n1-rc0",
+        "schedule_id": "backup",
+        "schedule_name": "Backup",
+        "slot_at": "2026-01-05T08:00:00+00:00",
+        "attempt": 1,
+        "origin": "schedule",
+        "catch_up": False,
+        "repeat_number": 0,
+        "payload": {"user": 7},
+        "deadline_at": None,
+    }
+    headers = request.headers
+    assert headers["content-type"] == "application/json"
+    assert headers["everwhen-job-id"] == headers["idempotency-key"] == "sched-abc-n1-rc0"
+    assert headers["everwhen-slot-at"] == "2026-01-05T08:00:00+00:00"
+    assert headers["everwhen-attempt"] == "1"
+    version, trace, span, _ = headers["traceparent"].split("-")
+    assert (version, len(trace), len(span)) == ("00", 32, 16)
+    assert len(headers["everwhen-outcome-token"]) >= 43
+
+
+def test_method_headers_and_body_are_those_that_were_given() -> None:
+    with a_server(status(204)) as server:
+        outcome = send(server, method="put", headers={"X-Own": "1", "content-type": "text/csv"}, body="a,b")
+    (request,) = server.seen
+    assert outcome.status == "succeeded"
+    assert (request.method, request.body, request.headers["x-own"]) == ("PUT", b"a,b", "1")
+    assert request.headers["content-type"] == "text/csv"
+
+
+def test_a_body_of_words_is_json_and_a_get_has_none() -> None:
+    with a_server(status(200)) as server:
+        send(server, body={"a": [1]})
+        send(server, method="GET")
+    assert (server.seen[0].json, server.seen[1].body) == ({"a": [1]}, b"")
+
+
+@pytest.mark.parametrize("code", [200, 201, 204, 299])
+def test_every_2xx_but_202_succeeds(code: int) -> None:
+    with a_server(status(code)) as server:
+        assert send(server).status == "succeeded"
+
+
+@pytest.mark.parametrize(
+    ("code", "is_final"),
+    [
+        (400, True),
+        (401, True),
+        (404, True),
+        (409, True),
+        (408, False),
+        (429, False),
+        (500, False),
+        (503, False),
+    ],
+)
+def test_what_may_pass_may_be_retried_and_the_rest_is_final(code: int, is_final: bool) -> None:
+    with a_server(status(code, "no")) as server:
+        assert send(server) == Outcome("failed", error=f"HTTP {code}: no", is_final=is_final)
+
+
+def test_a_202_awaits_its_outcome() -> None:
+    with a_server(status(202, "queued")) as server:
+        outcome = send(server)
+    assert outcome.awaits is not None and len(outcome.awaits) == 64
+    assert server.seen[0].headers["everwhen-outcome-token"] not in outcome.awaits
+
+
+@pytest.mark.parametrize(
+    ("header", "pause"),
+    [
+        ("120", 120 * SECOND),
+        ("Mon, 05 Jan 2026 08:05:00 GMT", 300 * SECOND),
+        ("Mon, 05 Jan 2026 07:00:00 GMT", 0),
+        ("soon", None),
+        ("-5", None),
+        ("٣", None),
+        ("9" * 5_000, 10**10 * SECOND),
+        (None, None),
+    ],
+)
+def test_a_server_may_ask_for_a_pause(header: str | None, pause: int | None) -> None:
+    assert retry_after(header, NOW) == pause
+
+
+def test_the_pause_is_in_the_outcome() -> None:
+    with a_server(status(429, Retry_After="7")) as server:
+        assert send(server).retry_after == 7 * SECOND
+
+
+# -- redirects and addresses --
+
+
+def test_a_redirect_is_not_followed_unless_asked_for() -> None:
+    with a_server(status(302, Location="/elsewhere")) as server:
+        assert send(server) == Outcome("failed", error="HTTP 302", is_final=True)
+        assert len(server.seen) == 1
+
+
+def test_a_redirect_that_is_followed_keeps_what_it_may() -> None:
+    with (
+        a_server(status(200, "there")) as other,
+        a_server(status(307, Location=f"{other.url}/next")) as server,
+    ):
+        outcome = send(server, redirects=True, headers={"Authorization": "Bearer x"})
+    assert outcome == Outcome("succeeded", result="there")
+    assert server.seen[0].headers["authorization"] == "Bearer x"
+    (request,) = other.seen
+    assert (request.method, request.path, request.json["job_id"]) == ("POST", "/next", "sched-abc-n1-rc0")
+    assert not {"authorization", "everwhen-outcome-token"} & request.headers.keys()
+
+
+def test_a_see_other_asks_for_the_result() -> None:
+    def answer(connection: socket.socket, request: Seen) -> None:
+        where = status(200, "result") if request.path == "/result" else status(303, Location="/result")
+        where(connection, request)
+
+    with a_server(answer) as server:
+        assert send(server, redirects=True).result == "result"
+    assert [request.method for request in server.seen] == ["POST", "GET"]
+
+
+def test_redirects_in_a_circle_end() -> None:
+    with a_server(status(302, Location="/hook")) as server:
+        outcome = send(server, redirects=True)
+    assert outcome == Outcome("failed", error="redirected more than 10 times", is_final=True)
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "localhost", "0x7f000001", "127.1", "[::1]", "[::ffff:127.0.0.1]"]
+)
+def test_a_url_from_outside_reaches_no_private_address_however_it_is_spelled(host: str) -> None:
+    with a_server(status(200)) as server:
+        outcome = send(f"http://{host}:{server.port}/", source="api")
+        assert outcome.status == "failed"
+        assert server.seen == []
+
+
+def test_a_private_address_is_refused_for_good_and_says_what_to_do() -> None:
+    outcome = send("http://localhost:1/", source="api")
+    assert outcome.is_final
+    assert "is not a public address" in (outcome.error or "")
+    assert "api.allow_private_urls" in (outcome.error or "")
+
+
+def test_a_url_of_the_file_or_with_leave_goes_anywhere() -> None:
+    with a_server(status(200)) as server:
+        assert send(f"http://localhost:{server.port}/").status == "succeeded"
+        assert send(server, source="api", allow_private_urls=True).status == "succeeded"
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1",
+        "255.255.255.255", "::1", "fe80::1", "fe80::1%eth0", "fc00::1", "::ffff:10.0.0.1", "2002:7f00:1::",
+        "64:ff9b::7f00:1", "::", "nonsense",
+    ],
+)  # fmt: skip
+def test_private_addresses(address: str) -> None:
+    with pytest.raises(ForbiddenAddressError):
+        require_public("host", address)
+
+
+@pytest.mark.parametrize("address", ["1.1.1.1", "8.8.8.8", "2606:4700::1111", "::ffff:1.1.1.1"])
+def test_public_addresses(address: str) -> None:
+    require_public("host", address)
+
+
+# -- servers and words that misbehave --
+
+
+def hang(connection: socket.socket, _request: Seen) -> None:
+    connection.recv(1)  # until the other side gives up
+
+
+def drip(connection: socket.socket, _request: Seen) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+    while True:
+        connection.sendall(b".")
+        threading.Event().wait(0.02)
+
+
+@pytest.mark.parametrize("answer", [hang, drip])
+def test_a_server_that_hangs_or_drips_is_ended_by_the_deadline(answer: Any) -> None:
+    with a_server(answer) as server:
+        outcome = send(server, a_run(seconds=0.5))
+    assert outcome.status == "timed_out"
+    assert (outcome.error or "").startswith("timed out after 0.5s")
+
+
+def half(connection: socket.socket, _request: Seen) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
+
+
+def garbage(connection: socket.socket, _request: Seen) -> None:
+    connection.sendall(b"\x00\x01 this is no HTTP \r\n\r\n")
+
+
+@pytest.mark.parametrize("answer", [reset, half, garbage])
+def test_a_broken_connection_may_be_retried(answer: Any) -> None:
+    with a_server(answer) as server:
+        outcome = send(server)
+        assert (outcome.status, outcome.is_final) == ("failed", False)
+        assert outcome.error is not None and outcome.error.startswith(server.url)
+
+
+def test_nobody_who_listens_may_be_retried() -> None:
+    with a_server(status(200)) as server:
+        url = server.url
+    outcome = send(url)
+    assert (outcome.status, outcome.is_final) == ("failed", False)
+
+
+def endless(connection: socket.socket, _request: Seen) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")
+    while True:
+        connection.sendall(b"x" * 65_536)
+
+
+def test_an_answer_without_end_is_read_only_so_far() -> None:
+    with a_server(endless) as server:
+        outcome = send(server)
+    assert outcome.status == "succeeded"
+    assert len(outcome.result or "") == 4_096
+
+
+def test_a_plain_server_behind_https_is_no_success() -> None:
+    with a_server(status(200)) as server:
+        outcome = send(f"https://127.0.0.1:{server.port}/")
+    assert (outcome.status, outcome.is_final) == ("failed", False)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        {"url": "ftp://example.com/"},
+        {"url": "nonsense"},
+        {"url": "http://"},
+        {"url": "http://127.0.0.1:1/", "headers": {"X": "a\r\nEvil: 1"}},
+    ],
+)
+def test_words_that_make_no_request_are_final(words: dict[str, Any]) -> None:
+    outcome = perform(Requests(), words)
+    assert outcome.is_final
+    assert "this is no request" in (outcome.error or "")
+
+
+def test_the_answer_is_output_and_secrets_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOK_TOKEN", "t0ken-value")
+    output = Kept()
+    with a_server(status(403, "bad token t0ken-value")) as server:
+        outcome = send(server, a_run(output=output), headers={"Authorization": "Bearer ${HOOK_TOKEN}"})
+    assert server.seen[0].headers["authorization"] == "Bearer t0ken-value"
+    assert outcome.error == "HTTP 403: bad token ***"
+    assert output.text() == "bad token ***"
