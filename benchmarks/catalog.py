@@ -1,6 +1,6 @@
 """Every benchmark there is, in the order of the table. A new theme: a module of its own, and a line here."""
 
-from benchmarks import command_line, cron_next, firing, idle, lag, loading, restart
+from benchmarks import command_line, cron_next, firing, idle, lag, loading, restart, working
 from benchmarks.model import Benchmark
 
 BENCHMARKS: tuple[Benchmark, ...] = tuple(
@@ -12,6 +12,7 @@ BENCHMARKS: tuple[Benchmark, ...] = tuple(
             *firing.BENCHMARKS,
             *lag.BENCHMARKS,
             *restart.BENCHMARKS,
+            *working.BENCHMARKS,
             *command_line.BENCHMARKS,
         ),
         key=lambda benchmark: int(benchmark.number[1:]),
