@@ -295,11 +295,14 @@ def test_words_that_make_no_request_are_final(words: dict[str, Any]) -> None:
     assert "this is no request" in (outcome.error or "")
 
 
-def test_the_answer_is_output_and_secrets_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_long_answer_is_output_and_secrets_are_masked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK_TOKEN", "t0ken-value")
     output = Kept()
+    headers = {"Authorization": "Bearer ${HOOK_TOKEN}"}
     with a_server(status(403, "bad token t0ken-value")) as server:
-        outcome = send(server, a_run(output=output), headers={"Authorization": "Bearer ${HOOK_TOKEN}"})
+        assert send(server, a_run(output=output), headers=headers).error == "HTTP 403: bad token ***"
     assert server.seen[0].headers["authorization"] == "Bearer t0ken-value"
-    assert outcome.error == "HTTP 403: bad token ***"
-    assert output.text() == "bad token ***"
+    assert output.pieces == []
+    with a_server(status(403, "t0ken-value" + "." * 5_000)) as server:
+        send(server, a_run(output=output), headers=headers)
+    assert output.text() == "***" + "." * 5_000

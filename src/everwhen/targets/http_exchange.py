@@ -104,10 +104,11 @@ class HttpExchange:
         body = Captured()
         async for piece in answer.content.iter_chunked(_PIECE):
             body.feed(piece)
-            run.output.write("stdout", piece)
             if body.total > READ_LIMIT:
                 answer.close()  # the rest is not wanted, and the connection with it
                 break
+        if body.total > SHOWN:  # a short answer is in the outcome, whole
+            run.output.write("stdout", body.head + body.tail)
         if answer.status == 202:
             return Outcome("succeeded", result=body.last(SHOWN), awaits=sha256(token.encode()).hexdigest())
         return outcome_of(answer.status, body.last(SHOWN), self._retry_after(answer))
