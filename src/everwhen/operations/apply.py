@@ -101,7 +101,7 @@ def _written(
         created=[_new(one, policies, now, actor) for one in changes.created],
         changed=_changes(changes, policies, actor),
         removed=[
-            (gone.state.schedule_id, partial(status.end, cancel_running=False, by=actor or "config"))
+            (gone.state.schedule_id, partial(status.delete, cancel_running=False, by=actor or "config"))
             for gone in changes.removed
         ],
         policies=changes.policies,
