@@ -5,7 +5,7 @@ from everwhen.stores.postgres_clock import DatabaseClock
 from everwhen.stores.postgres_database import PostgresDatabase
 from everwhen.stores.postgres_ledger import PostgresLedger
 from everwhen.stores.postgres_listener import Listener
-from everwhen.stores.postgres_transaction import PostgresStore
+from everwhen.stores.postgres_store import PostgresStore
 from everwhen.stores.postgres_upkeep import PostgresPremises
 
 __all__ = [

@@ -29,8 +29,7 @@ Whatever the locks do, the unique keys on (slot_at, uid) let no slot be fired tw
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from psycopg import Connection, errors
@@ -47,57 +46,17 @@ from everwhen.model.reasons import CancelReason
 from everwhen.stores import postgres_statements as sql
 from everwhen.stores.flows.change import INSERTED
 from everwhen.stores.flows.commit import JOB_INSERTED
-from everwhen.stores.lanes import Lane
 from everwhen.stores.postgres_adapters import At, Instants, Integers, Texts, columns_of
 from everwhen.stores.postgres_batches import Statement, insert, update
-from everwhen.stores.postgres_database import Overtaken, PostgresDatabase
+from everwhen.stores.postgres_database import Overtaken
 from everwhen.stores.postgres_snapshot import PostgresSnapshot
 from everwhen.stores.postgres_watermark import Watermark
 from everwhen.stores.storable import storable
-from everwhen.stores.transaction import Declined, Queue, Row, Snapshot, Transaction
+from everwhen.stores.transaction import Declined, Queue, Row
 
 T = TypeVar("T")
 
-EVALUATING = 0x6576_0002
-_BEGIN_EVALUATION = f"BEGIN; SELECT pg_advisory_xact_lock_shared({EVALUATING})"
-
-
-class PostgresStore:
-    """Transactions on one PostgreSQL database. `skew` is how far this node's clock is from the database's."""
-
-    def __init__(self, database: PostgresDatabase, *, skew: Callable[[], int] = lambda: 0) -> None:
-        self._database = database
-        self._skew = skew
-        self._watermark = Watermark()
-
-    def write(self, lane: Lane, work: Callable[[Transaction], T]) -> T:
-        def transact(connection: Connection[Any]) -> T:
-            transaction = PostgresTransaction(connection, self._watermark, self._skew)
-            result = work(transaction)
-            transaction.announce()
-            return result
-
-        is_evaluation = lane in (Lane.TICK, Lane.CLAIM)
-        return self._database.transact(transact, begin=_BEGIN_EVALUATION if is_evaluation else "BEGIN")
-
-    @contextmanager
-    def read(self) -> Iterator[Snapshot]:
-        with self._database.snapshot() as connection:
-            yield PostgresSnapshot(connection, self._watermark)
-
-    @contextmanager
-    def look(self) -> Iterator[Snapshot]:
-        with self._database.connection() as connection:
-            yield PostgresSnapshot(connection, self._watermark)
-
-    def earliest_due_at(self) -> int | None:
-        with self._watermark.looking() as look:
-            rows = self._database.ask(sql.EARLIEST_DUE, At(look.at))
-            look.found = min([row[0] for row in rows], default=None)
-        return look.found
-
-    def nothing_due_before(self, instant: int) -> None:
-        self._watermark.raise_to(instant)
+EVALUATING = 0x6576_0002  # an advisory lock: ticks and claims share it
 
 
 class PostgresTransaction(PostgresSnapshot):

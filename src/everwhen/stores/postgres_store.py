@@ -1,0 +1,61 @@
+"""Transactions on PostgreSQL, begun and ended; what happens in them is told in `postgres_transaction`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from psycopg import Connection
+
+from everwhen.stores import postgres_statements as sql
+from everwhen.stores.lanes import Lane
+from everwhen.stores.postgres_adapters import At
+from everwhen.stores.postgres_database import PostgresDatabase
+from everwhen.stores.postgres_snapshot import PostgresSnapshot
+from everwhen.stores.postgres_transaction import EVALUATING, PostgresTransaction
+from everwhen.stores.postgres_watermark import Watermark
+from everwhen.stores.transaction import Snapshot, Transaction
+
+T = TypeVar("T")
+
+# One round trip for both: what is read afterwards is what the switch has left.
+_BEGIN_EVALUATION = f"BEGIN; SELECT pg_advisory_xact_lock_shared({EVALUATING})"
+
+
+class PostgresStore:
+    """Transactions on one PostgreSQL database. `skew` is how far this node's clock is from the database's."""
+
+    def __init__(self, database: PostgresDatabase, *, skew: Callable[[], int] = lambda: 0) -> None:
+        self._database = database
+        self._skew = skew
+        self._watermark = Watermark()
+
+    def write(self, lane: Lane, work: Callable[[Transaction], T]) -> T:
+        def transact(connection: Connection[Any]) -> T:
+            transaction = PostgresTransaction(connection, self._watermark, self._skew)
+            result = work(transaction)
+            transaction.announce()
+            return result
+
+        is_evaluation = lane in (Lane.TICK, Lane.CLAIM)
+        return self._database.transact(transact, begin=_BEGIN_EVALUATION if is_evaluation else "BEGIN")
+
+    @contextmanager
+    def read(self) -> Iterator[Snapshot]:
+        with self._database.snapshot() as connection:
+            yield PostgresSnapshot(connection, self._watermark)
+
+    @contextmanager
+    def look(self) -> Iterator[Snapshot]:
+        with self._database.connection() as connection:
+            yield PostgresSnapshot(connection, self._watermark)
+
+    def earliest_due_at(self) -> int | None:
+        with self._watermark.looking() as look:
+            rows = self._database.ask(sql.EARLIEST_DUE, At(look.at))
+            look.found = min([row[0] for row in rows], default=None)
+        return look.found
+
+    def nothing_due_before(self, instant: int) -> None:
+        self._watermark.raise_to(instant)
