@@ -22,7 +22,7 @@ from psycopg import Connection
 
 from everwhen.model.breaker import Breaker, Transition
 from everwhen.model.events import NOTHING, Event
-from everwhen.model.history import History, Life, Recorded, Revision
+from everwhen.model.history import Breakers, History, Life, Recorded, Revision
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.output import OutputPiece, OutputStream
@@ -80,6 +80,11 @@ SELECT id, {sql.EVENT} FROM audit_events WHERE uid = %(uid)s AND slot_at <= %(sl
 _CAUGHT_UP_AROUND = f"""
 SELECT id, {sql.EVENT} FROM audit_events WHERE uid = %(uid)s AND slot_at > %(slot_at)s
     AND type = 'schedule.caught_up' AND (detail->>'first')::bigint <= %(slot)s ORDER BY id"""
+_ALL_BREAKERS = f"SELECT {', '.join(Breaker._fields)} FROM circuit_breakers"
+# idx_transitions_key
+_LATEST_TRANSITIONS = f"""
+SELECT {", ".join(Transition._fields)} FROM circuit_breaker_transitions
+WHERE id IN (SELECT max(id) FROM circuit_breaker_transitions GROUP BY key)"""
 # idx_transitions_key
 _TRANSITIONS = f"""
 SELECT {", ".join(Transition._fields)} FROM circuit_breaker_transitions WHERE key = %s ORDER BY id DESC LIMIT %s"""
@@ -114,7 +119,8 @@ class PostgresLedger:
             limits = [Limit._make(row) for row in rows] if uids is None else None
             lives = self._all_lives(connection) if uids is None else self._lives(connection, uids)
             retained = _fetch(connection, "SELECT value FROM settings WHERE key = 'retained_from'")
-            yield History(lives, system, limits, int(retained[0][0]) if retained else 0)
+            breakers = _breakers(connection) if uids is None else None
+            yield History(lives, system, limits, int(retained[0][0]) if retained else 0, breakers)
 
     def _all_lives(self, connection: Connection[Any]) -> Iterator[Life]:
         uids = [row[0] for row in _fetch(connection, _UIDS)]
@@ -238,6 +244,11 @@ def _at(instant: int | None) -> At | None:
 
 def _any(words: Collection[str]) -> Texts | None:
     return Texts(sorted(words)) if words else None
+
+
+def _breakers(connection: Connection[Any]) -> Breakers:
+    rows = [Breaker._make(row) for row in _fetch(connection, _ALL_BREAKERS)]
+    return Breakers(rows, [Transition._make(row) for row in _fetch(connection, _LATEST_TRANSITIONS)])
 
 
 def _fetch(connection: Connection[Any], query: str, values: Values = ()) -> list[Any]:
