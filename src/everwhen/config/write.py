@@ -57,7 +57,7 @@ def written(document: Mapping[str, Any]) -> str:
 
     >>> print(written({"service": {"name": "no"}}), end="")
     service:
-      name: "no"
+      name: 'no'
     """
     sections = [
         yaml.dump(
