@@ -362,3 +362,10 @@ def test_an_interval_begins_where_its_calendar_begins(seconds: int, now: int, fi
     found = first_slot(plan, now, first_run)
     assert found.anchor_at is not None
     assert found == next_slot(plan, found.anchor_at, found.anchor_at - 1)
+
+
+def test_a_new_grid_never_goes_back_to_a_slot_that_was_decided() -> None:
+    """The clock went back: the last slot lies beyond the first of the new grid (E9)."""
+    schedule = a_schedule(cron="0 * * * *", last_slot_at=at("12:00"), next_slot_at=at("13:00"))
+    decision = edited(schedule, every="1h")
+    assert decision.after.next_slot_at == at("12:30:01")

@@ -6,11 +6,21 @@ from typing import Any
 
 import pytest
 
-from everwhen.decide.status import delete, invalidate, pause, restore, resume, revive
+from everwhen.decide.status import (
+    delete,
+    end_pause,
+    invalidate,
+    leave_system_span,
+    pause,
+    restore,
+    resume,
+    revive,
+)
 from everwhen.errors import StatusError
+from everwhen.model.calendar import Calendar
 from everwhen.model.instants import SECOND
 from everwhen.model.limits import Limit
-from everwhen.model.schedule import Schedule
+from everwhen.model.schedule import Plan, Schedule
 from everwhen.model.shared import Shared
 from tests.decide.builders import (
     a_capacity,
@@ -332,3 +342,36 @@ def test_a_chain_does_not_wait_for_a_manual_run() -> None:
 def test_an_undecided_slot_of_a_chain_is_skipped_by_the_pause() -> None:
     decision = pause(a_chain("5m", next_slot_at=NINE), NOW, Shared(), by="anna")
     assert [(event.slot_at, event.slot_count) for event in decision.events[:-1]] == [(NINE, 1)]
+
+
+# -- the end of a pause, and of a span --
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        stopped("paused"),
+        stopped("paused", resume_at=at("12:00")),
+        a_schedule(next_slot_at=at("10:00"), resume_at=NINE),
+    ],
+)
+def test_a_pause_that_has_no_end_yet_goes_on(schedule: Schedule) -> None:
+    assert end_pause(schedule, NOW, Shared()).after == schedule.state
+
+
+def test_a_pause_that_cannot_be_ended_says_why() -> None:
+    good = stopped("paused", resume_at=NINE)
+
+    class Broken(Plan):
+        def calendar(self, anchor_at: int | None) -> Calendar:
+            raise OverflowError("beyond the end of the calendar")
+
+    broken = Schedule(good.state, Broken("reports", good.definition, None))
+    after = end_pause(broken, NOW, Shared()).after
+    assert (after.status, after.resume_at) == ("paused", None)
+    assert after.status_reason == "cannot be resumed: beyond the end of the calendar"
+
+
+def test_a_stopped_schedule_leaves_a_span_of_the_system_as_it_is() -> None:
+    schedule = stopped("paused")
+    assert leave_system_span(schedule, NINE, NOW, Shared()).after == schedule.state

@@ -120,3 +120,35 @@ def test_schedules_are_listed() -> None:
         s.add(name, every="1h")
     assert [state.schedule_id for state in list_schedules(s.house)] == ["a", "b"]
     assert list_schedules(s.house, status="paused") == []
+
+
+def test_a_retry_that_comes_due_while_its_breaker_is_open_waits_until_it_may_be_the_probe() -> None:
+    s = scheduler()
+    breaker = {"threshold": 1, "reset_after": "30m"}
+    s.add("a", every="24h", max_retries=3, retry_delay="1m", circuit_breaker=breaker)
+    s.tick()
+    (claimed,) = s.claim()
+    s.settle(claimed, FAILED)
+    s.sleep("1m")
+    assert s.claim() == []
+    assert s.house.slots.next_ready_at() == s.clock.now() + 29 * 60_000_000
+    s.sleep("29m")
+    (probe,) = s.claim()
+    assert probe.job.is_probe
+    assert s.check().is_clean
+
+
+def test_a_run_of_a_deleted_schedule_that_was_lost_is_taken_up_again() -> None:
+    s = scheduler()
+    s.add("a", every="1h")
+    s.tick()
+    s.claim()
+    s.delete("a")
+    s.restart()
+    s.sleep("31s")
+    s.beat()
+    assert s.rescue() == 1
+    (again,) = s.claim()
+    s.settle(again)
+    assert [job.status for job in s.jobs()] == ["succeeded"]
+    assert s.check().is_clean

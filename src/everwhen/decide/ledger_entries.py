@@ -126,8 +126,6 @@ class Entries:
 
     def take(self, slots: Sequence[int]) -> list[int]:
         """The slots that have an entry of their own, in order; a mark is taken once."""
-        if not slots:
-            return []
         marks = self.between(slots[0], slots[-1])
         if len(marks) != len(slots) or marks != list(slots):
             known = slots if isinstance(slots, range) else set(slots)
