@@ -68,7 +68,8 @@ def add(
     stack: Stack, schedule_id: str, target: str, spec: dict[str, Any] | None = None, **words: Any
 ) -> None:
     words = {"every": "1h", **words}
-    create_schedule(stack.house, Submission(schedule_id, words, Target(target, json.dumps(spec or {}))))
+    submission = Submission(schedule_id, words, Target(target, json.dumps(spec or {})), source="config")
+    create_schedule(stack.house, submission)
 
 
 def job_of(stack: Stack, schedule_id: str) -> Job:
@@ -165,20 +166,6 @@ def test_whatever_a_target_does_is_an_outcome_and_the_worker_goes_on(
     assert fault in (job_of(stack, "a").error or "")
     add(stack, "b", "command", {"argv": ["true"]})
     until(has_status(stack, "b", "succeeded"))
-    service.stop()
-
-
-def test_w4_one_that_blocks_delays_nobody_else(stack: Stack) -> None:
-    target = Blocking()
-    service = a_service(stack, {"blocking": target, "command": CommandTarget()}, max_workers=2)
-    service.start()
-    add(stack, "slow", "blocking")
-    assert target.begun.wait(30)
-    for number in range(3):
-        add(stack, f"quick{number}", "command", {"argv": ["true"]})
-        until(has_status(stack, f"quick{number}", "succeeded"))
-    assert job_of(stack, "slow").status == "running"
-    target.returns.set()
     service.stop()
 
 

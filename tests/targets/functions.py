@@ -30,6 +30,10 @@ def about(run: PythonRun) -> dict[str, Any]:
     return {"job": run.job_id, "slot": run.slot_at, "attempt": run.attempt, "cancelled": bool(run.cancelled)}
 
 
+def echoes(run: PythonRun) -> dict[str, Any]:
+    return run.payload
+
+
 def nothing() -> None:
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -85,11 +86,21 @@ def define(house: House, submission: Submission, now: int) -> Definition:
     return declare(
         submission.schedule_id,
         submission.words,
-        target=submission.target,
+        target=_marked(submission),
         now=now,
         timezone=house.timezone,
         group=submission.group,
     )
+
+
+def _marked(submission: Submission) -> Target:
+    """A URL that came from outside the configuration file is marked as such, whatever it says of itself: the
+    rules about addresses look at that when it is requested."""
+    target = submission.target
+    if target.kind != "http":
+        return target
+    words = {**json.loads(target.spec), "source": submission.source}
+    return Target(target.kind, json.dumps(words))
 
 
 def quiet_hours_of(house: House, definition: Definition) -> QuietHoursPolicy | None:

@@ -1,0 +1,22 @@
+"""URLs are marked by the door through which they came."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from everwhen.model.schedule import Target
+from everwhen.operations.schedules import Submission, create_schedule, update_schedule
+from everwhen.testing import manual_scheduler
+
+
+@pytest.mark.parametrize("source", ["api", "config"])
+def test_a_url_is_marked_with_its_door_whatever_it_says_of_itself(source: str) -> None:
+    s = manual_scheduler()
+    target = Target("http", json.dumps({"url": "http://127.0.0.1/", "source": "config"}))
+    submission = Submission("a", {"every": "1h"}, target, source=source)
+    for write in (create_schedule, update_schedule):
+        write(s.house, submission)
+        schedule = s.house.catalogue.get("a")
+        assert json.loads(schedule.definition.target.spec) == {"url": "http://127.0.0.1/", "source": source}
