@@ -5,7 +5,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,6 +21,7 @@ from benchmarks.workers.houses import NoWork, Witness
 from everwhen.engine.service import Service
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedules
+from everwhen.ports.slots import JobEnd
 from everwhen.targets.command import CommandTarget
 from everwhen.targets.http import HttpTarget
 
@@ -50,6 +51,16 @@ asyncio.run(main())
 """
 
 
+class Strict(Witness):
+    """Counts successes alone: work that fails at once would look fast."""
+
+    def settle(self, now: int, ends: Sequence[JobEnd]) -> int:
+        failed = [end.outcome.error for end in ends if end.outcome.status != "succeeded"]
+        if failed:
+            raise AssertionError(f"{len(failed)} jobs failed: {failed[0]}")
+        return super().settle(now, ends)
+
+
 class Queued:
     """Fires a slot of every schedule, then times a node that works the jobs off."""
 
@@ -58,7 +69,7 @@ class Queued:
     def __init__(self, folder: Path, count: int, in_flight: int, kind: str, spec: dict[str, Any]) -> None:
         self.count, self.in_flight = count, in_flight
         self.stack = houses.a_stack(folder / "everwhen.db")
-        self.witness = self.stack.house.slots = Witness(self.stack.house.slots)
+        self.witness = self.stack.house.slots = Strict(self.stack.house.slots)
         self.target = Target(kind, json.dumps(spec))
         self.rounds = 0
 
@@ -71,7 +82,7 @@ class Queued:
         ids = [f"r{self.rounds}-{number}" for number in range(self.count)]
         for start in range(0, self.count, houses.LOADED_AT_ONCE):
             batch = ids[start : start + houses.LOADED_AT_ONCE]
-            create_schedules(self.stack.house, [Submission(i, SCHEDULE, self.target) for i in batch])
+            create_schedules(self.stack.house, [self.submission(name) for name in batch])
         service = Service(self.stack.house, self.targets(), max_workers=self.in_flight)
         while service.ticker.step():
             pass
@@ -84,6 +95,9 @@ class Queued:
         finally:
             service.stop()
         return {"job": (seconds, self.count)}
+
+    def submission(self, name: str) -> Submission:
+        return Submission(name, SCHEDULE, self.target, source="config")
 
     def targets(self) -> dict[str, Any]:
         return {
