@@ -4,22 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from everwhen.engine.crew import Crew
+from everwhen.engine.delivery import Deliveries
 from everwhen.engine.service import Service
 from everwhen.errors import StoreError, shown
 from everwhen.model.node import Role
 from everwhen.model.retention import Retention
+from everwhen.operations.validity import restore_valid_schedules
 from everwhen.ports.clock import Clock
 from everwhen.ports.house import House
 from everwhen.ports.ledger import Ledger
 from everwhen.ports.observer import Observer
+from everwhen.ports.subscriber import Subscriber
 from everwhen.stores.catalogue import StoredCatalogue
+from everwhen.stores.messages import StoredMessages
 from everwhen.stores.migrate import Migration, Step, migrate, refuse_outdated
 from everwhen.stores.migrations.sqlite import MIGRATIONS as SQLITE_MIGRATIONS
 from everwhen.stores.plans import PlanCache
+from everwhen.stores.plugin_state import StoredPluginState
 from everwhen.stores.slots import StoredSlots
 from everwhen.stores.sqlite_database import SqliteDatabase, open_sqlite, path_of
 from everwhen.stores.sqlite_ledger import SqliteLedger
@@ -28,9 +33,7 @@ from everwhen.stores.sqlite_upkeep import SqlitePremises
 from everwhen.stores.transaction import Store
 from everwhen.stores.upkeep import Premises, StoredUpkeep
 from everwhen.system_clock import SystemClock
-from everwhen.targets.command import CommandTarget
-from everwhen.targets.http import HttpTarget
-from everwhen.targets.python_call import PythonTarget
+from everwhen.workshop import Workshop, open_workshop
 
 
 @dataclass(slots=True)
@@ -75,8 +78,16 @@ def open_stack(
     plans = PlanCache()
     slots = StoredSlots(ground.store, plans, lately=lately, stagger=catch_up_stagger)
     catalogue = StoredCatalogue(ground.store, plans)
-    upkeep = StoredUpkeep(ground.store, ground.premises)
-    house = House(slots, catalogue, ground.ledger(plans), upkeep, ground.clock, timezone)
+    house = House(
+        slots=slots,
+        catalogue=catalogue,
+        ledger=ground.ledger(plans),
+        messages=StoredMessages(ground.store),
+        plugin_state=StoredPluginState(ground.store),
+        upkeep=StoredUpkeep(ground.store, ground.premises),
+        clock=ground.clock,
+        timezone=timezone,
+    )
     return Stack(house, ground.database, plans, ground.changes, ground.listen)
 
 
@@ -205,15 +216,15 @@ def build_service(
     lease: float = 30.0,
     retention: Retention | None = None,
     observer: Observer | None = None,
+    workshop: Workshop | None = None,
+    subscribers: Sequence[Subscriber] = (),
 ) -> Service:
-    """A node on that stack: one that ticks, one that works, or both."""
+    """A node on that stack: one that ticks and delivers messages, one that works, or both."""
+    house = stack.house
+    workshop = workshop or open_workshop(house, max_workers=max_workers)
     service = Service(
-        stack.house,
-        {
-            "command": CommandTarget(),
-            "http": HttpTarget(stack.house.clock.now),
-            "python": PythonTarget(Crew(max_workers)),
-        },
+        house,
+        workshop.targets,
         role=role,
         queues=queues,
         check_interval=check_interval,
@@ -222,6 +233,8 @@ def build_service(
         retention=retention,
         changes=stack.changes,
         observer=observer,
+        deliveries=Deliveries(house.messages, house.clock, subscribers),
+        heal=partial(restore_valid_schedules, house, workshop.fault_of),
     )
     if stack.listen is not None:
         stack.leave.append(stack.listen(stack.house))

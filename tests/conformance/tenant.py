@@ -29,6 +29,7 @@ from tests.conformance.stores import Capabilities, Site
 
 START = "2026-01-05T08:00:00Z"  # a Monday
 FAILED = Outcome("failed", error="no luck")
+TRUE = Target("command", '{"argv": ["true"]}')
 LEASE = 30_000_000
 MANY = 1_000_000
 
@@ -197,12 +198,16 @@ class Tenant:
 
 
 def submission(
-    schedule_id: str, *, group: str | None = None, source: str = "api", uid: str | None = None, **words: Any
+    schedule_id: str,
+    *,
+    group: str | None = None,
+    source: str = "api",
+    uid: str | None = None,
+    target: Target = TRUE,
+    **words: Any,
 ) -> Submission:
     """A schedule as somebody submits it; an interval has its first slot at once unless it says otherwise."""
-    return Submission(
-        schedule_id, words, Target("command", '{"argv": ["true"]}'), group=group, source=source, uid=uid
-    )
+    return Submission(schedule_id, words, target, group=group, source=source, uid=uid)
 
 
 def end_of(claimed: ClaimedJob, outcome: Outcome = SUCCEEDED) -> JobEnd:

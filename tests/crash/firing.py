@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 from everwhen.engine.service import Service
-from everwhen.model.outcome import SUCCEEDED, Outcome
-from everwhen.ports.target import Run
+from everwhen.model.outcome import SUCCEEDED, Outcome, PluginUpdate
+from everwhen.ports.target import Run, Target
 from everwhen.wiring import open_stack
 
 
@@ -17,9 +18,17 @@ class Nothing:
         return SUCCEEDED
 
 
+class Remembering:
+    """A target that wants each of its jobs remembered."""
+
+    def run(self, spec: str, run: Run) -> Outcome:
+        return Outcome("succeeded", also=PluginUpdate("counter", json.dumps({run.job_id: 1})))
+
+
 def main(url: str) -> None:
     stack = open_stack(url)
-    service = Service(stack.house, {"command": Nothing()}, check_interval=0.2, lease=0.6)
+    targets: dict[str, Target] = {"command": Nothing(), "remembering": Remembering()}
+    service = Service(stack.house, targets, check_interval=0.2, lease=0.6)
     service.start()
     print("firing", flush=True)
     sys.stdin.readline()  # until it is killed, or told to stop

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from everwhen.decide.check_ledger import check_ledger
+from everwhen.model.message import message_target
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedules
+from everwhen.ports.ledger import JobFilter
 from everwhen.wiring import Stack, open_stack
 
 ROOT = Path(__file__).parents[2]
@@ -52,6 +54,8 @@ def kill_and_check(url: str, *, kills: int, seed: int) -> None:
         report = check_ledger(history, stack.house.clock.now())
     assert report.is_clean, report
     assert everything_settles(stack)
+    assert said(stack) == succeeded(stack, "message-")
+    assert remembered(stack) == succeeded(stack, "remembering-")
     stack.close()
 
 
@@ -66,6 +70,12 @@ def prepare(url: str) -> None:
     ]
     submissions = [
         Submission(f"s{number}", keys, Target("command"), group=None) for number, keys in enumerate(words)
+    ]
+    leaving = {"message": message_target({"text": "…"}), "remembering": Target("remembering")}
+    submissions += [
+        Submission(f"{kind}-{number}", {"every": "1s", "catch_up": "run_all"}, target)
+        for kind, target in leaving.items()
+        for number in range(4)
     ]
     create_schedules(stack.house, submissions)
     stack.close()
@@ -109,6 +119,21 @@ def close(process: subprocess.Popen[str]) -> None:
     for stream in (process.stdin, process.stdout):
         if stream is not None:
             stream.close()
+
+
+def succeeded(stack: Stack, kind: str) -> list[str]:
+    jobs = stack.house.ledger.jobs(JobFilter(statuses=["succeeded"]), limit=1_000_000)
+    return sorted(job.job_id for job in jobs if job.schedule_id.startswith(kind))
+
+
+def said(stack: Stack) -> list[str]:
+    """The jobs whose messages there are, each as often as there is one."""
+    return sorted(message.job_id for message in stack.house.messages.after(0, limit=1_000_000))
+
+
+def remembered(stack: Stack) -> list[str]:
+    """The jobs that are remembered, as they asked for."""
+    return sorted(stack.house.plugin_state.state_of("counter"))
 
 
 def everything_settles(stack: Stack) -> bool:

@@ -18,6 +18,7 @@ from everwhen.model.history import Life
 from everwhen.model.instants import SECOND
 from everwhen.model.job import Job, Line, NewJob, Origin, is_own, job_id
 from everwhen.model.outcome import Outcome
+from everwhen.model.payload import payload_text
 from everwhen.model.policy import IfRunning
 from everwhen.model.reasons import SkipReason
 from everwhen.model.schedule import Schedule
@@ -187,4 +188,4 @@ def _grids_of(life: Life) -> list[tuple[int, int, int | None]]:
 
 
 def _merged(base: str, payload: Mapping[str, Any]) -> str:
-    return json.dumps({**json.loads(base), **payload})
+    return payload_text({**json.loads(base), **payload})

@@ -17,6 +17,7 @@ from everwhen.model.decision import Decision
 from everwhen.model.job import Job, NewJob, job_id
 from everwhen.model.outcome import Outcome
 from everwhen.model.policy import BACKOFF_CAP
+from everwhen.model.reasons import SkipReason
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
 
@@ -80,6 +81,9 @@ def _settle_own(draft: Draft, job: Job, outcome: Outcome) -> None:
         _succeed(draft, job)
     elif outcome.is_failure:
         _fail(draft, job, outcome)
+        if outcome.invalidates and draft.state.status == "active":
+            _end_open_slots(draft, "paused")
+            draft.become("invalid", "schedule.invalidated", draft.state.last_error)
     retries = draft.jobs
     if not retries:
         _end_slot(draft, job)
@@ -125,10 +129,10 @@ def _is_complete(draft: Draft) -> bool:
     return bool(most) and draft.state.current_repeat >= most
 
 
-def _end_open_slots(draft: Draft) -> None:
+def _end_open_slots(draft: Draft, reason: SkipReason = "superseded") -> None:
     """A schedule that ends: the slots that it holds, or has reached and not decided, are over too."""
     if draft.state.status == "active":
-        end_open_slots(draft, "superseded")
+        end_open_slots(draft, reason)
 
 
 def _retry(draft: Draft, job: Job, outcome: Outcome) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from everwhen.engine.clock_watch import ClockStep, ClockWatch
+from everwhen.engine.delivery import Deliveries
 from everwhen.engine.janitor import Janitor
 from everwhen.engine.lease import LEASE, Lease
 from everwhen.engine.loop import Doze, Loop
@@ -53,6 +54,8 @@ class Service:
         retention: Retention | None = None,
         changes: Callable[[], int] | None = None,
         observer: Observer | None = None,
+        deliveries: Deliveries | None = None,
+        heal: Callable[[], object] | None = None,
     ) -> None:
         self.status: Status = "stopped"
         self.started_at: int | None = None
@@ -61,6 +64,8 @@ class Service:
         self._targets = targets
         self._check_interval = check_interval
         self._retention = retention or Retention()
+        self._deliveries = deliveries
+        self._heal = heal  # what could not run, and can now, is active again (R7)
         self._scheduler_wake, self._worker_wake = Wake(), Wake()
         self._scheduler_doze = Doze(self._scheduler_wake, changes)
         self._worker_doze = Doze(self._worker_wake, changes)
@@ -113,6 +118,10 @@ class Service:
             self.lease.rescue()
             if reconcile is not None:
                 reconcile()
+            if self._heal is not None and self.is_worker:
+                self._heal()
+            if self._deliveries is not None and self.is_scheduler:
+                self._deliveries.start(self.node)  # before the first tick: nothing passes a subscriber by
         except BaseException:
             self._leave(0)
             raise
@@ -133,6 +142,8 @@ class Service:
         for loop in self._loops:
             loop.join(LOOP_END)
         left = self._drain(timeout if wait_for_jobs else 0.0)
+        if self._deliveries is not None:
+            self._deliveries.stop()
         self.worker.close()
         self._leave(left)
         if left and wait_for_jobs:
@@ -242,6 +253,8 @@ class Service:
         end_pauses(self._house)
         more = self.ticker.step()
         self._worker_wake.set()
+        if self._deliveries is not None:
+            self._deliveries.wake()
         if not more and not self._stopped.is_set():
             self._scheduler_doze.sleep(self.ticker.seconds_to_next(self._check_interval))
 

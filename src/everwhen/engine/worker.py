@@ -23,7 +23,7 @@ from everwhen.engine.running import Running, failed_by, run_of
 from everwhen.engine.wake import Wake
 from everwhen.errors import StoreError
 from everwhen.model.claim import ClaimedJob
-from everwhen.model.outcome import Outcome
+from everwhen.model.outcome import Outcome, drifted
 from everwhen.ports.clock import Clock
 from everwhen.ports.observer import Nobody, Observer
 from everwhen.ports.slots import JobEnd, Slots
@@ -193,7 +193,7 @@ class Worker:
         target = running.claimed.definition.target
         adapter = self._targets.get(target.kind)
         if adapter is None:
-            return Outcome("failed", error=f'no target of kind "{target.kind}" on this node', is_final=True)
+            return drifted(f'no target of kind "{target.kind}" on this node')
         try:
             if inspect.iscoroutinefunction(adapter.run):
                 outcome: Outcome = await adapter.run(target.spec, running.run)

@@ -5,13 +5,13 @@ Every surface declares schedules through here, so a mistake gets the same error 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, get_args
 
 from everwhen.errors import IntervalParseError, TimetableError, shown
 from everwhen.model.instants import HOUR, MINUTE, SECOND
+from everwhen.model.payload import payload_text
 from everwhen.model.policy import (
     BreakerRule,
     Budget,
@@ -221,9 +221,7 @@ def _timeout(value: Any, target: Target) -> int | None:
 def _payload(value: Any) -> str:
     if value is None:
         return "{}"
-    if not isinstance(value, Mapping):
-        raise TimetableError("payload must be an object", key="payload", value=value)
-    return json.dumps(dict(value))
+    return payload_text(value)
 
 
 def _one_of(key: str, value: Any, allowed: tuple[str, ...]) -> str:

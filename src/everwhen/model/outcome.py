@@ -1,4 +1,4 @@
-"""What came of a run, as the target reports it."""
+"""What came of a run, as the target reports it, and what is to be written with it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,33 @@ OutcomeStatus = Literal["succeeded", "failed", "timed_out", "cancelled", "lost"]
 
 
 @dataclass(frozen=True, slots=True)
+class PluginUpdate:
+    """What a plugin asks to be remembered: a JSON object, merged key by key over what it had stored."""
+
+    plugin: str
+    updates: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewMessage:
+    """A message for the subscribers: its JSON, and whose it is. An `event_id` is written once."""
+
+    event_id: str
+    schedule_id: str
+    uid: str
+    owner: str | None
+    job_id: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """`is_final`: the target says that repeating is of no use (R4). `retry_after`: it asks for a pause.
 
-    `is_still_running`: the run is over and its work is not; the worker says when that has ended (R9). `awaits`: the
-    work goes on elsewhere, and whoever shows the token with this hash says what came of it.
+    `invalidates`: nothing that was declared can be run any more, so the schedule stops (R7). `also` is written by
+    the transaction that settles the job, with it or not at all. `is_still_running`: the run is over and its work is
+    not; the worker says when that has ended (R9). `awaits`: the work goes on elsewhere, and whoever shows the token
+    with this hash says what came of it.
     """
 
     status: OutcomeStatus
@@ -21,6 +43,8 @@ class Outcome:
     result: str | None = None
     is_final: bool = False
     retry_after: int | None = None
+    invalidates: bool = False
+    also: PluginUpdate | NewMessage | None = None
     is_still_running: bool = False
     awaits: str | None = None
 
@@ -30,3 +54,8 @@ class Outcome:
 
 
 SUCCEEDED = Outcome("succeeded")
+
+
+def drifted(reason: str) -> Outcome:
+    """What was declared is not there any more: final for the job, and the end of the schedule until it is."""
+    return Outcome("failed", error=reason, is_final=True, invalidates=True)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from everwhen.ports.catalogue import Catalogue
 from everwhen.ports.clock import Clock
 from everwhen.ports.ledger import Ledger
+from everwhen.ports.messages import Messages
+from everwhen.ports.plugins import PluginState
 from everwhen.ports.slots import Slots
 from everwhen.ports.upkeep import Upkeep
 
@@ -23,6 +25,8 @@ class House:
     slots: Slots
     catalogue: Catalogue
     ledger: Ledger
+    messages: Messages
+    plugin_state: PluginState
     upkeep: Upkeep
     clock: Clock
     timezone: str = "UTC"

@@ -13,6 +13,7 @@ from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.node import Node
 from everwhen.model.schedule import State
+from everwhen.ports.messages import Message, Subscription
 from everwhen.stores import postgres_statements as sql
 from everwhen.stores.postgres_adapters import At, Integers, Texts
 from everwhen.stores.postgres_watermark import Watermark
@@ -136,6 +137,25 @@ class PostgresSnapshot:
         # No lock of their own: whoever changes them holds the row of their schedule.
         jobs = self._jobs(sql.OUTSTANDING, (Texts(sorted(uids)),))
         return {uid: list(group) for uid, group in groupby(jobs, key=lambda job: job.uid)}
+
+    def plugin_states(self, plugins: Collection[str]) -> dict[str, str]:
+        return dict(self._rows(sql.PLUGIN_STATES + self._LOCK, (Texts(sorted(plugins)),)))
+
+    def subscription(self, subscriber: str) -> Subscription | None:
+        query = f"{sql.SUBSCRIPTIONS} WHERE subscriber = %s{self._LOCK}"
+        rows = self._rows(query, (storable(subscriber),))
+        return Subscription._make(rows[0]) if rows else None
+
+    def subscriptions(self) -> list[Subscription]:
+        return [Subscription._make(row) for row in self._rows(f"{sql.SUBSCRIPTIONS} ORDER BY subscriber")]
+
+    def messages_after(self, message_id: int, *, limit: int) -> list[Message]:
+        # Where retention has taken the message of the cursor, those with a larger id follow it.
+        query = sql.MESSAGES_AFTER if self._rows(sql.IS_MESSAGE, (message_id,)) else sql.MESSAGES_ABOVE
+        return [Message._make(row) for row in self._rows(query, {"id": message_id, "limit": limit})]
+
+    def last_message_id(self) -> int:
+        return next((row[0] for row in self._rows(sql.LAST_MESSAGE)), 0)
 
     def queued_catch_up(self, breaker_keys: Collection[str]) -> list[Job]:
         return self._jobs(sql.QUEUED_CATCH_UP, (Texts(sorted(breaker_keys)),))

@@ -11,6 +11,7 @@ from everwhen.model.job import ELSEWHERE, Job
 from everwhen.model.limits import Limit
 from everwhen.model.node import Node
 from everwhen.model.schedule import State
+from everwhen.ports.messages import Message, Subscription
 
 STATE = ", ".join(State._fields)
 JOB = ", ".join(Job._fields)
@@ -266,3 +267,35 @@ DROP_OUTPUT = """
 DELETE FROM job_output WHERE job_id = %s AND attempt = %s AND stream = %s
     AND position >= %s AND position + length(data) <= %s"""
 OUTPUT = "SELECT attempt, stream, position, data FROM job_output WHERE job_id = %s ORDER BY attempt, stream, position"
+
+# -- what jobs leave behind, and who has it --
+
+# The primary key of plugin_state; there must be a row to be locked.
+PLUGIN_STATES = "SELECT plugin, state FROM plugin_state WHERE plugin = ANY(%s) ORDER BY plugin"
+MAKE_PLUGIN_STATES = """
+INSERT INTO plugin_state (plugin, updated_at) SELECT plugin, %s FROM unnest(%s) AS v(plugin) ON CONFLICT DO NOTHING"""
+PUT_PLUGIN_STATES = """
+UPDATE plugin_state p SET state = v.state, updated_at = %s FROM unnest(%s, %s) AS v(plugin, state)
+WHERE p.plugin = v.plugin"""
+MESSAGE = ", ".join(Message._fields)
+NEW_MESSAGE = Message._fields[1:]
+# The unique key on event_id: a message that is there already is not written twice.
+UNLESS_SAID = "ON CONFLICT (event_id) DO NOTHING"
+# idx_messages_commit; in the order of commits, as `postgres_ledger` explains.
+COMMITTED = """
+(xid < pg_snapshot_xmin(pg_current_snapshot()) OR xid >= pg_snapshot_xmax(pg_current_snapshot()))"""
+MESSAGES_AFTER = f"""
+SELECT {MESSAGE} FROM messages
+WHERE (xid, id) > ((SELECT xid FROM messages WHERE id = %(id)s), %(id)s) AND {COMMITTED}
+ORDER BY xid, id LIMIT %(limit)s"""
+MESSAGES_ABOVE = f"""
+SELECT {MESSAGE} FROM messages WHERE id > %(id)s AND {COMMITTED} ORDER BY xid, id LIMIT %(limit)s"""
+IS_MESSAGE = "SELECT 1 FROM messages WHERE id = %s"
+LAST_MESSAGE = f"SELECT id FROM messages WHERE {COMMITTED} ORDER BY xid DESC, id DESC LIMIT 1"
+# The primary key of subscriptions.
+SUBSCRIPTIONS = f"SELECT {', '.join(Subscription._fields)} FROM subscriptions"
+_HELD = Subscription._fields[1:]
+PUT_SUBSCRIPTION = f"""
+INSERT INTO subscriptions (subscriber, {", ".join(_HELD)}, created_at, updated_at)
+VALUES (%(subscriber)s, {", ".join(f"%({name})s" for name in _HELD)}, %(now)s, %(now)s)
+ON CONFLICT (subscriber) DO UPDATE SET {", ".join(f"{n} = excluded.{n}" for n in _HELD)}, updated_at = %(now)s"""

@@ -4,7 +4,7 @@ The order of locks
 ------------------
 Every transaction takes its row locks level by level, and within a level in one order:
 
-1. `limits` by key, 2. `circuit_breakers` by key, 3. `schedules` by uid.
+1. `limits` by key, 2. `circuit_breakers` by key, 3. `schedules` by uid, 4. `plugin_state` by name.
 
 Who does what
 - A tick glances at due rows, holds the keys of their definitions, then takes those rows that are still due and that
@@ -29,7 +29,7 @@ Whatever the locks do, the unique keys on (slot_at, uid) let no slot be fired tw
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from psycopg import Connection, errors
@@ -40,9 +40,10 @@ from everwhen.model.claim import ClaimedJob
 from everwhen.model.events import NOTHING, Event
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
-from everwhen.model.outcome import Outcome
+from everwhen.model.outcome import NewMessage, Outcome
 from everwhen.model.output import OutputGap, OutputPiece
 from everwhen.model.reasons import CancelReason
+from everwhen.ports.messages import Subscription
 from everwhen.stores import postgres_statements as sql
 from everwhen.stores.flows.change import INSERTED
 from everwhen.stores.flows.commit import JOB_INSERTED
@@ -99,6 +100,13 @@ class PostgresTransaction(PostgresSnapshot):
             self._run(sql.MAKE_BREAKERS, Texts(sorted(set(keys) - {row[0] for row in rows})))
             rows = self._rows(sql.BREAKERS + self._LOCK, (Texts(sorted(keys)),))
         return {row[0]: Breaker._make(row) for row in rows}
+
+    def plugin_states(self, plugins: Collection[str]) -> dict[str, str]:
+        found = super().plugin_states(plugins)
+        if len(found) < len(plugins):
+            self._run(sql.MAKE_PLUGIN_STATES, At(0), Texts(sorted(set(plugins) - found.keys())))
+            found = super().plugin_states(plugins)
+        return found
 
     # -- telling others --
 
@@ -224,6 +232,26 @@ class PostgresTransaction(PostgresSnapshot):
         columns = columns_of(Declined._fields, declined)
         if self._run(sql.RELEASE_NEXT_HELD, At(now), *columns):
             self.announce_due(now)
+
+    # -- what jobs leave behind --
+
+    def put_plugin_states(self, states: Mapping[str, str], now: int) -> None:
+        self._run(sql.PUT_PLUGIN_STATES, At(now), Texts(list(states)), Texts(list(states.values())))
+
+    def insert_messages(self, messages: Sequence[NewMessage], now: int) -> None:
+        rows = [(m.event_id, now, m.schedule_id, m.uid, m.owner, m.job_id, m.body) for m in messages]
+        query, values = insert("messages", sql.NEW_MESSAGE, rows)
+        self._run_batch((f"{query} {sql.UNLESS_SAID}", values))
+
+    def put_subscription(self, subscription: Subscription, now: int) -> None:
+        held = subscription._asdict()
+        for name in ("next_attempt_at", "held_until"):
+            held[name] = None if held[name] is None else At(held[name])
+        values = {**held, "subscriber": storable(subscription.subscriber), "now": At(now)}
+        self._cursor.execute(sql.PUT_SUBSCRIPTION, values)
+
+    def delete_subscription(self, subscriber: str) -> None:
+        self._run("DELETE FROM subscriptions WHERE subscriber = %s", storable(subscriber))
 
     # -- the ledger, and what is shared --
 

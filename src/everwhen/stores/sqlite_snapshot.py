@@ -16,6 +16,7 @@ from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.node import Node
 from everwhen.model.schedule import State
+from everwhen.ports.messages import Message, Subscription
 from everwhen.stores import sqlite_statements as sql
 from everwhen.stores.transaction import Due, Glimpse, Row
 
@@ -141,6 +142,22 @@ class SqliteSnapshot:
     def jobs_of_dead_nodes(self, *, node: str, oldest: int, newest: int) -> list[Job]:
         rows = self._all(sql.JOBS_OF_DEAD_NODES, {"node": node, "oldest": oldest, "newest": newest})
         return [Job._make(row) for row in rows]
+
+    def plugin_states(self, plugins: Collection[str]) -> dict[str, str]:
+        return dict(self._of_keys("SELECT plugin, state FROM plugin_state WHERE plugin IN", plugins))  # type: ignore[arg-type]
+
+    def subscription(self, subscriber: str) -> Subscription | None:
+        row = self._all(f"{sql.SUBSCRIPTIONS} WHERE subscriber = ?", (subscriber,)).fetchone()
+        return None if row is None else Subscription._make(row)
+
+    def subscriptions(self) -> list[Subscription]:
+        return [Subscription._make(row) for row in self._all(f"{sql.SUBSCRIPTIONS} ORDER BY subscriber")]
+
+    def messages_after(self, message_id: int, *, limit: int) -> list[Message]:
+        return [Message._make(row) for row in self._all(sql.MESSAGES_AFTER, (message_id, limit))]
+
+    def last_message_id(self) -> int:
+        return self._one(sql.LAST_MESSAGE) or 0
 
     def settings(self) -> Mapping[str, str]:
         if self._settings is None:

@@ -8,6 +8,7 @@ from everwhen.model.events import Event
 from everwhen.model.job import ELSEWHERE, Job
 from everwhen.model.node import Node
 from everwhen.model.schedule import State
+from everwhen.ports.messages import Message, Subscription
 from everwhen.stores.flows.change import INSERTED
 from everwhen.stores.flows.commit import JOB_INSERTED
 from everwhen.stores.sqlite_insert import SparseInsert
@@ -236,3 +237,20 @@ DROP_OUTPUT = """
 DELETE FROM job_output WHERE job_id = ? AND attempt = ? AND stream = ?
     AND position >= ? AND position + length(data) <= ?"""
 OUTPUT = "SELECT attempt, stream, position, data FROM job_output WHERE job_id = ? ORDER BY attempt, stream, position"
+
+# The primary key of plugin_state; the unique key on event_id: a message that is there already is not written twice.
+PUT_PLUGIN_STATE = """
+INSERT INTO plugin_state (plugin, state, updated_at) VALUES (?, ?, ?)
+ON CONFLICT (plugin) DO UPDATE SET state = excluded.state, updated_at = excluded.updated_at"""
+INSERT_MESSAGE = """
+INSERT INTO messages (event_id, at, schedule_id, uid, owner, job_id, body) VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (event_id) DO NOTHING"""
+# The primary key of messages. An id is never used again, so the last one outlives what retention deletes.
+MESSAGES_AFTER = f"SELECT {', '.join(Message._fields)} FROM messages WHERE id > ? ORDER BY id LIMIT ?"
+LAST_MESSAGE = "SELECT (SELECT seq FROM sqlite_sequence WHERE name = 'messages')"
+SUBSCRIPTIONS = f"SELECT {', '.join(Subscription._fields)} FROM subscriptions"
+_HELD = [name for name in Subscription._fields if name != "subscriber"]
+PUT_SUBSCRIPTION = f"""
+INSERT INTO subscriptions (subscriber, {", ".join(_HELD)}, created_at, updated_at)
+VALUES (:subscriber, {", ".join(f":{name}" for name in _HELD)}, :now, :now)
+ON CONFLICT (subscriber) DO UPDATE SET {", ".join(f"{n} = excluded.{n}" for n in _HELD)}, updated_at = :now"""

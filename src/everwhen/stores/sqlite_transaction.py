@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -14,9 +14,10 @@ from everwhen.model.claim import ClaimedJob
 from everwhen.model.events import NOTHING, Event
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
-from everwhen.model.outcome import Outcome
+from everwhen.model.outcome import NewMessage, Outcome
 from everwhen.model.output import OutputGap, OutputPiece
 from everwhen.model.reasons import CancelReason
+from everwhen.ports.messages import Subscription
 from everwhen.stores import sqlite_statements as sql
 from everwhen.stores.sqlite_database import Lane, SqliteDatabase
 from everwhen.stores.sqlite_insert import SparseInsert
@@ -157,6 +158,21 @@ class SqliteTransaction(SqliteSnapshot):
 
     def release_next_held(self, declined: Sequence[Declined], now: int) -> None:
         self._many(sql.RELEASE_NEXT_HELD, [{"now": now, **one._asdict()} for one in declined])
+
+    # -- what jobs leave behind --
+
+    def put_plugin_states(self, states: Mapping[str, str], now: int) -> None:
+        self._many(sql.PUT_PLUGIN_STATE, [(plugin, state, now) for plugin, state in states.items()])
+
+    def insert_messages(self, messages: Sequence[NewMessage], now: int) -> None:
+        rows = [(m.event_id, now, m.schedule_id, m.uid, m.owner, m.job_id, m.body) for m in messages]
+        self._many(sql.INSERT_MESSAGE, rows)
+
+    def put_subscription(self, subscription: Subscription, now: int) -> None:
+        self._all(sql.PUT_SUBSCRIPTION, {**subscription._asdict(), "now": now})
+
+    def delete_subscription(self, subscriber: str) -> None:
+        self._all("DELETE FROM subscriptions WHERE subscriber = ?", (subscriber,))
 
     # -- the ledger, and what is shared --
 

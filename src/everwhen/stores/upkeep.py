@@ -50,6 +50,8 @@ SELECT EXISTS (SELECT 1 FROM schedules WHERE uid = :uid)
 # The primary key of circuit_breaker_transitions.
 _TRANSITIONS = """
 SELECT id, key, at < :before FROM circuit_breaker_transitions WHERE id > :after ORDER BY id LIMIT :limit"""
+# The primary key of messages.
+_MESSAGES = "SELECT id, event_id, at < :before FROM messages WHERE id > :after ORDER BY id LIMIT :limit"
 # nodes has one row per start of a process; idx_jobs_unreleased. The last scheduler is remembered for ever: since
 # then nobody was there.
 _NODES = """
@@ -122,7 +124,7 @@ class StoredUpkeep:
             case "nodes":
                 return _old_nodes(queries, before.audit, limit)
             case "messages":
-                return _Going((), None)
+                return _old_messages(queries, before.messages, place.after, limit)
 
     # -- nodes --
 
@@ -172,6 +174,12 @@ def _old_jobs(queries: Queries, before: int, after: int, limit: int) -> _Going:
 def _old_transitions(queries: Queries, before: int, after: int, limit: int) -> _Going:
     rows, last = _old_rows(queries, _TRANSITIONS, before, after, limit)
     return _Going([("circuit_breaker_transitions", "id", [row[0] for row in rows])], last)
+
+
+def _old_messages(queries: Queries, before: int, after: int, limit: int) -> _Going:
+    """Whoever has not had them by now goes on with those that are left: one that is gone keeps nobody's."""
+    rows, last = _old_rows(queries, _MESSAGES, before, after, limit)
+    return _Going([("messages", "id", [row[0] for row in rows])], last)
 
 
 def _old_nodes(queries: Queries, before: int, limit: int) -> _Going:

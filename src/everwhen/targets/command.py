@@ -37,17 +37,22 @@ class CommandTarget:
             env=environment_of(run, words.get("env")),
             sink=run.output.write,
         )
-        try:
-            process = self.processes.start(launch)
-        except (OSError, ValueError) as error:
-            return not_started(words["argv"][0], error)
-        try:
-            code = await process.wait()
-        except asyncio.CancelledError:
-            return Outcome("cancelled", error=last_words(process))
-        if code == 0:
-            return Outcome("succeeded", result=process.stdout.last(SHOWN))
-        return Outcome("failed", error=failure(code, process), is_final=code == FINAL_EXIT)
+        return await run_process(self.processes, launch)
+
+
+async def run_process(processes: Processes, launch: Launch) -> Outcome:
+    """Exit code 0 succeeds with the last of the output, 78 is final."""
+    try:
+        process = processes.start(launch)
+    except (OSError, ValueError) as error:
+        return not_started(launch.argv[0], error)
+    try:
+        code = await process.wait()
+    except asyncio.CancelledError:
+        return Outcome("cancelled", error=last_words(process))
+    if code == 0:
+        return Outcome("succeeded", result=process.stdout.last(SHOWN))
+    return Outcome("failed", error=failure(code, process), is_final=code == FINAL_EXIT)
 
 
 def not_started(program: str, error: Exception) -> Outcome:

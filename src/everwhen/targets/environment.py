@@ -15,7 +15,7 @@ _SAFE_BASE = ("PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "USER", "LOGNA
 def environment_of(run: Run, listed: Mapping[str, object] | None = None) -> dict[str, str]:
     """Nothing else of this process's environment is handed on: it may hold secrets of other schedules."""
     listed = listed or {}
-    return {**_safe_base(), **{name: str(value) for name, value in listed.items()}, **about(run)}
+    return {**safe_base(), **{name: str(value) for name, value in listed.items()}, **about(run)}
 
 
 def about(run: Run) -> dict[str, str]:
@@ -34,5 +34,5 @@ def about(run: Run) -> dict[str, str]:
     }
 
 
-def _safe_base() -> dict[str, str]:
+def safe_base() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name in _SAFE_BASE or name.startswith("LC_")}

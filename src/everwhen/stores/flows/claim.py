@@ -12,6 +12,7 @@ from everwhen.model.job import Job
 from everwhen.model.schedule import State
 from everwhen.stores.flows.commit import move_states, write_shared
 from everwhen.stores.flows.load import add_shared, hold, system_paused_at
+from everwhen.stores.flows.say import say_claimed
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Transaction
 
@@ -49,7 +50,7 @@ def take_jobs(
     uids = {c.job.uid for c in taken} & states.keys()
     move_states(tx, [(before[uid], states[uid]) for uid in uids])
     write_shared(tx, shared, now)
-    return taken
+    return say_claimed(tx, plans, taken, now)
 
 
 def _with_those_beyond(

@@ -18,6 +18,7 @@ from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
 from everwhen.ports.slots import JobEnd
 from everwhen.stores.flows.commit import commit_decisions, queues_behind, write_shared
+from everwhen.stores.flows.leave_behind import leave_behind
 from everwhen.stores.flows.load import add_shared, hold, schedules_of, with_jobs
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.storable import storable
@@ -147,6 +148,7 @@ class _Ending:
         """Write what was decided since the last time, and forget it."""
         if self._ended:
             self._tx.end_jobs(self._ended, self._now)
+            leave_behind(self._tx, [o.also for _, o in self._ended if o.also is not None], self._now)
             left = [job for job, outcome in self._ended if outcome.is_still_running]
             if left:
                 self._tx.keep_jobs(left)

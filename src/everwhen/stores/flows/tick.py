@@ -7,6 +7,7 @@ from everwhen.model.instants import SECOND
 from everwhen.ports.slots import TickReport
 from everwhen.stores.flows.commit import commit_decisions, hand_on_places, write_shared
 from everwhen.stores.flows.load import add_shared, coverage, hold, schedules_of, system_paused_at
+from everwhen.stores.flows.say import say_fired
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Due, Transaction
 
@@ -39,6 +40,7 @@ def evaluate(
     commit_decisions(tx, decisions, now)
     write_shared(tx, shared, now)
     hand_on_places(tx, decisions, now)
+    say_fired(tx, plans, decisions, now)
     fired = sum([len(decision.jobs) for decision in decisions])
     seen = max(len(states), len(glanced))
     more = seen >= due.limit or any(is_still_due(decision, now) for decision in decisions)

@@ -177,6 +177,36 @@ CREATE TABLE audit_events (
 );
 CREATE INDEX idx_audit_schedule ON audit_events (uid, slot_at);
 
+CREATE TABLE plugin_state (
+    plugin TEXT PRIMARY KEY,
+    state TEXT NOT NULL,
+    updated_at INTEGER NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE messages (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    event_id TEXT NOT NULL UNIQUE,
+    at INTEGER NOT NULL,
+    schedule_id TEXT NOT NULL,
+    uid TEXT NOT NULL,
+    owner TEXT,
+    job_id TEXT NOT NULL,
+    body TEXT NOT NULL
+);
+CREATE INDEX idx_messages_at ON messages (at);
+
+CREATE TABLE subscriptions (
+    subscriber TEXT PRIMARY KEY,
+    cursor INTEGER NOT NULL,
+    failures INTEGER NOT NULL DEFAULT 0,
+    next_attempt_at INTEGER,
+    last_error TEXT,
+    node TEXT,
+    held_until INTEGER,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL
+) WITHOUT ROWID;
+
 CREATE TABLE quiet_hours_policies (
     policy_id TEXT PRIMARY KEY,
     name TEXT NOT NULL,

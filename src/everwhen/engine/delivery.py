@@ -1,0 +1,157 @@
+"""Messages to their subscribers: each in order, each at least once, none waiting for another.
+
+Every subscriber has a thread and a cursor. Whoever delivers holds the subscription, in the database, for as long
+as it goes on; a node that dies over it lets it go by the passing of time, and another one delivers from the cursor
+on, some of it again. A message that a subscriber refuses is offered again after a pause that doubles, for as long
+as it takes; those behind it wait.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Sequence
+
+from everwhen.engine.wake import Wake
+from everwhen.errors import StoreError
+from everwhen.model.instants import SECOND
+from everwhen.ports.clock import Clock
+from everwhen.ports.messages import Message, Messages
+from everwhen.ports.subscriber import Subscriber
+
+PORTION = 100
+HOLD = 60 * SECOND
+KEEP_EVERY = 5.0  # seconds after which what was delivered is put on record, and the hold made longer
+FIRST_PAUSE, LONGEST_PAUSE = 1 * SECOND, 300 * SECOND
+LOOK_AGAIN = 1.0
+LAST_WORDS = 10.0
+LONGEST_ERROR = 1_000
+
+log = logging.getLogger("everwhen")
+
+
+def pause_after(failures: int) -> int:
+    """How long to wait after so many failures in a row.
+
+    >>> [pause_after(n) // SECOND for n in (1, 2, 3, 9, 10, 99)]
+    [1, 2, 4, 256, 300, 300]
+    """
+    return min(FIRST_PAUSE << min(failures - 1, 20), LONGEST_PAUSE)
+
+
+class Delivery:
+    """Delivers to one subscriber, one portion a step."""
+
+    def __init__(self, messages: Messages, clock: Clock, subscriber: Subscriber, *, node: str) -> None:
+        self._messages = messages
+        self._clock = clock
+        self._subscriber = subscriber
+        self._name = subscriber.subscriber_id
+        self._node = node
+
+    def subscribe(self) -> None:
+        """From now on there is a cursor, and nothing that is said passes it by."""
+        self._messages.subscribe(self._clock.now(), self._name)
+
+    def step(self, is_over: threading.Event | None = None) -> bool:
+        """Deliver what there is, at most a portion; True when there may be more."""
+        now = self._clock.now()
+        taken = self._messages.take(now, self._name, node=self._node, limit=PORTION, held_until=now + HOLD)
+        if not taken:
+            return False
+        return self._deliver(taken, is_over or threading.Event()) and len(taken) == PORTION
+
+    def _deliver(self, taken: Sequence[Message], is_over: threading.Event) -> bool:
+        done: int | None = None
+        kept_at = self._clock.monotonic()
+        for message in taken:
+            if is_over.is_set():
+                break
+            try:
+                self._subscriber.deliver(json.loads(message.body))
+            except Exception as error:  # other people's code
+                self._postpone(done, error)
+                return False
+            done = message.id
+            if self._clock.monotonic() - kept_at >= KEEP_EVERY:
+                kept_at = self._clock.monotonic()
+                if not self._advance(done, is_held=True):
+                    return False  # somebody else delivers by now
+        # Also where nothing was delivered: the hold is given up.
+        return self._advance(done, is_held=False)
+
+    def _advance(self, cursor: int | None, *, is_held: bool) -> bool:
+        now = self._clock.now()
+        held_until = now + HOLD if is_held else None
+        return self._messages.advance(now, self._name, node=self._node, cursor=cursor, held_until=held_until)
+
+    def _postpone(self, done: int | None, error: Exception) -> None:
+        now = self._clock.now()
+        text = f"{type(error).__name__}: {error}"[:LONGEST_ERROR]
+        failures = self._failures() if done is None else 0
+        log.warning("subscriber %s refused a message: %s", self._name, text)
+        self._messages.postpone(
+            now,
+            self._name,
+            node=self._node,
+            cursor=done,
+            until=now + pause_after(failures + 1),
+            error=text,
+        )
+
+    def _failures(self) -> int:
+        found = [s for s in self._messages.subscriptions() if s.subscriber == self._name]
+        return found[0].failures if found else 0
+
+
+class Deliveries:
+    """The threads of all subscribers of one node."""
+
+    def __init__(self, messages: Messages, clock: Clock, subscribers: Sequence[Subscriber]) -> None:
+        self._messages = messages
+        self._clock = clock
+        self._subscribers = subscribers
+        self._wakes: list[Wake] = []
+        self._threads: list[threading.Thread] = []
+        self._over = threading.Event()
+
+    def start(self, node: str) -> None:
+        """Every subscriber has its cursor when this returns."""
+        self._over.clear()
+        deliveries = [Delivery(self._messages, self._clock, s, node=node) for s in self._subscribers]
+        for delivery in deliveries:
+            delivery.subscribe()
+        self._wakes = [Wake() for _ in deliveries]
+        self._threads = [
+            threading.Thread(target=self._serve, args=pair, name="everwhen-delivery", daemon=True)
+            for pair in zip(deliveries, self._wakes, strict=True)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def wake(self) -> None:
+        """There may be something to deliver."""
+        for wake in self._wakes:
+            wake.set()
+
+    def stop(self, timeout: float = LAST_WORDS) -> None:
+        """The message that is being delivered is the last; one that hangs is left to its hold."""
+        self._over.set()
+        self.wake()
+        deadline = self._clock.monotonic() + timeout
+        for thread in self._threads:
+            thread.join(max(deadline - self._clock.monotonic(), 0.0))
+
+    def _serve(self, delivery: Delivery, wake: Wake) -> None:
+        while not self._over.is_set():
+            try:
+                again = delivery.step(self._over)
+            except StoreError as error:
+                log.error("Error during message delivery: %s", error)
+                again = False
+            except Exception as error:  # the loop's top: it never disarms
+                log.exception("Error during message delivery: %s", error)
+                again = False
+            if not again:
+                wake.wait(LOOK_AGAIN)

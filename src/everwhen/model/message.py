@@ -1,0 +1,91 @@
+"""Messages: what a schedule of kind `message` says when it fires (SYRIS's MessageEvent), made from its job alone.
+
+The same job makes the same event_id and dedupe_key, however often it is made.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID, uuid5
+
+from everwhen.errors import TimetableError
+from everwhen.model.claim import ClaimedJob
+from everwhen.model.instants import moment_of
+from everwhen.model.outcome import NewMessage
+from everwhen.model.schedule import Target
+
+MESSAGE = "message"
+SCHEMA_VERSION = "1.0"
+CHANNEL = "scheduler"
+_SHORT = ("text", "thread_id", "actor", "structured")
+_NAMESPACE = UUID("6f1d9a0e-6f0b-5c6e-9d0a-0c2f5f5d9e11")
+
+
+def message_target(words: Mapping[str, Any]) -> Target:
+    """The target that says this: `{text, thread_id, actor, structured}`, or a MessageEvent as a template."""
+    spec = _short(words)
+    unknown = [key for key in spec if key not in _SHORT]
+    if unknown:
+        known = ", ".join(_SHORT)
+        raise TimetableError(f'message: unknown key "{unknown[0]}", known are {known}', key=unknown[0])
+    if not isinstance(spec.get("text", ""), str):
+        raise TimetableError("message.text must be text", key="text", value=spec["text"])
+    if not isinstance(spec.get("structured") or {}, Mapping):
+        raise TimetableError("message.structured must be an object", key="structured")
+    return Target(MESSAGE, json.dumps({key: value for key, value in spec.items() if value is not None}))
+
+
+def _short(words: Mapping[str, Any]) -> dict[str, Any]:
+    return _from_template(words) if "content" in words or "source" in words else dict(words)
+
+
+def _from_template(template: Mapping[str, Any]) -> dict[str, Any]:
+    """What a template decides; the rest of a MessageEvent is filled in when it fires."""
+    content, source = template.get("content") or {}, template.get("source") or {}
+    if not isinstance(content, Mapping) or not isinstance(source, Mapping):
+        raise TimetableError("a MessageEvent has objects for content and source", key="content")
+    return {
+        "text": content.get("text", ""),
+        "structured": content.get("structured"),
+        "thread_id": source.get("thread_id"),
+        "actor": template.get("actor"),
+    }
+
+
+def message_of(claimed: ClaimedJob, now: int) -> NewMessage:
+    """The message of one job, as it is written when the job is settled."""
+    job, definition = claimed.job, claimed.definition
+    event_id = str(uuid5(_NAMESPACE, job.job_id))
+    body = event_of(claimed, event_id, now)
+    return NewMessage(
+        event_id, job.schedule_id, job.uid, definition.owner, job.job_id, json.dumps(body, sort_keys=True)
+    )
+
+
+def event_of(claimed: ClaimedJob, event_id: str, now: int) -> dict[str, Any]:
+    job, definition = claimed.job, claimed.definition
+    spec = _short(json.loads(definition.target.spec))
+    payload = json.loads(job.payload or definition.payload)
+    return {
+        "event_id": event_id,
+        "schema_version": SCHEMA_VERSION,
+        "occurred_at": moment_of(now).isoformat().replace("+00:00", "Z"),
+        "source": {
+            "channel": CHANNEL,
+            "connector_id": job.schedule_id,
+            "thread_id": spec.get("thread_id"),
+            "message_id": job.job_id,
+        },
+        "actor": spec.get("actor") or definition.owner,
+        "content": {
+            "text": spec.get("text", ""),
+            "structured": {**(spec.get("structured") or {}), **payload},
+        },
+        "context": {"timezone": definition.zone.name},
+        "correlation": {
+            "trace_id": uuid5(_NAMESPACE, f"trace:{job.job_id}").hex,
+            "dedupe_key": f"{job.uid}:n{job.number}",
+        },
+    }

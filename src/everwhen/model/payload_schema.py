@@ -1,0 +1,84 @@
+"""What a payload must look like: JSON Schemas, and the short form `field: type` that plugins may use instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from everwhen.errors import shown
+
+FAULTS_SHOWN = 10
+_TYPES = frozenset(("string", "integer", "number", "boolean", "object", "array", "null"))
+
+
+def expand_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON Schema that a schema of either form means. Fields of the short form may be left out.
+
+    >>> expand_schema({"url": "string"})
+    {'type': 'object', 'properties': {'url': {'type': 'string'}}}
+    """
+    if not is_short(schema):
+        return dict(schema)
+    return {"type": "object", "properties": {str(key): _property(value) for key, value in schema.items()}}
+
+
+def is_short(schema: Mapping[str, Any]) -> bool:
+    """Whether this is a flat map of fields. A payload is an object, so `type: string` can only be a field."""
+    if schema.get("type") == "object" or isinstance(schema.get("type"), list):
+        return False
+    return not any(str(key).startswith("$") for key in schema) and not _has_keywords(schema)
+
+
+def _has_keywords(schema: Mapping[str, Any]) -> bool:
+    """`properties` and its kin hold mappings and lists; a field of that name would hold the name of a type."""
+    keywords = ("properties", "required", "allOf", "anyOf", "oneOf", "additionalProperties")
+    return any(isinstance(schema.get(key), Mapping | list | bool) for key in keywords)
+
+
+def _property(value: Any) -> dict[str, Any]:
+    if isinstance(value, Mapping):
+        return dict(value)
+    # A word that is no type of JSON Schema says what the field is for, and binds nobody.
+    return {"type": value} if value in _TYPES else {}
+
+
+def defaults_of(schema: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The values that a schema gives to fields left out."""
+    if schema is None:
+        return {}
+    properties = expand_schema(schema).get("properties")
+    if not isinstance(properties, Mapping):
+        return {}
+    return {
+        key: spec["default"]
+        for key, spec in properties.items()
+        if isinstance(spec, Mapping) and "default" in spec
+    }
+
+
+def payload_faults(schema: Mapping[str, Any] | None, payload: Mapping[str, Any]) -> list[str]:
+    """What is wrong with a payload, each fault with its place; nothing when it satisfies the schema."""
+    if schema is None:
+        return []
+    from jsonschema import exceptions, validators  # a tenth of a second, and few schedules have a schema
+    from referencing import Registry
+
+    whole = expand_schema(schema)
+    kind = validators.validator_for(whole, default=validators.Draft202012Validator)
+    try:
+        kind.check_schema(whole)
+        # An empty registry: a reference to elsewhere is a fault, never a request over the network.
+        found = sorted(kind(whole, registry=Registry()).iter_errors(dict(payload)), key=_order)
+    except exceptions.SchemaError as error:
+        return [f"the schema itself is no JSON Schema: {shown(error.message)}"]
+    except Exception as error:  # an unresolvable reference, a pattern that is no expression
+        return [f"the schema cannot be applied: {shown(str(error))}"]
+    return [f"{_place(error.absolute_path)}: {shown(error.message)}" for error in found[:FAULTS_SHOWN]]
+
+
+def _place(path: Any) -> str:
+    return ".".join(["payload", *(str(step) for step in path)])
+
+
+def _order(error: Any) -> tuple[list[str], str]:
+    return [str(step) for step in error.absolute_path], error.message

@@ -1,0 +1,75 @@
+"""What a schedule of a plugin may ask for: the rules that configuration, REST and every restart apply (D38–D40)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from everwhen.model.manifest import UNSCHEDULABLE, Command, Manifest
+from everwhen.model.payload_schema import defaults_of, payload_faults
+from everwhen.model.schedule import Definition, Target
+
+DEFAULT_COMMAND = "poll"
+
+
+def plugin_schedule_faults(
+    manifest: Manifest, schedule_id: str, command: str, payload: Mapping[str, Any]
+) -> list[str]:
+    """Everything that keeps a plugin's command from being scheduled with this payload; nothing when it may be."""
+    if command == UNSCHEDULABLE:
+        return [f'command "{UNSCHEDULABLE}" cannot be scheduled']
+    declared = manifest.command(command)
+    if declared is None:
+        return [f'schedule "{schedule_id}" references unsupported command "{command}"']
+    faults = payload_faults(declared.input_schema, merged_payload(declared, payload))
+    return [f'schedule "{schedule_id}": {fault}' for fault in faults]
+
+
+def merged_payload(command: Command, payload: Mapping[str, Any]) -> dict[str, Any]:
+    """The payload over the command's defaults: what the plugin is handed, and what must satisfy its schema."""
+    return {**defaults_of(command.input_schema), **payload}
+
+
+def plugin_words(
+    manifest: Manifest, words: Mapping[str, Any], *, group: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """A schedule's words with the defaults of the plugins door (SEMANTICS 10), and of its command and manifest.
+
+    `group` holds the plugin's own keys: `timeouts` by command, `max_outstanding_polls`, `max_concurrent`, …
+    What stands on the schedule comes before what stands on the plugin.
+    """
+    group = group or {}
+    command = words.get("command") or DEFAULT_COMMAND
+    declared = manifest.command(command)
+    defaults: dict[str, Any] = {
+        "command": command,
+        "max_outstanding": group.get("max_outstanding_polls", group.get("max_outstanding", 1)),
+        "circuit_breaker": group.get("circuit_breaker", {"threshold": 3, "reset_after": "30m"}),
+        "timeout": (group.get("timeouts") or {}).get(command, group.get("timeout")),
+    }
+    if "max_concurrent" in group or not manifest.concurrency_safe:
+        defaults["max_concurrent"] = group.get("max_concurrent", 1)
+    if declared is not None and declared.retry_safe is False:
+        defaults["on_lost"] = "fail"
+    return {**defaults, **{key: value for key, value in words.items() if value is not None}}
+
+
+def plugin_target(plugin: str, command: str, config: Mapping[str, Any] | None = None) -> Target:
+    """The target that runs a command of a plugin with the configuration that its group has."""
+    spec = {"name": plugin, "command": command, "config": dict(config or {})}
+    return Target("plugin", json.dumps(spec, sort_keys=True))
+
+
+def plugin_drift(schedule_id: str, definition: Definition, manifest: Manifest | None) -> str | None:
+    """Why a stored schedule of a plugin cannot run any more; None when it can (R7)."""
+    spec = json.loads(definition.target.spec)
+    if manifest is None:
+        return f'plugin "{spec["name"]}" is not installed'
+    faults = plugin_schedule_faults(
+        manifest,
+        schedule_id.rpartition(".")[2],
+        spec.get("command") or DEFAULT_COMMAND,
+        json.loads(definition.payload),
+    )
+    return "; ".join(faults) or None

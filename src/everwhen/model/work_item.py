@@ -1,0 +1,79 @@
+"""A piece of work that an agent takes from a work source, how it ended, and the prompt that is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+NO_PROMPT = "Execute scheduled task."
+
+WorkStatus = Literal["success", "failure"]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkItem:
+    """One item. `id` is how its source knows it, `external_id` how people do."""
+
+    id: str
+    title: str
+    description: str = ""
+    source: str = ""
+    external_id: str = ""
+    priority: str = "medium"
+    labels: tuple[str, ...] = ()
+    url: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkOutcome:
+    """What came of an item, for its source."""
+
+    status: WorkStatus
+    summary: str = ""
+    error: str | None = None
+    job_id: str = ""
+
+
+def build_schedule_prompt(schedule: Any, work_item: WorkItem | None = None, *, default: str = "") -> str:
+    """The prompt of one run: the schedule's own, else the agent's default, else a plain one; then the item.
+
+    `schedule` is anything with a prompt, an object or a mapping.
+
+    >>> build_schedule_prompt({"prompt": "Look around."})
+    'Look around.'
+    >>> build_schedule_prompt({})
+    'Execute scheduled task.'
+    """
+    own = schedule.get("prompt") if isinstance(schedule, Mapping) else getattr(schedule, "prompt", None)
+    prompt = str(own or default or NO_PROMPT)
+    return prompt if work_item is None else f"{prompt}\n\n{describe_item(work_item)}"
+
+
+def describe_item(item: WorkItem) -> str:
+    """An item as a section of a prompt."""
+    bullets = [("Source", item.source), ("ID", item.external_id or item.id), ("Priority", item.priority)]
+    bullets += [("Labels", ", ".join(item.labels)), ("URL", item.url or "")]
+    facts = "\n".join(f"- **{name}:** {value}" for name, value in bullets if value)
+    parts = [f"## Work Item: {item.title}", item.description.strip(), facts]
+    return "\n\n".join(part for part in parts if part)
+
+
+def item_of(words: Mapping[str, Any], *, source: str) -> WorkItem:
+    """The item that a source describes in words; only `id` must be there."""
+    item_id = str(words.get("id") or "")
+    if not item_id:
+        raise ValueError("a work item needs an id")
+    labels = words.get("labels") or ()
+    return WorkItem(
+        id=item_id,
+        title=str(words.get("title") or item_id),
+        description=str(words.get("description") or ""),
+        source=str(words.get("source") or source),
+        external_id=str(words.get("external_id") or item_id),
+        priority=str(words.get("priority") or "medium"),
+        labels=(labels,) if isinstance(labels, str) else tuple(str(label) for label in labels),
+        url=None if words.get("url") is None else str(words["url"]),
+        metadata=dict(words.get("metadata") or {}),
+    )

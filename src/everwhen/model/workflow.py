@@ -1,0 +1,41 @@
+"""Workflows that schedules start: what is known of one, and what it is told (Pipelit's `dispatch_event`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from everwhen.errors import TimetableError
+from everwhen.model.instants import moment_of
+from everwhen.model.schedule import Target
+
+EVENT = "schedule"
+NOT_FOUND = "Workflow not found."
+
+
+def workflow_target(
+    workflow_id: str | int, *, trigger_node_id: str | None = None, owner: str | None = None
+) -> Target:
+    """The target that starts a workflow, at one of its triggers where that is said."""
+    if isinstance(workflow_id, bool) or not isinstance(workflow_id, str | int) or workflow_id == "":
+        raise TimetableError("workflow_id must be a number or text", key="workflow_id", value=workflow_id)
+    spec = {"workflow_id": str(workflow_id), "trigger_node_id": trigger_node_id, "owner": owner}
+    return Target("workflow", json.dumps({key: value for key, value in spec.items() if value is not None}))
+
+
+def no_trigger(schedule_id: str) -> str:
+    return f"No matching trigger found for scheduled job {schedule_id}"
+
+
+def event_data(
+    *, schedule_id: str, schedule_name: str, repeat_number: int, payload: Mapping[str, Any], now: int
+) -> dict[str, Any]:
+    """What a workflow is told, and the whole body where it runs over HTTP."""
+    return {
+        "scheduled_job_id": schedule_id,
+        "scheduled_job_name": schedule_name,
+        "repeat_number": repeat_number,
+        "payload": dict(payload),
+        "timestamp": moment_of(now).isoformat().replace("+00:00", "Z"),
+    }

@@ -1,0 +1,28 @@
+"""Schedules that could not run, looked at again: what is found valid is active by itself (R7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from everwhen.model.schedule import Definition
+from everwhen.operations.schedules import get_schedule, list_schedules, restore_schedule
+from everwhen.ports.house import House
+
+FaultOf = Callable[[str, Definition], str | None]
+"""Why a schedule with this id and definition cannot run now; None when it can."""
+
+_PAGE = 500
+
+
+def restore_valid_schedules(house: House, fault_of: FaultOf) -> list[str]:
+    """Restore every invalid schedule that has no fault any more; their ids."""
+    restored: list[str] = []
+    after: str | None = None
+    while page := list_schedules(house, status="invalid", limit=_PAGE, after=after):
+        for state in page:
+            schedule = get_schedule(house, state.schedule_id)
+            if schedule.plan.fault is None and fault_of(state.schedule_id, schedule.definition) is None:
+                restore_schedule(house, state.schedule_id)
+                restored.append(state.schedule_id)
+        after = page[-1].schedule_id
+    return restored

@@ -1,0 +1,78 @@
+"""Message jobs end where they begin: the transaction that starts one writes its message and settles it.
+
+There is nothing to run, so no worker is asked and no crash can come between a slot and its message. One job of a
+schedule follows another, as everywhere; each round ends the first in every line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from everwhen.decide.claim import claim
+from everwhen.model.claim import ClaimedJob
+from everwhen.model.decision import Decision
+from everwhen.model.job import Job
+from everwhen.model.message import MESSAGE, message_of
+from everwhen.model.outcome import Outcome
+from everwhen.model.shared import Shared
+from everwhen.stores.flows.commit import move_states
+from everwhen.stores.flows.load import add_shared, schedules_of
+from everwhen.stores.flows.settle import end_jobs
+from everwhen.stores.plans import PlanCache
+from everwhen.stores.transaction import Transaction
+
+SPEAKER = "scheduler"  # stands where the node of a job stands
+MOST_ROUNDS = 1_000
+
+
+def say_fired(tx: Transaction, plans: PlanCache, decisions: Sequence[Decision], now: int) -> None:
+    """What a tick has just fired, as far as it is messages."""
+    uids = {d.after.uid for d in decisions if d.jobs and d.plan.definition.target.kind == MESSAGE}
+    if uids:
+        _say_ready(tx, plans, uids, now)
+
+
+def say_claimed(
+    tx: Transaction, plans: PlanCache, claimed: Sequence[ClaimedJob], now: int
+) -> list[ClaimedJob]:
+    """Settle those of the claimed jobs that are messages; the rest is for the worker."""
+    spoken = [one for one in claimed if one.definition.target.kind == MESSAGE]
+    if not spoken:
+        return list(claimed)
+    uids = {one.job.uid for one in spoken}
+    end_jobs(tx, plans, _ended(spoken, now), _shared(tx, plans, uids, [c.job for c in spoken]), now)
+    _say_ready(tx, plans, uids, now)
+    return [one for one in claimed if one.definition.target.kind != MESSAGE]
+
+
+def _say_ready(tx: Transaction, plans: PlanCache, uids: Collection[str], now: int) -> None:
+    for _ in range(MOST_ROUNDS):
+        jobs = [job for line in tx.outstanding(uids).values() for job in line if _may_start(job, now)]
+        known = plans.load(tx, [(job.uid, job.revision) for job in jobs])
+        jobs = [job for job in jobs if known[job.uid, job.revision].definition.target.kind == MESSAGE]
+        states = tx.states({job.uid for job in jobs})
+        before, shared = dict(states), _shared(tx, plans, uids, jobs)
+        taken, _ = claim(jobs, known, states, shared, node=SPEAKER, limit=len(jobs), now=now)
+        if not taken:
+            return
+        tx.start_jobs(taken)
+        move_states(tx, [(before[uid], states[uid]) for uid in {c.job.uid for c in taken} & states.keys()])
+        end_jobs(tx, plans, _ended(taken, now), shared, now)
+
+
+def _may_start(job: Job, now: int) -> bool:
+    return job.status == "queued" and job.is_ready and (job.not_before is None or job.not_before <= now)
+
+
+def _ended(claimed: Sequence[ClaimedJob], now: int) -> list[tuple[Job, Outcome]]:
+    # Starting a job counts it, if it was not counted before; what was read before the start does not show it.
+    return [
+        (one.job._replace(is_counted=True), Outcome("succeeded", also=message_of(one, now)))
+        for one in claimed
+    ]
+
+
+def _shared(tx: Transaction, plans: PlanCache, uids: Collection[str], jobs: Sequence[Job]) -> Shared:
+    shared = Shared()
+    add_shared(tx, shared, schedules_of(tx, plans, list(tx.states(uids).values())), jobs)
+    return shared

@@ -1,0 +1,93 @@
+"""The messages port on any database: each verb one transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from everwhen.ports.messages import Message, Subscription
+from everwhen.stores.lanes import Lane
+from everwhen.stores.storable import storable
+from everwhen.stores.transaction import Snapshot, Store, Transaction
+
+
+class StoredMessages:
+    """Messages and subscriptions, kept in a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def subscribe(self, now: int, subscriber: str) -> Subscription:
+        def work(tx: Transaction) -> Subscription:
+            found = tx.subscription(subscriber)
+            if found is None:
+                found = Subscription(subscriber, tx.last_message_id())
+                tx.put_subscription(found, now)
+            return found
+
+        return self._store.write(Lane.API, work)
+
+    def unsubscribe(self, subscriber: str) -> None:
+        self._store.write(Lane.API, lambda tx: tx.delete_subscription(subscriber))
+
+    def take(self, now: int, subscriber: str, *, node: str, limit: int, held_until: int) -> list[Message]:
+        with self._store.read() as tx:  # most looks find nothing, and a read costs little
+            if not _next(tx, now, subscriber, node, limit=1):
+                return []
+
+        def work(tx: Transaction) -> list[Message]:
+            found = _next(tx, now, subscriber, node, limit=limit)
+            if found:
+                held = tx.subscription(subscriber)
+                assert held is not None
+                tx.put_subscription(held._replace(node=node, held_until=held_until), now)
+            return found
+
+        return self._store.write(Lane.API, work)
+
+    def advance(
+        self, now: int, subscriber: str, *, node: str, cursor: int | None, held_until: int | None
+    ) -> bool:
+        def move(held: Subscription) -> Subscription:
+            at = held.cursor if cursor is None else cursor
+            return Subscription(subscriber, at, node=node if held_until else None, held_until=held_until)
+
+        return self._change(now, subscriber, node, move)
+
+    def postpone(
+        self, now: int, subscriber: str, *, node: str, cursor: int | None, until: int, error: str
+    ) -> None:
+        def move(held: Subscription) -> Subscription:
+            if cursor is not None and cursor != held.cursor:  # it got further than the last time
+                return Subscription(subscriber, cursor, 1, until, storable(error))
+            return Subscription(subscriber, held.cursor, held.failures + 1, until, storable(error))
+
+        self._change(now, subscriber, node, move)
+
+    def _change(
+        self, now: int, subscriber: str, node: str, move: Callable[[Subscription], Subscription]
+    ) -> bool:
+        """Whoever lost the subscription meanwhile changes nothing: its new holder delivers again."""
+
+        def work(tx: Transaction) -> bool:
+            held = tx.subscription(subscriber)
+            if held is None or held.node != node:
+                return False
+            tx.put_subscription(move(held), now)
+            return True
+
+        return self._store.write(Lane.API, work)
+
+    def after(self, message_id: int, *, limit: int) -> list[Message]:
+        with self._store.read() as tx:
+            return tx.messages_after(message_id, limit=limit)
+
+    def subscriptions(self) -> list[Subscription]:
+        with self._store.read() as tx:
+            return tx.subscriptions()
+
+
+def _next(tx: Snapshot, now: int, subscriber: str, node: str, *, limit: int) -> list[Message]:
+    held = tx.subscription(subscriber)
+    if held is None or not held.is_free(now, node):
+        return []
+    return tx.messages_after(held.cursor, limit=limit)

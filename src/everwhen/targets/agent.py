@@ -1,0 +1,167 @@
+"""An agent: a command that gets a prompt, made of its schedule and, where there is a work source, of an item.
+
+The order of one run: the next item is claimed, the prompt is built, the command runs, the outcome is reported to
+the source. Whatever happens, a claimed item is completed or released: it is completed when the work took place,
+with success or without (a run out of time is a failure, or the item would be tried for ever), and released when
+it did not (cancelled, the node stops, an unexpected error). A report that fails never fails the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from everwhen.model.outcome import Outcome, drifted
+from everwhen.model.work_item import WorkItem, WorkOutcome, build_schedule_prompt
+from everwhen.ports.clock import Clock
+from everwhen.ports.target import Run
+from everwhen.ports.work_source import OpenWorkSource, WorkSource
+from everwhen.targets.aside import aside
+from everwhen.targets.command import run_process
+from everwhen.targets.environment import environment_of
+from everwhen.targets.process import Launch, Processes
+from everwhen.targets.secrets import with_secrets
+
+PROMPT = "{prompt}"
+PROMPTS = ("prompt", "default_prompt")
+CANDIDATES = 10
+
+Taken = tuple[WorkSource, WorkItem | None]
+
+log = logging.getLogger("everwhen")
+_late: set[asyncio.Task[None]] = set()  # a task that nobody holds may be forgotten by its loop
+
+
+class AgentTarget:
+    """Runs `{"agent", "command": […], "prompt", "default_prompt", "cwd", "env", "work_source": {…}}`."""
+
+    def __init__(
+        self,
+        sources: Mapping[str, OpenWorkSource],
+        clock: Clock,
+        processes: Processes | None = None,
+    ) -> None:
+        self._sources = sources
+        self._clock = clock
+        self._processes = processes or Processes()
+
+    def kill(self) -> None:
+        """End every process at once; for a service that is told twice to stop."""
+        self._processes.kill()
+
+    async def run(self, spec: str, run: Run) -> Outcome:
+        words = json.loads(spec)
+        prompts = {key: words.pop(key) for key in PROMPTS if key in words}  # a prompt may speak of ${NAME}
+
+        async def perform(resolved: dict[str, Any], told: Run) -> Outcome:
+            return await self._perform({**resolved, **prompts}, told)
+
+        return await with_secrets(words, run, perform)
+
+    async def _perform(self, words: dict[str, Any], run: Run) -> Outcome:
+        inbox = words.get("work_source")
+        if inbox is None:
+            return await self._execute(words, run, None)
+        open_source = self._sources.get(inbox["type"])
+        if open_source is None:
+            return drifted(f'there is no work source of type "{inbox["type"]}" on this node')
+        try:
+            source, item = await _take(open_source, inbox, run)
+        except Exception as error:  # other people's code, and other people's servers
+            return Outcome("failed", error=f"work source: {error}")
+        if item is not None:
+            return await self._work_on(item, source, words, run)
+        if inbox.get("when_empty", "run") == "skip":
+            return Outcome("succeeded", result="nothing to do: the work source has no item")
+        return await self._execute(words, run, None)
+
+    async def _work_on(
+        self, item: WorkItem, source: WorkSource, words: Mapping[str, Any], run: Run
+    ) -> Outcome:
+        try:
+            outcome = await self._execute(words, run, item)
+        except BaseException as error:
+            reason = f"unexpected error: {error!r}"
+            await _report(run, lambda: source.release(item.id, reason=reason))
+            raise
+        if outcome.status == "cancelled" and not self._is_over(run):
+            await _report(run, lambda: source.release(item.id, reason="the run was cancelled"))
+        else:
+            done = _work_outcome(outcome, run)
+            await _report(run, lambda: source.complete(item.id, done))
+        return outcome
+
+    def _is_over(self, run: Run) -> bool:
+        """Whether it was ended because its time is up."""
+        return run.deadline_at is not None and self._clock.now() >= run.deadline_at
+
+    async def _execute(self, words: Mapping[str, Any], run: Run, item: WorkItem | None) -> Outcome:
+        prompt = build_schedule_prompt(words, item, default=words.get("default_prompt") or "")
+        argv = [word.replace(PROMPT, prompt) for word in words["command"]]
+        is_in_argv = any(PROMPT in word for word in words["command"])
+        listed = {**(words.get("env") or {}), **_about(words, item)}
+        launch = Launch(
+            argv=argv,
+            cwd=words.get("cwd"),
+            env=environment_of(run, listed),
+            stdin=None if is_in_argv else prompt.encode(errors="replace"),
+            sink=run.output.write,
+        )
+        return await run_process(self._processes, launch)
+
+
+async def _take(open_source: OpenWorkSource, words: Mapping[str, Any], run: Run) -> Taken:
+    """The next item, claimed. A claim that is made when nobody waits for it any more is given back."""
+    by = f"{run.job_id}.{run.attempt}"
+
+    def take() -> Taken:
+        source = open_source(words)
+        for item in source.fetch_available(limit=CANDIDATES):
+            claimed = source.claim(item.id, by=by)
+            if claimed is not None:
+                return source, claimed
+        return source, None
+
+    taking = asyncio.wrap_future(aside(take))
+    try:
+        return await asyncio.shield(taking)
+    except asyncio.CancelledError:
+        taking.add_done_callback(partial(_give_back, run))
+        raise
+
+
+def _give_back(run: Run, taking: asyncio.Future[Taken]) -> None:
+    if taking.cancelled() or taking.exception() is not None:
+        return
+    source, item = taking.result()
+    if item is not None:
+        report = _report(run, lambda: source.release(item.id, reason="the run was cancelled"))
+        task = asyncio.get_running_loop().create_task(report)
+        _late.add(task)
+        task.add_done_callback(_late.discard)
+
+
+async def _report(run: Run, report: Callable[[], None]) -> None:
+    """Tell the source; when that fails it is on record, and that is all."""
+    try:
+        await asyncio.wrap_future(aside(report))
+    except Exception as error:
+        log.warning("%s: the work source was not told: %s", run.job_id, error)
+        run.output.write("log", f"the work source was not told: {error}\n".encode(errors="replace"))
+
+
+def _work_outcome(outcome: Outcome, run: Run) -> WorkOutcome:
+    if outcome.status == "succeeded":
+        return WorkOutcome("success", summary=outcome.result or "", job_id=run.job_id)
+    error = outcome.error or outcome.status
+    said = f"the time was up: {error}" if outcome.status == "cancelled" else error
+    return WorkOutcome("failure", error=said, job_id=run.job_id)
+
+
+def _about(words: Mapping[str, Any], item: WorkItem | None) -> dict[str, str]:
+    about = {"EVERWHEN_AGENT": str(words.get("agent", ""))}
+    return about if item is None else {**about, "EVERWHEN_WORK_ITEM": item.external_id or item.id}

@@ -1,0 +1,129 @@
+"""A plugin: one process per job, a request on its standard input, a response on its standard output.
+
+What the plugin is, is read when the job runs: a plugin or a command that is gone since the schedule was declared
+ends the schedule until it is back (R7). What it wants remembered goes with the outcome, and is written by the
+transaction that settles the job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from everwhen.errors import ManifestError
+from everwhen.model.manifest import missing_config
+from everwhen.model.outcome import Outcome, PluginUpdate, drifted
+from everwhen.model.payload_schema import payload_faults
+from everwhen.model.plugin_schedule import DEFAULT_COMMAND, merged_payload
+from everwhen.ports.plugins import Plugins, PluginState
+from everwhen.ports.target import Run
+from everwhen.targets.command import FINAL_EXIT, SHOWN, failure, last_words, not_started, signal_name
+from everwhen.targets.environment import safe_base
+from everwhen.targets.plugin_protocol import Response, first_bytes, request_of, response_of
+from everwhen.targets.process import Launch, Process, Processes
+from everwhen.targets.secrets import with_secrets
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A plugin that can be started, and what it is to be told."""
+
+    entrypoint: str
+    request: bytes
+
+
+class PluginTarget:
+    """Runs `{"name": …, "command": …, "config": {…}}`."""
+
+    def __init__(self, plugins: Plugins, remembered: PluginState, processes: Processes | None = None) -> None:
+        self._plugins = plugins
+        self._remembered = remembered
+        self._processes = processes or Processes()
+
+    def kill(self) -> None:
+        """End every process at once; for a service that is told twice to stop."""
+        self._processes.kill()
+
+    async def run(self, spec: str, run: Run) -> Outcome:
+        return await with_secrets(json.loads(spec), run, self._perform)
+
+    async def _perform(self, words: dict[str, Any], run: Run) -> Outcome:
+        ready = await asyncio.to_thread(self._prepare, words, run)  # disk and database
+        if isinstance(ready, Outcome):
+            return ready
+        launch = Launch(
+            argv=[ready.entrypoint],
+            env=safe_base(),
+            stdin=ready.request,
+            is_stdout_whole=True,
+            sink=lambda stream, data: run.output.write(stream, data) if stream == "stderr" else None,
+        )
+        try:
+            process = self._processes.start(launch)
+        except (OSError, ValueError) as error:
+            return not_started(ready.entrypoint, error)
+        try:
+            code = await process.wait()
+        except asyncio.CancelledError:
+            return Outcome("cancelled", error=last_words(process))
+        return _outcome(words["name"], code, process, run)
+
+    def _prepare(self, words: Mapping[str, Any], run: Run) -> _Ready | Outcome:
+        """What to start; or, where what was declared is not there any more, the outcome that says so."""
+        name = words["name"]
+        try:
+            plugin = self._plugins.find(name)
+        except ManifestError as error:
+            return drifted(str(error))
+        if plugin is None:
+            return drifted(f'plugin "{name}" is not installed')
+        wanted = words.get("command") or DEFAULT_COMMAND
+        command = plugin.manifest.command(wanted)
+        if command is None:
+            return drifted(f'plugin "{name}" does not have the command "{wanted}" any more')
+        config = words.get("config") or {}
+        if missing := missing_config(plugin.manifest, config):
+            return drifted(f'plugin "{name}" requires config: {", ".join(missing)}')
+        payload = merged_payload(command, run.payload)
+        if faults := payload_faults(command.input_schema, payload):
+            return Outcome("failed", error="; ".join(faults), is_final=True)
+        state = self._remembered.state_of(name)
+        request = request_of(run, command=command.name, config=config, state=state, payload=payload)
+        return _Ready(plugin.entrypoint, request)
+
+
+def _outcome(plugin: str, code: int, process: Process, run: Run) -> Outcome:
+    """What the response says, unless the process says that it is worth nothing.
+
+    As with Ductile, an answer counts whatever the exit code, but for 78 (final) and an end by signal.
+    """
+    response = _response(process)
+    for line in response.logs:
+        run.output.write("log", line.encode(errors="replace") + b"\n")
+    is_final = code == FINAL_EXIT or not response.may_retry
+    if response.fault is not None:
+        return Outcome("failed", error=_misanswered(response.fault, code, process), is_final=is_final)
+    if code < 0 or code == FINAL_EXIT:
+        return Outcome("failed", error=response.error or failure(code, process), is_final=is_final)
+    if not response.is_ok:
+        error = response.error or "the plugin reports an error and does not say which"
+        return Outcome("failed", error=error, is_final=is_final)
+    updates = response.state_updates
+    also = None if updates is None else PluginUpdate(plugin, json.dumps(updates))
+    return Outcome("succeeded", result=response.result, also=also)
+
+
+def _misanswered(fault: str, code: int, process: Process) -> str:
+    ended = f"exit code {code}" if code > 0 else f"killed by {signal_name(-code)}" if code else ""
+    return "; ".join(part for part in (ended, fault, process.stderr.last(SHOWN)) if part)
+
+
+def _response(process: Process) -> Response:
+    output = process.stdout.whole
+    if output is None:
+        head = first_bytes(process.stdout.head)
+        return Response(False, fault=f"{process.stdout.total} bytes on standard output are too many: {head}")
+    return response_of(output)

@@ -1,0 +1,125 @@
+"""Plugins on disk: `DIR/NAME/manifest.yaml`, read when asked for and read again when the file changed.
+
+A plugin is what its folder says at the moment: a command that left the manifest since the configuration was
+loaded is gone for the next run (D48). Its program must lie inside the folder, links followed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from everwhen.errors import ManifestError
+from everwhen.model.manifest import Manifest, parse_manifest
+from everwhen.ports.plugins import Plugin
+
+MANIFEST = "manifest.yaml"
+LARGEST_MANIFEST = 1024 * 1024
+
+_Print = tuple[int, int, int, int]  # which file, and which version of it
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """What lies in the plugin folders: plugins by name, and those that cannot be used."""
+
+    plugins: dict[str, Plugin] = field(default_factory=dict)
+    problems: tuple[ManifestError, ...] = ()
+
+
+class PluginFolders:
+    """The plugins under some directories; where two have one name, the first directory wins."""
+
+    def __init__(self, directories: Iterable[str | Path]) -> None:
+        self._directories = [Path(directory) for directory in directories]
+        self._seen: dict[Path, tuple[_Print, Manifest]] = {}
+
+    def find(self, name: str) -> Plugin | None:
+        for folder in self._folders():
+            # Most plugins lie in a folder of their own name; that one is looked at before all are read.
+            if folder.name == name and self._manifest(folder).name == name:
+                return self._plugin(folder)
+        return next((self._plugin(f) for f in self._folders() if self._name_of(f) == name), None)
+
+    def discover(self) -> Discovery:
+        """Every plugin, for `config check` and the start; a broken one hides no other."""
+        plugins: dict[str, Plugin] = {}
+        problems: list[ManifestError] = []
+        for folder in self._folders():
+            try:
+                plugin = self._plugin(folder)
+            except ManifestError as error:
+                problems.append(error)
+                continue
+            first = plugins.setdefault(plugin.manifest.name, plugin)
+            if first is not plugin:
+                twice = f'plugin "{plugin.manifest.name}" is in {first.folder} already; that one is used'
+                problems.append(ManifestError(str(folder / MANIFEST), [twice]))
+        return Discovery(plugins, tuple(problems))
+
+    def _folders(self) -> list[Path]:
+        return [
+            folder
+            for directory in self._directories
+            if directory.is_dir()
+            for folder in sorted(directory.iterdir())
+            if (folder / MANIFEST).is_file()
+        ]
+
+    def _name_of(self, folder: Path) -> str | None:
+        try:
+            return self._manifest(folder).name
+        except ManifestError:
+            return None  # whoever asks for another plugin is not to be bothered with this one
+
+    def _plugin(self, folder: Path) -> Plugin:
+        manifest = self._manifest(folder)
+        entrypoint, problem = _entrypoint(folder, manifest.entrypoint)
+        if problem is not None:
+            raise ManifestError(str(folder / MANIFEST), [problem])
+        return Plugin(manifest, str(folder.resolve()), str(entrypoint))
+
+    def _manifest(self, folder: Path) -> Manifest:
+        path = folder / MANIFEST
+        try:
+            found = path.stat()
+            version = (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
+            known = self._seen.get(path)
+            if known is None or known[0] != version:
+                known = self._seen[path] = (version, parse_manifest(_document(path), str(path)))
+        except OSError as error:
+            raise ManifestError(str(path), [f"cannot be read: {error.strerror}"]) from error
+        return known[1]
+
+
+def _document(path: Path) -> Any:
+    import yaml
+
+    with path.open("rb") as file:
+        text = file.read(LARGEST_MANIFEST + 1)
+    if len(text) > LARGEST_MANIFEST:
+        raise ManifestError(str(path), [f"is larger than {LARGEST_MANIFEST} bytes"])
+    try:
+        return yaml.safe_load(text)
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raise ManifestError(str(path), [f"is no YAML: {error}"]) from error
+
+
+def _entrypoint(folder: Path, entrypoint: str) -> tuple[Path, str | None]:
+    """The program, and what is wrong with it."""
+    program = (folder / entrypoint).resolve()
+    if not program.is_relative_to(folder.resolve()):
+        return program, f'entrypoint "{entrypoint}" leads out of the plugin\'s folder, to {program}'
+    try:
+        mode = program.stat().st_mode
+    except OSError:
+        return program, f'entrypoint "{entrypoint}" is not there'
+    if not stat.S_ISREG(mode):
+        return program, f'entrypoint "{entrypoint}" is no file'
+    if not os.access(program, os.X_OK):
+        return program, f'entrypoint "{entrypoint}" is not executable; chmod +x it'
+    return program, None

@@ -1,0 +1,125 @@
+"""Ductile's protocol 2: one JSON request on a plugin's standard input, one JSON response on its standard output.
+
+Nothing here runs anything: bytes in, values out. Whatever is no response is a failure that shows its first bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from everwhen.model.instants import moment_of
+from everwhen.model.manifest import PROTOCOL
+from everwhen.ports.target import Run
+
+FIRST_BYTES = 200
+LONGEST_TEXT = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What a plugin answered. `fault`: why it is no answer of this protocol."""
+
+    is_ok: bool
+    result: str = ""
+    error: str = ""
+    may_retry: bool = True
+    state_updates: Mapping[str, Any] | None = None
+    logs: tuple[str, ...] = ()
+    fault: str | None = None
+
+
+def request_of(
+    run: Run,
+    *,
+    command: str,
+    config: Mapping[str, Any],
+    state: Mapping[str, Any],
+    payload: Mapping[str, Any],
+) -> bytes:
+    """The request for one run, one line."""
+    request = {
+        "protocol": PROTOCOL,
+        "job_id": run.job_id,
+        "command": command,
+        "config": config,
+        "state": state,
+        "payload": payload,
+        "context": _context(run),
+        "deadline_at": None if run.deadline_at is None else _zulu(run.deadline_at),
+    }
+    return json.dumps(request).encode() + b"\n"
+
+
+def _context(run: Run) -> dict[str, Any]:
+    return {
+        "schedule_id": run.schedule_id,
+        "schedule_name": run.schedule_name,
+        "slot_at": _zulu(run.slot_at),
+        "attempt": run.attempt,
+        "origin": run.origin,
+        "catch_up": run.catch_up,
+        "repeat_number": run.repeat_number,
+    }
+
+
+def _zulu(instant: int) -> str:
+    return moment_of(instant).isoformat().replace("+00:00", "Z")
+
+
+def response_of(output: bytes) -> Response:
+    """The response that a plugin printed; anything else is a fault that says what came instead."""
+    if not output.strip():
+        return _no_response("nothing on standard output")
+    try:
+        document = json.loads(output, parse_constant=_refuse)
+    except (ValueError, RecursionError):  # half a JSON, garbage, two documents, bytes that are no text
+        return _no_response(f"standard output is no JSON: {first_bytes(output)}")
+    if not isinstance(document, dict) or document.get("status") not in ("ok", "error"):
+        return _no_response(f'standard output has no status "ok" or "error": {first_bytes(output)}')
+    updates = document.get("state_updates")
+    if updates is not None and not isinstance(updates, dict):
+        return _no_response(f"state_updates is no object: {first_bytes(output)}")
+    return Response(
+        is_ok=document["status"] == "ok",
+        result=_text(document.get("result")),
+        error=_text(document.get("error")),
+        may_retry=document.get("retry") is not False,
+        state_updates=updates or None,
+        logs=_logs(document.get("logs")),
+    )
+
+
+def first_bytes(output: bytes) -> str:
+    """The beginning of what came instead of an answer, fit to be shown.
+
+    >>> first_bytes(b"Traceback")
+    "b'Traceback'"
+    """
+    more = f" … ({len(output)} bytes)" if len(output) > FIRST_BYTES else ""
+    return f"{bytes(output[:FIRST_BYTES])!r}{more}"
+
+
+def _no_response(fault: str) -> Response:
+    return Response(False, fault=fault)
+
+
+def _text(value: Any) -> str:
+    """Ductile wants a sentence; a plugin that answers with an object is understood all the same."""
+    if value is None:
+        return ""
+    text = (value if isinstance(value, str) else json.dumps(value))[:LONGEST_TEXT]
+    # Half a surrogate pair and a NUL are lawful in JSON, and no database takes them.
+    return text.encode(errors="replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def _logs(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        return ()
+    return tuple(f"{e.get('level', 'info')}: {e.get('message', '')}" for e in value if isinstance(e, dict))

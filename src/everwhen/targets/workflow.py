@@ -1,0 +1,108 @@
+"""A workflow: `dispatch_event("schedule", event_data, owner)`, to a handler of this process or over another target.
+
+The outcome is that of the work (W10): a handler that starts it elsewhere returns an awaitable or a future and is
+waited for; over HTTP an answer 202 leaves the job running until its outcome is posted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import traceback
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from everwhen.model.outcome import Outcome, drifted
+from everwhen.model.schedule import Target as Declared
+from everwhen.model.workflow import EVENT, NOT_FOUND, event_data, no_trigger
+from everwhen.ports.clock import Clock
+from everwhen.ports.target import Run, Target
+from everwhen.ports.workflows import DispatchEvent, Workflow, Workflows
+from everwhen.targets.aside import aside
+
+LONGEST_RESULT = 4_096
+
+
+class WorkflowRegistry:
+    """Workflows by id; registering one again replaces it."""
+
+    def __init__(self) -> None:
+        self._workflows: dict[str, Workflow] = {}
+
+    def register(self, workflow: Workflow) -> None:
+        self._workflows[workflow.workflow_id] = workflow
+
+    def find(self, workflow_id: str) -> Workflow | None:
+        return self._workflows.get(workflow_id)
+
+
+class WorkflowTarget:
+    """Runs `{"workflow_id", "trigger_node_id", "owner"}`; `targets` are those that workflows run over."""
+
+    def __init__(self, workflows: Workflows, targets: Mapping[str, Target], clock: Clock) -> None:
+        self._workflows = workflows
+        self._targets = targets
+        self._clock = clock
+
+    async def run(self, spec: str, run: Run) -> Outcome:
+        words = json.loads(spec)
+        workflow = self._workflows.find(words["workflow_id"])
+        if workflow is None:
+            return drifted(NOT_FOUND)
+        trigger = words.get("trigger_node_id")
+        if trigger is not None and workflow.triggers and trigger not in workflow.triggers:
+            return Outcome("failed", error=no_trigger(run.schedule_id), is_final=True)
+        data = event_data(
+            schedule_id=run.schedule_id,
+            schedule_name=run.schedule_name,
+            repeat_number=run.repeat_number,
+            payload=run.payload,
+            now=self._clock.now(),
+        )
+        if isinstance(workflow.run, Declared):
+            return await self._over(workflow.run, data, run)
+        return await _dispatch(workflow.run, data, words.get("owner"), run)
+
+    async def _over(self, declared: Declared, data: dict[str, Any], run: Run) -> Outcome:
+        """Over another target, which is told the event in place of the payload; over HTTP it is the body."""
+        target = self._targets.get(declared.kind)
+        if target is None:
+            return drifted(f'no target of kind "{declared.kind}" on this node')
+        spec = declared.spec
+        if declared.kind == "http":
+            spec = json.dumps({**json.loads(spec), "body": data})
+        told = replace(run, payload=data)
+        work = partial(target.run, spec, told)
+        is_async = inspect.iscoroutinefunction(target.run)
+        outcome: Outcome = await (work() if is_async else _waited_for(aside(work), run))  # type: ignore[misc]
+        return outcome
+
+
+async def _dispatch(handler: DispatchEvent, data: dict[str, Any], owner: str | None, run: Run) -> Outcome:
+    try:
+        if inspect.iscoroutinefunction(handler):
+            result = await handler(EVENT, data, owner)
+        else:
+            result = await _waited_for(aside(lambda: handler(EVENT, data, owner)), run)
+        if isinstance(result, Future):
+            result = await _waited_for(result, run)
+        elif inspect.isawaitable(result):
+            result = await result
+    except Exception as error:  # a handler is other people's code: what it raises is what came of the work
+        return Outcome("failed", error="".join(traceback.format_exception(error)).strip()[-LONGEST_RESULT:])
+    if isinstance(result, Outcome):
+        return result
+    return Outcome("succeeded", result="" if result is None else str(result)[:LONGEST_RESULT])
+
+
+async def _waited_for(work: Future[Any], run: Run) -> Any:
+    """Its result. A thread cannot be stopped: what goes on after a cancel keeps the worker's place (R9)."""
+    try:
+        return await asyncio.shield(asyncio.wrap_future(work))
+    except asyncio.CancelledError:
+        run.still_running.append(work)
+        raise

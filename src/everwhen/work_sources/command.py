@@ -1,0 +1,148 @@
+"""A program as an inbox: it is started with a verb as its last argument, JSON on its input, JSON on its output.
+
+    fetch     {"limit": 10}                        → {"items": [{"id", "title", "description", …}]}
+    claim     {"id", "by"}                         → {"item": {…}}, or {"item": null} when it is gone
+    complete  {"id", "status", "summary", "error", "job_id"}
+    release   {"id", "reason"}
+    get       {"id"}                               → {"item": {…} | null}
+
+An exit code other than 0, an answer that is no JSON object, or none within the timeout is an error of the source.
+Which claims are dead is the program's own affair; `by` names the attempt of the job that made each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from everwhen.errors import ConfigError, WorkSourceError, shown
+from everwhen.model.work_item import WorkItem, WorkOutcome, item_of
+
+TIMEOUT = 60.0
+LARGEST_ANSWER = 10 * 1024 * 1024
+_SAFE = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL")
+
+
+class CommandSource:
+    """The items that a program knows of."""
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        self._argv = list(argv)
+        self._cwd = cwd
+        self._env = {**_safe_base(), **(env or {})}
+        self._timeout = timeout
+
+    def fetch_available(self, *, limit: int = 10) -> list[WorkItem]:
+        items = self._ask("fetch", {"limit": limit}).get("items") or []
+        if not isinstance(items, list):
+            raise self._error("fetch", "items is no list")
+        return [self._item("fetch", words) for words in items[:limit]]
+
+    def claim(self, item_id: str, *, by: str) -> WorkItem | None:
+        return self._one("claim", {"id": item_id, "by": by})
+
+    def complete(self, item_id: str, outcome: WorkOutcome) -> None:
+        about = {"status": outcome.status, "summary": outcome.summary, "error": outcome.error}
+        self._ask("complete", {"id": item_id, **about, "job_id": outcome.job_id})
+
+    def release(self, item_id: str, *, reason: str) -> None:
+        self._ask("release", {"id": item_id, "reason": reason})
+
+    def get(self, item_id: str) -> WorkItem | None:
+        return self._one("get", {"id": item_id})
+
+    def _one(self, verb: str, question: Mapping[str, Any]) -> WorkItem | None:
+        words = self._ask(verb, question).get("item")
+        return None if words is None else self._item(verb, words)
+
+    def _item(self, verb: str, words: Any) -> WorkItem:
+        try:
+            return item_of(words, source="command")
+        except (AttributeError, TypeError, ValueError) as error:
+            raise self._error(verb, f"{shown(words)} is no work item: {error}") from error
+
+    def _ask(self, verb: str, question: Mapping[str, Any]) -> dict[str, Any]:
+        code, answer, complaint = self._run([*self._argv, verb], json.dumps(question).encode())
+        if code != 0:
+            raise self._error(verb, f"exit code {code}{': ' + shown(complaint) if complaint else ''}")
+        if not answer.strip() and verb in ("complete", "release"):
+            return {}
+        try:
+            document = json.loads(answer)
+        except ValueError as error:
+            raise self._error(verb, f"no JSON: {shown(answer)}") from error
+        if not isinstance(document, dict):
+            raise self._error(verb, f"no JSON object: {shown(answer)}")
+        return document
+
+    def _run(self, argv: list[str], question: bytes) -> tuple[int, str, str]:
+        """Exit code, what it said, what it complained of. Files, not pipes: nothing can block, nothing piles up."""
+        with (
+            tempfile.TemporaryFile() as asked,
+            tempfile.TemporaryFile() as out,
+            tempfile.TemporaryFile() as err,
+        ):
+            asked.write(question)
+            asked.seek(0)
+            try:
+                process = subprocess.Popen(
+                    argv,
+                    cwd=self._cwd,
+                    env=self._env,
+                    stdin=asked,
+                    stdout=out,
+                    stderr=err,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise self._error(argv[-1], f"cannot start {argv[0]!r}: {error.strerror}") from error
+            try:
+                code = process.wait(self._timeout)
+            except subprocess.TimeoutExpired:
+                raise self._error(argv[-1], f"no answer within {self._timeout:g}s") from None
+            finally:
+                _end(process)
+            return code, _read(out, LARGEST_ANSWER), _read(err, 1_000)
+
+    def _error(self, verb: str, what: str) -> WorkSourceError:
+        return WorkSourceError(f"work source {self._argv[0]!r}, {verb}: {what}")
+
+
+def open_command(words: Mapping[str, Any]) -> CommandSource:
+    """`{type: command, command: [argv], cwd: …, env: {…}}`."""
+    argv = words.get("command")
+    if not isinstance(argv, list) or not argv or not all(isinstance(word, str) for word in argv):
+        raise ConfigError("work_source: a command source needs command: [program, argument, …]")
+    env = {str(name): str(value) for name, value in (words.get("env") or {}).items()}
+    return CommandSource(argv, cwd=words.get("cwd"), env=env)
+
+
+def _safe_base() -> dict[str, str]:
+    """As with targets: nothing of this process's environment that may be a secret of somebody else."""
+    return {name: os.environ[name] for name in _SAFE if name in os.environ}
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Whatever it left behind goes with it."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _read(file: Any, most: int) -> str:
+    file.seek(0)
+    data: bytes = file.read(most)
+    return data.decode(errors="replace").strip()

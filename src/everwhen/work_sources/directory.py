@@ -1,0 +1,192 @@
+"""A directory as an inbox: one file per item, claimed by renaming it away.
+
+    inbox/fix-login.md                        may be claimed, in order of names
+    inbox/claimed/{job}.{attempt}/fix-login.md  somebody works on it
+    inbox/done/ , inbox/failed/               over
+
+Whoever claims an item holds an exclusive flock on its file for as long as the work takes. The kernel drops the
+lock with the process that holds it, however that dies: so a claimed file that nobody has locked is a dead claim,
+and is offered again. No clock, no heartbeat, nothing to clean up; the price is that all workers of one inbox run on
+one machine, and on a local file system.
+
+A race between two claims is decided by the lock; the loser sees a lock that is held, or a file that is gone.
+Files whose name begins with a dot are no items: write there first, then rename.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from everwhen.errors import ConfigError
+from everwhen.model.work_item import WorkItem, WorkOutcome, item_of
+
+LARGEST_ITEM = 1024 * 1024
+CLAIMED, DONE, FAILED = "claimed", "done", "failed"
+
+
+class DirectorySource:
+    """The items of one directory."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._root = Path(path)
+        self._held: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def fetch_available(self, *, limit: int = 10) -> list[WorkItem]:
+        found: list[WorkItem] = []
+        for path in [*self._dead_claims(), *self._waiting()]:
+            if len(found) == limit:
+                break
+            item = self._read(path)
+            if item is not None:
+                found.append(item)
+        return found
+
+    def claim(self, item_id: str, *, by: str) -> WorkItem | None:
+        source = self._path(item_id)
+        try:
+            descriptor = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            return None  # claimed, or gone, since it was seen
+        destination = self._root / CLAIMED / by / source.name
+        try:
+            claimed = _take(descriptor, source, destination)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        if not claimed:
+            os.close(descriptor)
+            return None
+        item = self._read(destination)
+        assert item is not None
+        with self._lock:
+            self._held[item.id] = descriptor
+        return item
+
+    def complete(self, item_id: str, outcome: WorkOutcome) -> None:
+        self._leave(item_id, self._root / (DONE if outcome.status == "success" else FAILED))
+
+    def release(self, item_id: str, *, reason: str) -> None:
+        self._leave(item_id, self._root)
+
+    def get(self, item_id: str) -> WorkItem | None:
+        return self._read(self._path(item_id))
+
+    def _waiting(self) -> list[Path]:
+        return sorted(path for path in self._root.iterdir() if _is_item(path))
+
+    def _dead_claims(self) -> Iterator[Path]:
+        for path in sorted((self._root / CLAIMED).glob("*/*")):
+            if _is_item(path) and not _is_locked(path):
+                yield path
+
+    def _leave(self, item_id: str, folder: Path) -> None:
+        """Move a claimed file away, then let go of it; where it cannot be moved, it is a dead claim from now on."""
+        source = self._path(item_id)
+        with self._lock:
+            descriptor = self._held.pop(item_id, None)
+        try:
+            folder.mkdir(exist_ok=True)
+            _move_beside(source, folder, source.parent.name)
+            with contextlib.suppress(OSError):
+                source.parent.rmdir()
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+
+    def _path(self, item_id: str) -> Path:
+        path = (self._root / item_id).resolve()
+        if not path.is_relative_to(self._root.resolve()):
+            raise ValueError(f'"{item_id}" is no item of {self._root}')
+        return self._root.resolve() / path.relative_to(self._root.resolve())
+
+    def _read(self, path: Path) -> WorkItem | None:
+        try:
+            with path.open("rb") as file:
+                text = file.read(LARGEST_ITEM).decode(errors="replace")
+        except OSError:
+            return None
+        words = _words(path, text)
+        return item_of(
+            {**words, "id": str(path.resolve().relative_to(self._root.resolve()))}, source="directory"
+        )
+
+
+def open_directory(words: Mapping[str, Any]) -> DirectorySource:
+    """`{type: directory, path: inbox}`; the directory must be there, so that a typing mistake is no empty inbox."""
+    path = words.get("path")
+    if not isinstance(path, str) or not path:
+        raise ConfigError("work_source: a directory needs a path")
+    if not Path(path).is_dir():
+        raise ConfigError(f'work_source: there is no directory "{path}"; make it first')
+    return DirectorySource(path)
+
+
+def _words(path: Path, text: str) -> dict[str, Any]:
+    """A `.json` file holds the item's fields; any other is its description, under the name of the file."""
+    named: dict[str, Any] = {"external_id": path.name, "title": path.stem}
+    if path.suffix == ".json":
+        with contextlib.suppress(ValueError):
+            document = json.loads(text)
+            if isinstance(document, dict):
+                return {**named, **document}
+    return {**named, "description": text}
+
+
+def _take(descriptor: int, source: Path, destination: Path) -> bool:
+    """Lock the file, then rename it; False when somebody else has it."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    destination.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        if not _is_same(descriptor, source):
+            return False  # the name has come to mean another file since it was opened
+        source.rename(destination)
+    except FileNotFoundError:
+        return False
+    if not _is_same(descriptor, destination):
+        destination.rename(source)  # a file put there in the last instant: it is not ours
+        return False
+    return True
+
+
+def _is_same(descriptor: int, path: Path) -> bool:
+    return os.path.samestat(os.fstat(descriptor), path.stat())
+
+
+def _is_item(path: Path) -> bool:
+    return not path.name.startswith(".") and path.is_file() and not path.is_symlink()
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return True  # gone meanwhile
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: two who look do not see each other
+        return False
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+
+
+def _move_beside(source: Path, folder: Path, by: str) -> None:
+    """Move a file into a folder without ever replacing one that is there."""
+    destination = folder / source.name
+    try:
+        os.link(source, destination)
+    except FileExistsError:
+        source.rename(folder / f"{by}.{source.name}")  # `by` is used once
+        return
+    source.unlink()

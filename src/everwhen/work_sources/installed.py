@@ -1,0 +1,33 @@
+"""The kinds of work sources: those of this package, and entry points of the group `everwhen.work_sources`.
+
+An entry point is called with the words of the source (`{type: …, …}`) and returns it. It is loaded when a source
+of its kind is opened for the first time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from everwhen.ports.work_source import OpenWorkSource, WorkSource
+from everwhen.work_sources.command import open_command
+from everwhen.work_sources.directory import open_directory
+
+GROUP = "everwhen.work_sources"
+
+
+def installed_sources() -> dict[str, OpenWorkSource]:
+    """How each kind is opened. What is built in cannot be replaced."""
+    brought = sorted(entry_points(group=GROUP), key=lambda entry: entry.value, reverse=True)
+    return {
+        **{entry.name: partial(_open, entry) for entry in brought},
+        "directory": open_directory,
+        "command": open_command,
+    }
+
+
+def _open(entry: EntryPoint, words: Mapping[str, Any]) -> WorkSource:
+    source: WorkSource = entry.load()(words)
+    return source

@@ -1,0 +1,82 @@
+"""Everything that slots can run on one node, put together; and what keeps a schedule from being run here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from everwhen.engine.crew import Crew
+from everwhen.errors import ManifestError
+from everwhen.model.message import MESSAGE
+from everwhen.model.plugin_schedule import plugin_drift
+from everwhen.model.schedule import Definition
+from everwhen.model.workflow import NOT_FOUND
+from everwhen.ports.house import House
+from everwhen.ports.target import Target
+from everwhen.ports.workflows import Workflows
+from everwhen.targets.agent import AgentTarget
+from everwhen.targets.command import CommandTarget
+from everwhen.targets.http import HttpTarget
+from everwhen.targets.installed import installed_targets
+from everwhen.targets.plugin import PluginTarget
+from everwhen.targets.plugin_folders import PluginFolders
+from everwhen.targets.process import Processes
+from everwhen.targets.python_call import PythonTarget
+from everwhen.targets.workflow import WorkflowRegistry, WorkflowTarget
+from everwhen.work_sources.installed import installed_sources
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """The targets of a node by kind, and where plugins, workflows and work sources are looked up."""
+
+    targets: Mapping[str, Target]
+    plugins: PluginFolders
+    workflows: Workflows
+
+    def fault_of(self, schedule_id: str, definition: Definition) -> str | None:
+        """Why this node cannot run a schedule; None when it can (R7)."""
+        kind = definition.target.kind
+        if kind == MESSAGE:
+            return None
+        if kind not in self.targets:
+            return f'no target of kind "{kind}" on this node'
+        spec = json.loads(definition.target.spec)
+        if kind == "plugin":
+            return self._plugin_fault(schedule_id, definition, spec)
+        if kind == "workflow" and self.workflows.find(spec["workflow_id"]) is None:
+            return NOT_FOUND
+        return None
+
+    def _plugin_fault(self, schedule_id: str, definition: Definition, spec: Mapping[str, Any]) -> str | None:
+        try:
+            plugin = self.plugins.find(spec["name"])
+        except ManifestError as error:
+            return str(error)
+        return plugin_drift(schedule_id, definition, None if plugin is None else plugin.manifest)
+
+
+def open_workshop(
+    house: House,
+    *,
+    plugin_dirs: Iterable[str | Path] = (),
+    workflows: Workflows | None = None,
+    max_workers: int = 8,
+) -> Workshop:
+    """The targets of this package and of those that are installed beside it; one's own kinds come first."""
+    processes = Processes()  # one for all, so that a second signal to stop reaches all of them
+    plugins = PluginFolders(plugin_dirs)
+    workflows = workflows or WorkflowRegistry()
+    targets: dict[str, Target] = installed_targets()
+    targets |= {
+        "command": CommandTarget(processes),
+        "http": HttpTarget(house.clock.now),
+        "python": PythonTarget(Crew(max_workers)),
+        "plugin": PluginTarget(plugins, house.plugin_state, processes),
+        "agent": AgentTarget(installed_sources(), house.clock, processes),
+        "workflow": WorkflowTarget(workflows, targets, house.clock),
+    }
+    return Workshop(targets, plugins, workflows)

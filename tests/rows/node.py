@@ -1,0 +1,37 @@
+"""A node stepped by hand that really runs what its schedules say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from pathlib import Path
+
+from everwhen.engine.running import run_of
+from everwhen.model.claim import ClaimedJob
+from everwhen.model.outcome import Outcome
+from everwhen.targets.workflow import WorkflowRegistry
+from everwhen.testing import ManualScheduler, manual_scheduler
+from everwhen.workshop import open_workshop
+
+
+class WorkingNode:
+    """Jobs run for real, in no time of the node's clock."""
+
+    def __init__(self, *, plugin_dirs: tuple[Path, ...] = ()) -> None:
+        self.workflows = WorkflowRegistry()
+        self.scheduler: ManualScheduler = manual_scheduler("2026-01-05T08:00:00Z", outcome=self.run)
+        self.workshop = open_workshop(self.scheduler.house, plugin_dirs=plugin_dirs, workflows=self.workflows)
+
+    def run(self, claimed: ClaimedJob) -> Outcome:
+        target = self.workshop.targets[claimed.definition.target.kind]
+        work = target.run(claimed.definition.target.spec, run_of(claimed))
+        assert isinstance(work, Awaitable)
+        return asyncio.run(_wait_for(work))
+
+    def close(self) -> None:
+        assert self.scheduler.check().is_clean
+        self.scheduler.stack.close()
+
+
+async def _wait_for(work: Awaitable[Outcome]) -> Outcome:
+    return await work

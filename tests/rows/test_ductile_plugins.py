@@ -1,0 +1,165 @@
+"""Rows D: Ductile's plugins, what may be scheduled of them, and what becomes of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from everwhen.model.manifest import parse_manifest
+from everwhen.model.plugin_schedule import plugin_schedule_faults, plugin_target, plugin_words
+from everwhen.operations.validity import restore_valid_schedules
+from tests.rows.node import WorkingNode
+from tests.targets.plugins import a_manifest, put_plugin
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"source": {"type": "string"}, "depth": {"type": "integer", "default": 2}},
+    "required": ["source"],
+}
+WITHINGS = parse_manifest(
+    a_manifest(
+        commands=[{"name": "poll", "input_schema": SCHEMA}, {"name": "token_refresh"}, {"name": "handle"}]
+    )
+)
+
+
+def test_d38_handle_cannot_be_scheduled() -> None:
+    faults = plugin_schedule_faults(WITHINGS, "hourly", "handle", {})
+    assert faults == ['command "handle" cannot be scheduled']
+
+
+def test_d39_a_command_that_the_manifest_does_not_have_is_refused() -> None:
+    faults = plugin_schedule_faults(WITHINGS, "hourly", "pol", {})
+    assert faults == ['schedule "hourly" references unsupported command "pol"']
+    assert plugin_schedule_faults(WITHINGS, "hourly", "token_refresh", {"anything": 1}) == []
+
+
+@pytest.mark.parametrize(
+    ("payload", "fault"),
+    [
+        ({}, "payload: 'source' is a required property"),
+        ({"source": 5}, "payload.source: 5 is not of type 'string'"),
+        ({"source": "scheduler", "depth": "deep"}, "payload.depth: 'deep' is not of type 'integer'"),
+    ],
+)
+def test_d40_a_payload_must_satisfy_the_input_schema_of_its_command(
+    payload: dict[str, Any], fault: str
+) -> None:
+    assert plugin_schedule_faults(WITHINGS, "hourly", "poll", payload) == [f'schedule "hourly": {fault}']
+    assert plugin_schedule_faults(WITHINGS, "hourly", "poll", {"source": "scheduler"}) == []
+
+
+# -- running them --
+
+REMEMBERS = f"""#!{sys.executable}
+import json, sys
+request = json.load(sys.stdin)
+seen = request["state"].get("seen", [])
+seen.append([request["command"], request["payload"]])
+print(json.dumps({{"status": "ok", "result": request["command"], "state_updates": {{"seen": seen}}}}))
+"""
+
+
+class Node(WorkingNode):
+    """A node with one plugin."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(plugin_dirs=(directory,))
+        self.directory = directory
+
+    def add(self, local_id: str, **words: Any) -> None:
+        """A schedule as the plugins door declares it."""
+        plugin = self.workshop.plugins.find("withings")
+        assert plugin is not None
+        complete = plugin_words(plugin.manifest, words)
+        self.scheduler.add(
+            f"withings.{local_id}",
+            group="withings",
+            target=plugin_target("withings", complete["command"]),
+            **complete,
+        )
+
+    @property
+    def seen(self) -> list[Any]:
+        found: list[Any] = self.scheduler.house.plugin_state.state_of("withings").get("seen", [])
+        return found
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    put_plugin(tmp_path, program=REMEMBERS)
+    found = Node(tmp_path)
+    yield found
+    found.close()
+
+
+def test_d3_a_job_runs_the_command_of_its_schedule_with_its_payload(node: Node) -> None:
+    node.add("default", every="1h", command="token_refresh", payload={"source": "scheduler"})
+    node.scheduler.step()
+    assert node.seen == [["token_refresh", {"source": "scheduler"}]]
+    (job,) = node.scheduler.jobs()
+    assert (job.status, job.result) == ("succeeded", "token_refresh")
+
+
+def test_d7_the_payload_is_merged_into_that_of_the_command(node: Node) -> None:
+    schema = {"source": {"type": "string", "default": "api"}, "depth": {"type": "integer", "default": 2}}
+    put_plugin(node.directory, program=REMEMBERS, commands=[{"name": "poll", "input_schema": schema}])
+    node.add("default", every="1h", payload={"source": "scheduler", "more": True})
+    node.add("bare", every="1h", max_outstanding=2)
+    node.scheduler.step()
+    assert node.seen == [
+        ["poll", {"source": "scheduler", "depth": 2, "more": True}],
+        ["poll", {"source": "api", "depth": 2}],
+    ]
+
+
+def test_d34_one_plugin_has_several_cadences(node: Node) -> None:
+    node.add("refresh", every="1h", command="token_refresh", jitter="5m")
+    node.add("poll", every="15m", jitter="2m")
+    node.scheduler.advance("1h59m")
+    assert [command for command, _ in node.seen].count("token_refresh") == 2
+    assert [command for command, _ in node.seen].count("poll") == 8
+
+
+def test_d48_a_command_that_left_the_manifest_fails_for_good_and_ends_the_entry_until_it_is_back(
+    node: Node,
+) -> None:
+    node.add("refresh", every="1h", command="token_refresh", max_retries=5)
+    node.scheduler.advance("30m")
+    put_plugin(node.directory, program=REMEMBERS, commands=[{"name": "poll"}])
+    node.scheduler.advance("3h")
+    assert [job.status for job in node.scheduler.jobs()] == [
+        "succeeded",
+        "failed",
+    ]  # no retry, no further slot
+    state = node.scheduler.state("withings.refresh")
+    assert state.status == "invalid"
+    assert state.status_reason == 'plugin "withings" does not have the command "token_refresh" any more'
+    # A restart that finds it as it was leaves it alone.
+    node.scheduler.restart()
+    assert restore_valid_schedules(node.scheduler.house, node.workshop.fault_of) == []
+    put_plugin(node.directory, program=REMEMBERS)
+    assert restore_valid_schedules(node.scheduler.house, node.workshop.fault_of) == ["withings.refresh"]
+    node.scheduler.advance("1h")
+    assert [job.status for job in node.scheduler.jobs()] == ["succeeded", "failed", "succeeded"]
+    assert node.scheduler.events("withings.refresh", "schedule.restored")
+
+
+def test_what_a_plugin_remembers_survives_a_restart_and_a_crash_between_two_runs(node: Node) -> None:
+    node.add("default", every="1h")
+    node.scheduler.step()
+    node.scheduler.clock.advance("1h")
+    node.scheduler.tick()
+    (claimed,) = node.scheduler.claim()
+    node.run(claimed)  # the plugin has run, and its node dies before it can settle
+    assert len(node.seen) == 1
+    node.scheduler.restart()
+    node.scheduler.clock.advance("1m")
+    node.scheduler.beat()
+    node.scheduler.house.slots.rescue(node.scheduler.clock.now(), node=node.scheduler.node, lease=30_000_000)
+    node.scheduler.step()
+    assert len(node.seen) == 2  # neither lost nor doubled

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from everwhen.errors import ManifestError
+from everwhen.targets.plugin_folders import PluginFolders
+from tests.targets.plugins import put_plugin
+
+
+def test_a_plugin_is_found_by_the_name_in_its_manifest(tmp_path: Path) -> None:
+    home = put_plugin(tmp_path, folder="some-folder")
+    plugin = PluginFolders([tmp_path]).find("withings")
+    assert plugin is not None
+    assert plugin.manifest.name == "withings"
+    assert plugin.entrypoint == str(home / "run.sh")
+    assert PluginFolders([tmp_path]).find("some-folder") is None
+
+
+def test_the_first_directory_wins(tmp_path: Path) -> None:
+    put_plugin(tmp_path / "a", version="1")
+    put_plugin(tmp_path / "b", version="2")
+    folders = PluginFolders([tmp_path / "a", tmp_path / "b"])
+    found = folders.find("withings")
+    assert found is not None and found.manifest.version == "1"
+    discovery = folders.discover()
+    assert discovery.plugins == {"withings": found}
+    (problem,) = discovery.problems
+    assert "that one is used" in str(problem)
+
+
+def test_a_directory_that_is_not_there_holds_no_plugins(tmp_path: Path) -> None:
+    assert PluginFolders([tmp_path / "nowhere"]).discover().plugins == {}
+    assert PluginFolders([tmp_path / "nowhere"]).find("withings") is None
+
+
+def test_a_changed_manifest_counts_from_the_next_look_on(tmp_path: Path) -> None:
+    put_plugin(tmp_path)
+    folders = PluginFolders([tmp_path])
+    before = folders.find("withings")
+    put_plugin(tmp_path, commands=[{"name": "poll"}])
+    after = folders.find("withings")
+    assert before is not None and before.manifest.command("token_refresh") is not None
+    assert after is not None and after.manifest.command("token_refresh") is None
+
+
+def test_a_broken_plugin_hides_no_other(tmp_path: Path) -> None:
+    put_plugin(tmp_path, folder="broken", name="broken", protocol=1)
+    put_plugin(tmp_path)
+    folders = PluginFolders([tmp_path])
+    assert folders.find("withings") is not None
+    discovery = folders.discover()
+    assert list(discovery.plugins) == ["withings"]
+    (problem,) = discovery.problems
+    assert problem.path == str(tmp_path / "broken" / "manifest.yaml")
+    with pytest.raises(ManifestError, match='protocol "1" is not supported'):
+        folders.find("broken")
+
+
+def test_an_entrypoint_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    put_plugin(tmp_path, entrypoint="run.py")
+    with pytest.raises(ManifestError, match=r'entrypoint "run.py" is not there'):
+        PluginFolders([tmp_path]).find("withings")
+
+
+def test_an_entrypoint_that_is_not_executable_is_refused(tmp_path: Path) -> None:
+    put_plugin(tmp_path, mode=0o644)
+    with pytest.raises(ManifestError, match="not executable; chmod"):
+        PluginFolders([tmp_path]).find("withings")
+
+
+def test_a_folder_is_no_entrypoint(tmp_path: Path) -> None:
+    put_plugin(tmp_path, entrypoint="bin")
+    (tmp_path / "withings" / "bin").mkdir()
+    with pytest.raises(ManifestError, match="is no file"):
+        PluginFolders([tmp_path]).find("withings")
+
+
+def test_a_link_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+    home = put_plugin(tmp_path, entrypoint="out")
+    (home / "out").symlink_to("/bin/sh")
+    with pytest.raises(ManifestError, match="leads out of the plugin's folder"):
+        PluginFolders([tmp_path]).find("withings")
+
+
+def test_a_link_inside_the_folder_is_followed(tmp_path: Path) -> None:
+    home = put_plugin(tmp_path, entrypoint="in")
+    (home / "in").symlink_to("run.sh")
+    plugin = PluginFolders([tmp_path]).find("withings")
+    assert plugin is not None and plugin.entrypoint == str(home / "run.sh")
+
+
+def test_a_folder_that_is_itself_a_link_is_a_plugin(tmp_path: Path) -> None:
+    home = put_plugin(tmp_path / "elsewhere")
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "withings").symlink_to(home)
+    plugin = PluginFolders([tmp_path / "plugins"]).find("withings")
+    assert plugin is not None and plugin.entrypoint == str(home / "run.sh")
+
+
+@pytest.mark.parametrize("text", [b"a: [", b"\xff\xfe\xfa", b"[" * 100_000])
+def test_a_manifest_that_is_no_yaml_is_refused(tmp_path: Path, text: bytes) -> None:
+    home = put_plugin(tmp_path)
+    (home / "manifest.yaml").write_bytes(text)
+    with pytest.raises(ManifestError, match="is no YAML"):
+        PluginFolders([tmp_path]).find("withings")
+
+
+def test_a_manifest_without_end_is_refused(tmp_path: Path) -> None:
+    home = put_plugin(tmp_path)
+    (home / "manifest.yaml").write_bytes(b"#" * (1024 * 1024 + 1))
+    with pytest.raises(ManifestError, match="is larger than"):
+        PluginFolders([tmp_path]).find("withings")
