@@ -10,7 +10,8 @@ import psycopg
 from everwhen.stores.migrations.postgres import MIGRATIONS as POSTGRES
 from everwhen.stores.migrations.sqlite import MIGRATIONS as SQLITE
 
-ONLY_POSTGRES = {("audit_events", "xid")}  # the order of commits: SQLite has one writer
+# The order of commits: SQLite has one writer.
+ONLY_POSTGRES = {("audit_events", "xid"), ("messages", "xid")}
 
 
 def on_sqlite() -> set[tuple[str, str]]:

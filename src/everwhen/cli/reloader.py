@@ -96,7 +96,7 @@ class Reloader:
             self._moved.clear()
             for changes in watch(
                 *self._current.directories,
-                watch_filter=lambda _change, path: self._is_ours(Path(path)),
+                watch_filter=None,  # or a database beside the file, which changes all the time, would hide the timeout
                 stop_event=self._moved,
                 debounce=SETTLED,
                 rust_timeout=LOOK,
@@ -104,12 +104,13 @@ class Reloader:
                 recursive=False,
                 raise_interrupt=False,
             ):
-                # Without a change it is a look: a file may have changed before the watching began.
-                if changes or self._tried != {path: stamp_of(path) for path in self._tried}:
+                # Every wake-up is a look: a file may have changed before the watching began.
+                is_ours = any(self._is_ours(Path(path)) for _, path in changes)
+                if is_ours or self._tried != {path: stamp_of(path) for path in self._tried}:
                     self.ask("watch")
 
     def _is_ours(self, path: Path) -> bool:
-        """The database may lie beside the file, and changes all the time."""
+        """Not the database, which may lie beside the file."""
         is_yaml = path.suffix in (".yaml", ".yml") and not path.name.startswith(".")
         return is_yaml or path.name == self._current.files[0].path.name
 
