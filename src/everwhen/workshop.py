@@ -25,6 +25,7 @@ from everwhen.targets.plugin import PluginTarget
 from everwhen.targets.plugin_folders import PluginFolders
 from everwhen.targets.process import Processes
 from everwhen.targets.python_call import PythonTarget
+from everwhen.targets.python_function import UnknownFunctionError, load
 from everwhen.targets.workflow import WorkflowRegistry, WorkflowTarget
 from everwhen.work_sources.installed import installed_sources
 
@@ -49,7 +50,7 @@ class Workshop:
             return self._plugin_fault(schedule_id, definition, spec)
         if kind == "workflow" and self.workflows.find(spec["workflow_id"]) is None:
             return NOT_FOUND
-        return None
+        return _function_fault(spec["function"]) if kind == "python" else None
 
     def _plugin_fault(self, schedule_id: str, definition: Definition, spec: Mapping[str, Any]) -> str | None:
         try:
@@ -57,6 +58,14 @@ class Workshop:
         except ManifestError as error:
             return str(error)
         return plugin_drift(schedule_id, definition, None if plugin is None else plugin.manifest)
+
+
+def _function_fault(name: str) -> str | None:
+    try:
+        load(name)
+    except UnknownFunctionError as error:
+        return str(error)
+    return None
 
 
 def open_workshop(

@@ -98,9 +98,11 @@ def test_a_function_that_raises_fails_with_its_traceback(
         ("nonsense", "'nonsense' is no \"module:function\""),
     ],
 )
-def test_a_function_that_cannot_be_loaded_is_final(crew: Crew, isolate: bool, name: str, fault: str) -> None:
+def test_a_function_that_cannot_be_loaded_is_final_and_ends_its_schedule(
+    crew: Crew, isolate: bool, name: str, fault: str
+) -> None:
     outcome = perform(PythonTarget(crew), {"function": name, "isolate": isolate})
-    assert outcome.status == "failed" and outcome.is_final
+    assert outcome.status == "failed" and outcome.is_final and outcome.invalidates
     assert fault in (outcome.error or "")
 
 

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from everwhen.model.outcome import Outcome
+from everwhen.model.outcome import Outcome, drifted
 from everwhen.targets.python_function import UnknownFunctionError, call, call_async, is_async, load
 from everwhen.targets.python_run import PythonRun, read_run
 
 OUTCOME = "EVERWHEN_OUTCOME"
-_REPORTED = ("status", "error", "result", "is_final", "retry_after")
+_REPORTED = ("status", "error", "result", "is_final", "retry_after", "invalidates")
 
 
 def main() -> None:
@@ -36,7 +36,7 @@ def _outcome(name: str, run: PythonRun, cancelled: threading.Event) -> Outcome:
     try:
         function = load(name)
     except UnknownFunctionError as error:
-        return Outcome("failed", error=str(error), is_final=True)
+        return drifted(str(error))
     if is_async(function):
         return asyncio.run(_await(function, run, cancelled))
     return call(function, run)

@@ -18,7 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol, TypeVar
 
-from everwhen.model.outcome import Outcome
+from everwhen.model.outcome import Outcome, drifted
 from everwhen.ports.target import Run
 from everwhen.targets.command import failure, last_words, not_started
 from everwhen.targets.environment import environment_of
@@ -63,7 +63,7 @@ class PythonTarget:
         try:
             function = await run.until_told(self._hands.hand_over(partial(load, words["function"])))
         except UnknownFunctionError as error:
-            return Outcome("failed", error=str(error), is_final=True)
+            return drifted(str(error))
         about = python_run(run, partial(run.output.write, "log"))
         if is_async(function):
             return await self._run_async(function, about, run)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from everwhen.config.run_words import target_of
 from everwhen.decide.check import CheckResult
 from everwhen.decide.check_ledger import LedgerReport, check_ledger
 from everwhen.decide.explain import Explanation
@@ -19,7 +20,7 @@ from everwhen.model.instants import instant_of, moment_of
 from everwhen.model.job import Job
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.policy import IfRunning
-from everwhen.model.schedule import State, Target
+from everwhen.model.schedule import State
 from everwhen.operations import jobs as job_operations
 from everwhen.operations import schedules as operations
 from everwhen.operations.firing import Firing, fire_schedule, trigger_schedule
@@ -128,18 +129,15 @@ class ManualScheduler:
 
     def add(self, schedule_id: str, *, group: str | None = None, **words: Any) -> State:
         """Create a schedule; every key of a configuration file may be given."""
-        target = words.pop("target", Target("command", '{"argv": ["true"]}'))
-        return operations.create_schedule(self.house, self._submission(schedule_id, group, words, target))
+        return operations.create_schedule(self.house, self._submission(schedule_id, group, words))
 
     def edit(self, schedule_id: str, *, group: str | None = None, **words: Any) -> State:
         """Replace a schedule's definition."""
-        target = words.pop("target", Target("command", '{"argv": ["true"]}'))
-        return operations.update_schedule(self.house, self._submission(schedule_id, group, words, target))
+        return operations.update_schedule(self.house, self._submission(schedule_id, group, words))
 
-    def _submission(
-        self, schedule_id: str, group: str | None, words: dict[str, Any], target: Target
-    ) -> Submission:
+    def _submission(self, schedule_id: str, group: str | None, words: dict[str, Any]) -> Submission:
         door = {key: words.pop(key) for key in ("source", "may_be_past", "uid") if key in words}
+        target = words.pop("target", None) or target_of(words.pop("run", {"command": ["true"]}))
         return Submission(schedule_id, words, target, group=group, **door)
 
     def pause(
