@@ -491,6 +491,15 @@ def test_ends_at_one_instant_may_have_come_in_any_order() -> None:
     assert outcomes.in_a_row([10]) == (Bounds(), Bounds())
 
 
+@pytest.mark.parametrize(("behind", "is_clean"), [(SECOND, True), (2 * MINUTE, False), (-SECOND, False)])
+def test_of_several_nodes_the_later_start_may_have_been_written_first(behind: int, is_clean: bool) -> None:
+    life = a_mixed_hour()
+    jobs = [job._replace(node=f"node-{job.number % 2}") for job in life.jobs]
+    assert life.state is not None and life.state.last_run_at is not None
+    life = with_state(replace(life, jobs=jobs), last_run_at=life.state.last_run_at - behind)
+    assert check(life).is_clean is is_clean
+
+
 def test_a_row_is_counted_from_its_revival_on() -> None:
     world = a_world(a_plan(total_repeats=5))
     world.go_to(START + 10 * MINUTE)
