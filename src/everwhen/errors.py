@@ -133,6 +133,15 @@ class ConfigError(SchedulerError):
     """A configuration that cannot be used."""
 
 
+class ManifestError(ConfigError):
+    """A plugin that cannot be used: where its manifest is, and everything that is wrong with it."""
+
+    def __init__(self, path: str, problems: list[str]) -> None:
+        super().__init__("\n".join(f"{path}: {problem}" for problem in problems))
+        self.path = path
+        self.problems = tuple(problems)
+
+
 class RemovalError(ConfigError):
     """A configuration that would remove most of what runs, and nobody said that this is meant."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from everwhen.ports.clock import Clock
 from everwhen.ports.house import House
 from everwhen.ports.ledger import Ledger
 from everwhen.ports.observer import Observer
+from everwhen.ports.plugins import Plugins
 from everwhen.ports.subscriber import Subscriber
 from everwhen.stores.catalogue import StoredCatalogue
 from everwhen.stores.messages import StoredMessages
@@ -33,6 +34,8 @@ from everwhen.stores.sqlite_upkeep import SqlitePremises
 from everwhen.stores.transaction import Store
 from everwhen.stores.upkeep import Premises, StoredUpkeep
 from everwhen.system_clock import SystemClock
+from everwhen.targets.plugin_folders import PluginFolders
+from everwhen.targets.python_function import UnknownFunctionError, load
 from everwhen.workshop import Workshop, open_workshop
 
 
@@ -204,6 +207,20 @@ def shown_url(url: str) -> str:
     who, at, where = rest.rpartition("@")
     shown_rest = f"{who.partition(':')[0]}{at}{where.partition('?')[0]}"
     return shown(f"{scheme}{separator}{shown_rest}" if scheme != "sqlite" else url)
+
+
+def python_fault(name: str) -> str | None:
+    """Why a function cannot be loaded; None when it can."""
+    try:
+        load(name)
+    except UnknownFunctionError as error:
+        return str(error)
+    return None
+
+
+def plugins_in(directories: Iterable[Path]) -> Plugins:
+    """The plugins that are installed there."""
+    return PluginFolders(directories)
 
 
 def build_service(

@@ -343,4 +343,128 @@ POLICIES = {
         ),
     ),
 }
-BROKEN = YAML | SHAPE | SCHEDULES | TARGETS | POLICIES
+_PLUGIN = "plugins:\n  withings:\n    config: {token_file: t}\n"
+_AGENT = "agents:\n  reviewer:\n    command: [claude]\n    schedules:\n"
+
+
+def plugin(words: str, *said: str) -> Broken:
+    """The plugin of the sample, with these keys in line 4."""
+    return Broken(f"{_PLUGIN}    {words}\n", tuple(f"4: plugins.withings{line}" for line in said))
+
+
+def agent(words: str, *said: str) -> Broken:
+    """An agent with one schedule, in line 5."""
+    return Broken(
+        f"{_AGENT}      a: {words}\n", tuple(f"5: agents.reviewer.schedules.a{line}" for line in said)
+    )
+
+
+GROUPS = {
+    "schedule and schedules": Broken(
+        f"{_PLUGIN}    schedule: {{every: 1h}}\n    schedules: [{{every: 1h}}]\n",
+        ('2: plugins.withings: set either "schedule" or "schedules", not both',),
+    ),
+    "several schedules without ids": plugin(
+        "schedules: [{every: 1h}, {id: b, every: 1h}]",
+        ".schedules[0]: id is required when a plugin has several schedules",
+    ),
+    "an id twice in a plugin": plugin(
+        "schedules: [{id: b, every: 1h}, {id: b, every: 1h}]",
+        '.schedules[1]: duplicate schedule id "b", first in everwhen.yaml:4',
+    ),
+    "handle": plugin(
+        "schedule: {command: handle, every: 1h}", '.schedule.command: command "handle" cannot be scheduled'
+    ),
+    "a command that is not in the manifest": plugin(
+        "schedule: {command: fetch, every: 1h}",
+        '.schedule.command: schedule "default" references unsupported command "fetch"',
+    ),
+    "a payload that the command does not take": plugin(
+        "schedule: {command: token_refresh, every: 1h, payload: {source: 5}}",
+        """.schedule.payload: schedule "default": payload.source: 5 is not of type 'string'""",
+    ),
+    "a payload that lacks something": plugin(
+        "schedule: {command: token_refresh, every: 1h}",
+        """.schedule: schedule "default": payload: 'source' is a required property""",
+    ),
+    "a plugin that is not installed": Broken(
+        "plugins:\n  garmin: {schedule: {every: 1h}}",
+        ('2: plugins.garmin: plugin "garmin" is not installed in plugins',),
+    ),
+    "config that the plugin requires": Broken(
+        "plugins:\n  withings: {schedule: {every: 1h}}",
+        ('2: plugins.withings: config lacks "token_file", which the plugin requires',),
+    ),
+    "a misspelled key of a plugin's schedule": plugin(
+        "schedules: [{id: hourly, every: 1h, jiter: 30s}]",
+        '.schedules[0].jiter: unknown key, did you mean "jitter"?',
+    ),
+    "no trigger in a plugin's schedule": plugin(
+        "schedule: {command: poll}", ".schedule: requires one of every, cron, at, or after"
+    ),
+    "a name that an agent and a plugin share": Broken(
+        f"{_PLUGIN}agents:\n  withings: {{command: [x]}}",
+        ("5: agents.withings: the name is taken by a plugin, in everwhen.yaml:2",),
+    ),
+    "an agent without a program": Broken(
+        "agents:\n  a: {schedules: {b: {type: chat}}}",
+        ("2: agents.a: command is required: the program that is the agent, as in [claude, -p]",),
+    ),
+    "an unknown type": agent(
+        "{type: timer, interval: 5m}", '.type: "timer" must be one of interval, cron, webhook, chat'
+    ),
+    "a type without its word": agent("{type: interval}", ": a schedule of type interval needs interval"),
+    "a word of another type": agent(
+        "{type: interval, interval: 5m, cron: '@daily'}", ".cron: does not go with type interval"
+    ),
+    "cron in two words": agent(
+        "{type: cron, cron: '@daily', expression: '@hourly'}",
+        ".expression: is another word for cron; keep one",
+    ),
+    "an agent's interval without unit": agent(
+        "{type: interval, interval: '5'}", f".interval: Missing time unit. {_FORMAT}"
+    ),
+    "an agent's cron": agent(
+        "{type: cron, expression: '* * *'}",
+        '.expression: Invalid cron expression "* * *" - expected 5 fields, got 3',
+    ),
+    "jitter of an agent": agent(
+        "{type: interval, interval: 5m, jitter: 20%}", '.jitter: jitter "20%" must be 0% to 10% here'
+    ),
+    "a secret of a chat": agent("{type: chat, secret: x}", ".secret: is for a webhook only"),
+    "a work source without a type": agent(
+        "{type: interval, interval: 5m, work_source: {path: inbox}}", ".work_source: type is required"
+    ),
+    "two limits that differ": Broken(
+        "agents:\n  a:\n    command: [x]\n    max_concurrent: 2\n    instances: {max_concurrent: 3}",
+        ("4: agents.a.max_concurrent: max_concurrent is 2 here and 3 in instances; keep one",),
+    ),
+    "a workflow that nobody knows": Broken(
+        "workflows:\n  '12': {run: {http: {url: 'http://x'}}}\n"
+        "schedules:\n- {id: a, every: 1h, run: {workflow: {id: 13}}}",
+        ("4: schedules[0].run.workflow.id: Workflow not found.",),
+    ),
+    "a trigger that the workflow lacks": Broken(
+        "workflows:\n  '1': {triggers: [t1], run: {http: {url: 'http://x'}}}\n"
+        "schedules:\n- {id: a, every: 1h, run: {workflow: {id: 1, trigger_node_id: t2}}}",
+        ('4: schedules[0].run.workflow.trigger_node_id: workflow "1" has no trigger "t2", only t1',),
+    ),
+    "a workflow without run": Broken("workflows: {'1': {name: x}}", ("1: workflows.1: run is required",)),
+    "an agent that nobody knows": run(
+        "{agent: {name: x}}", '.agent.name: there is no agent "x" in this file'
+    ),
+    "a plugin of the general door": run(
+        "{plugin: {name: withings}}", '.plugin.name: there is no plugin "withings" in this file'
+    ),
+    "a budget of nothing": Broken(
+        "budgets: {a: {}}", ("1: budgets.a: limits nothing; give it fires_per_hour or fires_per_day",)
+    ),
+    "a subscriber without a URL": Broken(
+        "messages: {subscribers: [{id: a, http: {}}]}", ("1: messages.subscribers[0].http: url is required",)
+    ),
+    "an event that nobody sends": Broken(
+        "notify: [{on: [breaker.opend], command: [x]}]",
+        ('1: notify[0].on[0]: "breaker.opend" is no event, did you mean "breaker.opened"?',),
+    ),
+}
+BROKEN = YAML | SHAPE | SCHEDULES | TARGETS | POLICIES | GROUPS

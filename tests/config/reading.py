@@ -7,12 +7,16 @@ from pathlib import Path
 
 from everwhen.config.problems import Report
 from everwhen.config.read import Configuration, Host, examine, read_configuration
+from everwhen.wiring import plugins_in
 
+SAMPLE = Path(__file__).parent / "sample"
 NOW = 1_767_571_200_000_000  # Monday 2026-01-05T00:00:00Z
 
 
 def host(environ: Mapping[str, str] | None = None) -> Host:
-    return Host(environ or {}, lambda: "Europe/Berlin", NOW)
+    return Host(
+        environ or {}, lambda: "Europe/Berlin", NOW, lambda _directories: plugins_in([SAMPLE / "plugins"])
+    )
 
 
 def write(folder: Path, text: str, name: str = "everwhen.yaml") -> Path:

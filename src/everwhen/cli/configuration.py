@@ -15,7 +15,7 @@ from everwhen.config.read import Host, examine
 from everwhen.config.settings import Settings
 from everwhen.ports.house import House
 from everwhen.system_clock import SystemClock, local_zone_name
-from everwhen.wiring import open_stack
+from everwhen.wiring import open_stack, plugins_in, python_fault
 
 DEFAULT = Path("everwhen.yaml")
 
@@ -54,7 +54,7 @@ def read_settings(path: Path) -> Settings:
 
 def this_host() -> Host:
     """The machine that a file is read on."""
-    return Host(os.environ, local_zone_name, SystemClock().now())
+    return Host(os.environ, local_zone_name, SystemClock().now(), plugins_in, python_fault)
 
 
 def show_warnings(warnings: Iterable[Problem]) -> None:

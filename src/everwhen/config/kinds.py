@@ -133,10 +133,16 @@ class Word:
     """One of a few words."""
 
     words: tuple[str, ...]
+    what: str = ""  # what they are called, where they are too many to be listed
 
     def check(self, node: Node) -> None:
-        if node.value not in self.words:
+        if node.value in self.words:
+            return
+        if not self.what:
             node.complain(f"{spelled(node.value)} must be one of {', '.join(self.words)}")
+            return
+        hint = unknown(self.what, str(node.value), self.words).removeprefix(f"unknown {self.what}")
+        node.complain(f"{spelled(node.value)} is no {self.what}{hint}")
 
     def schema(self) -> Schema:
         return {"enum": list(self.words)}

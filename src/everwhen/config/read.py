@@ -6,17 +6,33 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from everwhen.config.doors.admission import Admission
+from everwhen.config.doors.agents import read_agents
+from everwhen.config.doors.budgets import read_budgets, warn_of_idle_budgets
 from everwhen.config.doors.general import read_schedules
+from everwhen.config.doors.plugins import read_plugins
 from everwhen.config.doors.quiet_hours import read_quiet_hours
+from everwhen.config.doors.workflows import read_workflows
 from everwhen.config.files import File, Stamp, directories_of, read_files
 from everwhen.config.kinds import Node
 from everwhen.config.problems import Problem, Report
 from everwhen.config.settings import Settings, service_words, settings_of
 from everwhen.model.declared import Declarations
+from everwhen.ports.plugins import Plugins
+from everwhen.ports.workflows import Workflow
 
-DOORS = {"quiet_hours": read_quiet_hours, "schedules": read_schedules}
+# Groups before the schedules that name them, and budgets before whom they bind.
+DOORS = {
+    "quiet_hours": read_quiet_hours,
+    "budgets": read_budgets,
+    "workflows": read_workflows,
+    "plugins": read_plugins,
+    "agents": read_agents,
+    "schedules": read_schedules,
+}
+_OTHERS = ("api", "messages", "notify", "budgets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +42,8 @@ class Host:
     environ: Mapping[str, str]
     local_zone: Callable[[], str]
     now: int
+    plugins_in: Callable[[list[Path]], Plugins] | None = None
+    python_fault: Callable[[str], str | None] | None = None  # why a function cannot be loaded
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +54,11 @@ class Configuration:
     declared: Declarations = field(default_factory=Declarations)
     files: tuple[File, ...] = ()
     warnings: tuple[Problem, ...] = ()
+    plugin_dirs: tuple[Path, ...] = ()
+    workflows: tuple[Workflow, ...] = ()
+    sections: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # the words of api, messages, notify and budgets
 
     @property
     def stamps(self) -> dict[Path, Stamp | None]:
@@ -61,19 +84,57 @@ def examine(path: Path, host: Host, report: Report) -> Configuration:
     files = read_files(path, host.environ, report)
     settings = _settings(files[0].node, host, report)
     admission = Admission(report, host.now, settings.timezone, host.local_zone, settings.misfire_grace)
+    directories = _plugin_dirs(files)
+    admission.plugin_dirs = ", ".join(map(str, directories))
+    if host.plugins_in is not None:
+        admission.plugins = host.plugins_in(directories)
+    admission.python_fault = host.python_fault
     for section, read in DOORS.items():
         for node in _sections(files, section):
             read(node, admission)
     declared = Declarations(
         tuple(admission.admitted.values()), tuple(admission.policies.values()), _digest(files)
     )
-    return Configuration(settings, declared, tuple(files), tuple(report.warnings))
+    for node in _sections(files, "budgets"):
+        warn_of_idle_budgets(node, admission)
+    return Configuration(
+        settings,
+        declared,
+        tuple(files),
+        tuple(report.warnings),
+        tuple(directories),
+        tuple(admission.workflows.values()),
+        {section: _merged(files, section) for section in _OTHERS},
+    )
 
 
 def _settings(main: Node, host: Host, report: Report) -> Settings:
     """The settings, as far as they are sound."""
     (section,) = _sections_of(main, "service") or [Node(main.document, ("service",), None, report)]
     return settings_of(service_words(section, host.environ), local_zone=host.local_zone)
+
+
+def _plugin_dirs(files: list[File]) -> list[Path]:
+    """Each relative to the file that names it; `plugins` beside the main file when none is named."""
+    found = [
+        file.path.parent / directory
+        for file in files
+        for node in _sections_of(file.node, "plugin_dirs")
+        for directory in (node.value if node.is_sound else ())
+    ]
+    return found or [files[0].path.parent / "plugins"]
+
+
+def _merged(files: list[File], section: str) -> Any:
+    """The words of a section of all files: lists one after another, mappings joined."""
+    values = [node.value for node in _sections(files, section) if node.is_sound]
+    if values and isinstance(values[0], list):
+        return [item for value in values for item in value]
+    merged: dict[str, Any] = {}
+    for value in values:
+        for key, item in value.items():
+            merged[key] = [*merged[key], *item] if isinstance(merged.get(key), list) else item
+    return merged
 
 
 def _sections(files: list[File], section: str) -> list[Node]:

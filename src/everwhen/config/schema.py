@@ -124,6 +124,8 @@ HTTP = Record(
             MapOf(SCALAR, has_names=False, says="must be a mapping of headers"), "Further headers."
         ),
         "body": Key(Anything(), "Sent instead of the run."),
+        "redirects": Key(Flag(), "Follow redirects.", False),
+        "connect_timeout": Key(DURATION, "How long connecting may take."),
     }
 )
 _MESSAGE_KEYS = {
@@ -385,7 +387,9 @@ def _one_channel(node: Node) -> None:
 NOTIFY = Record(
     {
         "on": Key(
-            ListOf(Word(get_args(EventType)), least=1), "The events that it tells of.", is_required=True
+            ListOf(Word(get_args(EventType), "event"), least=1),
+            "The events that it tells of.",
+            is_required=True,
         ),
         "http": Key(
             Record(

@@ -12,12 +12,22 @@ from everwhen.decide.slots import first_slot
 from everwhen.errors import SchedulerError, shown
 from everwhen.model.declare import declare
 from everwhen.model.declared import Declared
+from everwhen.model.manifest import Manifest
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Target
+from everwhen.ports.plugins import Plugin, Plugins
+from everwhen.ports.workflows import Workflow
 from everwhen.timetable.trigger import Once, OnRequest
 
 Words = dict[str, Any]
 NOTHING = Target("nothing")  # stands for a target that was complained about
 _NO_TRIGGER = "requires one of"
+
+
+class NoPlugins:
+    """Where nothing is installed."""
+
+    def find(self, name: str) -> Plugin | None:
+        return None
 
 
 @dataclass(slots=True)
@@ -32,7 +42,13 @@ class Admission:
     policies: dict[str, QuietHoursPolicy] = field(default_factory=dict)
     policy_places: dict[str, Place] = field(default_factory=dict)  # of the unsound ones as well
     budgets: dict[str, Words] = field(default_factory=dict)
-    groups: dict[str, tuple[Place, Words]] = field(default_factory=dict)
+    plugins: Plugins = field(default_factory=NoPlugins)
+    plugin_dirs: str = "plugins"
+    python_fault: Callable[[str], str | None] | None = None
+    group_places: dict[str, tuple[Place, str]] = field(default_factory=dict)  # by name, with the kind
+    groups: dict[tuple[str, str], Words] = field(default_factory=dict)  # by kind and name
+    manifests: dict[str, Manifest | None] = field(default_factory=dict)
+    workflows: dict[str, Workflow] = field(default_factory=dict)
     admitted: dict[str, Declared] = field(default_factory=dict)
     _places: dict[str, Place] = field(default_factory=dict)
 
@@ -120,8 +136,3 @@ def _complain(node: Node, error: SchedulerError, spelled: Mapping[str, str]) -> 
     word = str(getattr(error, "key", ""))
     key = spelled.get(word, word)
     node.complain(str(error), *([key] if key in node.value else []))
-
-
-def group_words(group: Mapping[str, Any], *keys: str) -> Words:
-    """What stands on the group for those of its schedules that say nothing of their own."""
-    return {key: group[key] for key in keys if group.get(key) is not None}

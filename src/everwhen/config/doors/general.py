@@ -1,10 +1,23 @@
-"""The general door: `schedules`, whose `run` is any target."""
+"""The general door: `schedules`, whose `run` is any target; one that belongs to a group takes the group's limits."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from everwhen.config.doors.admission import NOTHING, Admission
+from everwhen.config.doors.groups import inherited
+from everwhen.config.doors.plugins import refuse_faults
 from everwhen.config.kinds import Node
+from everwhen.config.problems import unknown
 from everwhen.config.run_words import target_of
+from everwhen.errors import SchedulerError, shown
+from everwhen.model.agent_schedule import agent_target
+from everwhen.model.plugin_schedule import DEFAULT_COMMAND, plugin_target
+from everwhen.model.schedule import Target
+from everwhen.model.workflow import NOT_FOUND, workflow_target
+
+_LIMITS = ("max_outstanding", "circuit_breaker", "max_concurrent")
+_GROUPS = ("plugin", "agent", "workflow")
 
 
 def read_schedules(node: Node, admission: Admission) -> None:
@@ -16,5 +29,76 @@ def read_schedule(item: Node, admission: Admission) -> None:
     """One general schedule whose keys were checked."""
     words = item.words()
     schedule_id, run = words.pop("id", None), words.pop("run", None)
-    if schedule_id is not None:
-        admission.admit(item, schedule_id, words, target_of(run) if run else NOTHING)
+    kind = next((kind for kind in _GROUPS if run and run.get(kind) is not None), None)
+    if schedule_id is None:
+        return
+    if kind is None:
+        admission.admit(item, schedule_id, words, _target(item, run, admission))
+        return
+    name = str(run[kind].get("id" if kind == "workflow" else "name"))
+    group = admission.groups.get((kind, name))
+    if group is None:
+        _refuse_unknown(item, kind, name, admission)
+        return
+    words = {**{key: group[key] for key in _LIMITS if key in group}, **inherited(words, group)}
+    target = _TARGETS[kind](item, name, run[kind], words, admission)
+    admission.admit(item, schedule_id, words, target, group=name)
+
+
+def _target(item: Node, run: dict[str, Any] | None, admission: Admission) -> Target:
+    if run is None:
+        return NOTHING
+    if "python" in run and admission.python_fault is not None:
+        fault = admission.python_fault(run["python"])
+        if fault is not None:
+            item["run"].complain(fault, "python")
+    try:
+        return target_of(run)
+    except SchedulerError as error:
+        item["run"].complain(str(error))
+        return NOTHING
+
+
+def _refuse_unknown(item: Node, kind: str, name: str, admission: Admission) -> None:
+    known = [other for group, other in admission.groups if group == kind]
+    hint = unknown(kind, name, known).removeprefix(f"unknown {kind}")
+    if kind == "workflow":
+        item["run"]["workflow"].complain(f"{NOT_FOUND.rstrip('.')}{hint or '.'}", "id")
+    else:
+        item["run"][kind].complain(f'there is no {kind} "{shown(name)}" in this file{hint}', "name")
+
+
+def _plugin(
+    item: Node, name: str, run: dict[str, Any], words: dict[str, Any], admission: Admission
+) -> Target:
+    command = words["command"] = run.get("command") or DEFAULT_COMMAND
+    manifest = admission.manifests.get(name)
+    if manifest is not None:
+        refuse_faults(item, manifest, str(item.value.get("id")), command, words.get("payload") or {})
+    return plugin_target(name, command, admission.groups["plugin", name].get("config"))
+
+
+def _agent(item: Node, name: str, run: dict[str, Any], words: dict[str, Any], admission: Admission) -> Target:
+    group = admission.groups["agent", name]
+    words.setdefault("max_concurrent", (group.get("instances") or {}).get("max_concurrent", 1))
+    return agent_target(name, group, run) if "command" in group else NOTHING
+
+
+def _workflow(
+    item: Node, name: str, run: dict[str, Any], words: dict[str, Any], admission: Admission
+) -> Target:
+    workflow, trigger = admission.workflows.get(name), run.get("trigger_node_id")
+    if (
+        workflow is not None
+        and trigger is not None
+        and workflow.triggers
+        and trigger not in workflow.triggers
+    ):
+        item["run"]["workflow"].complain(
+            f'workflow "{name}" has no trigger "{shown(trigger)}", only {", ".join(workflow.triggers)}',
+            "trigger_node_id",
+        )
+    return workflow_target(name, trigger_node_id=trigger, owner=words.get("owner"))
+
+
+_TARGETS = {"plugin": _plugin, "agent": _agent, "workflow": _workflow}

@@ -1,0 +1,102 @@
+"""The agents door: herdctl's agents, each with a map of schedules."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from everwhen.config.doors.admission import NOTHING, Admission
+from everwhen.config.doors.groups import inherited, join
+from everwhen.config.kinds import Node
+from everwhen.errors import SchedulerError
+from everwhen.model.agent_schedule import agent_target, agent_words
+from everwhen.model.schedule import Target
+
+MOST_JITTER = 10  # percent
+_TYPES = {"interval": ("interval", "every"), "cron": ("cron", "expression")}
+_PERCENT = re.compile(r"\s*([0-9]+) ?%\s*")
+
+
+def read_agents(node: Node, admission: Admission) -> None:
+    for name, agent in node.entries():
+        group = join(agent, name, "agent", admission)
+        _refuse_two_limits(agent, group)
+        if "command" not in (agent.value if isinstance(agent.value, dict) else {}):
+            agent.complain("command is required: the program that is the agent, as in [claude, -p]")
+        schedules = agent["schedules"].entries() if group.get("schedules") or _has_schedules(agent) else []
+        for schedule, entry in schedules:
+            if isinstance(entry.value, dict):
+                _read(entry, name, schedule, group, admission)
+
+
+def _has_schedules(agent: Node) -> bool:
+    return isinstance(agent.value, dict) and isinstance(agent.value.get("schedules"), dict)
+
+
+def _refuse_two_limits(agent: Node, group: dict[str, Any]) -> None:
+    instances = group.get("instances") or {}
+    both = [group.get("max_concurrent"), instances.get("max_concurrent")]
+    if None not in both and both[0] != both[1]:
+        agent.complain(
+            f"max_concurrent is {both[0]} here and {both[1]} in instances; keep one", "max_concurrent"
+        )
+
+
+def _read(entry: Node, agent: str, schedule: str, group: dict[str, Any], admission: Admission) -> None:
+    words = inherited(entry.words(), group)
+    _refuse_mixture(entry, words)
+    spelled = {"every": "interval"} if "interval" in words else {}
+    spelled |= {"cron": "expression"} if "expression" in words else {}
+    try:
+        complete = _complete(words, group)
+        target = (
+            with_secret(agent_target(agent, group, words), words.get("secret"))
+            if "command" in group
+            else NOTHING
+        )
+    except SchedulerError as error:
+        if entry.is_sound:
+            entry.complain(str(error))
+        return
+    complete = {
+        "circuit_breaker": group.get("circuit_breaker"),
+        "max_outstanding": group.get("max_outstanding"),
+    } | complete
+    admission.admit(entry, f"{agent}.{schedule}", complete, target, group=agent, spelled=spelled)
+
+
+def _refuse_mixture(entry: Node, words: dict[str, Any]) -> None:
+    kind = words.get("type")
+    others = [key for type_, keys in _TYPES.items() if type_ != kind for key in keys if kind and key in words]
+    others += [key for key in ("at", "after") if kind and key in words]
+    for key in others:
+        entry.complain(f"does not go with type {kind}", key)
+    if "cron" in words and "expression" in words:
+        entry.complain("is another word for cron; keep one", "expression")
+    if words.get("secret") is not None and kind != "webhook":
+        entry.complain("is for a webhook only", "secret")
+    percent = _PERCENT.fullmatch(str(words.get("jitter", "")))
+    if percent is not None and int(percent[1]) > MOST_JITTER:
+        entry.complain(f'jitter "{words["jitter"]}" must be 0% to {MOST_JITTER}% here', "jitter")
+
+
+def _complete(words: dict[str, Any], group: dict[str, Any]) -> dict[str, Any]:
+    """herdctl's words, and the general ones: a trigger without `type` says itself what it is."""
+    if words.get("type") is not None:
+        return agent_words(words, group=group)
+    for kind, keys in _TYPES.items():
+        for key in keys:
+            if key in words:
+                rest = {name: value for name, value in words.items() if name != key}
+                return agent_words({**rest, "type": kind, kind: words[key]}, group=group)
+    complete = agent_words({**words, "type": "chat"}, group=group)
+    del complete["type"]
+    return complete
+
+
+def with_secret(target: Target, secret: str | None) -> Target:
+    """The webhook's secret travels with the target, as the reference that it is."""
+    if secret is None:
+        return target
+    return Target(target.kind, json.dumps({**json.loads(target.spec), "secret": secret}))

@@ -1,0 +1,98 @@
+"""The plugins door: Ductile's plugins and their schedules, checked against the manifests that are installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from everwhen.config.doors.admission import Admission
+from everwhen.config.doors.groups import inherited, join
+from everwhen.config.kinds import Node
+from everwhen.config.problems import Severity
+from everwhen.errors import ManifestError, shown
+from everwhen.model.manifest import Manifest, missing_config
+from everwhen.model.plugin_schedule import (
+    DEFAULT_COMMAND,
+    plugin_schedule_faults,
+    plugin_target,
+    plugin_words,
+)
+
+_BOTH = 'set either "schedule" or "schedules", not both'
+_NO_ID = "id is required when a plugin has several schedules"
+
+
+def read_plugins(node: Node, admission: Admission) -> None:
+    for name, plugin in node.entries():
+        group = join(plugin, name, "plugin", admission)
+        manifest = find_manifest(plugin, name, admission)
+        if manifest is not None:
+            _refuse_missing_config(plugin, manifest, group)
+        entries = _entries(plugin)
+        for entry in entries:
+            schedule_id = entry.value.get("id") if isinstance(entry.value, dict) else None
+            if schedule_id is None and len(entries) > 1:
+                entry.complain(_NO_ID)
+            elif isinstance(entry.value, dict):
+                _read(entry, name, str(schedule_id or "default"), group, manifest, admission)
+
+
+def find_manifest(node: Node, name: str, admission: Admission) -> Manifest | None:
+    """The manifest of an installed plugin; one that is missing or broken is complained about once."""
+    if name in admission.manifests:
+        return admission.manifests[name]
+    manifest: Manifest | None = None
+    try:
+        plugin = admission.plugins.find(name)
+        manifest = plugin.manifest if plugin is not None else None
+        if plugin is None:
+            severity: Severity = "warning" if node.value.get("enabled") is False else "error"
+            node.complain(
+                f'plugin "{shown(name)}" is not installed in {admission.plugin_dirs}', severity=severity
+            )
+    except ManifestError as error:
+        node.complain(str(error))
+    admission.manifests[name] = manifest
+    return manifest
+
+
+def _refuse_missing_config(node: Node, manifest: Manifest, group: dict[str, Any]) -> None:
+    for key in missing_config(manifest, group.get("config") or {}):
+        node.complain(
+            f'config lacks "{shown(key)}", which the plugin requires',
+            *(["config"] if "config" in group else []),
+        )
+
+
+def _entries(plugin: Node) -> list[Node]:
+    words = plugin.value if isinstance(plugin.value, dict) else {}
+    has_one, has_many = words.get("schedule") is not None, words.get("schedules") is not None
+    if has_one and has_many:
+        plugin.complain(_BOTH)
+    return [plugin["schedule"]] if has_one else plugin["schedules"].items() if has_many else []
+
+
+def _read(
+    entry: Node,
+    plugin: str,
+    schedule_id: str,
+    group: dict[str, Any],
+    manifest: Manifest | None,
+    admission: Admission,
+) -> None:
+    words = inherited(entry.words(), group)
+    words.pop("id", None)
+    command = words.get("command", DEFAULT_COMMAND)
+    if manifest is not None:
+        refuse_faults(entry, manifest, schedule_id, command, words.get("payload") or {})
+    complete = plugin_words(manifest or Manifest(plugin, "", "", ()), words, group=group)
+    target = plugin_target(plugin, command, group.get("config"))
+    admission.admit(entry, f"{plugin}.{schedule_id}", complete, target, group=plugin)
+
+
+def refuse_faults(
+    entry: Node, manifest: Manifest, schedule_id: str, command: str, payload: dict[str, Any]
+) -> None:
+    """D38–D40: what the plugin's manifest says against it."""
+    for fault in plugin_schedule_faults(manifest, schedule_id, command, payload):
+        key = "payload" if "payload" in fault else "command"
+        entry.complain(fault, *([key] if key in entry.value else []))
