@@ -53,3 +53,39 @@ def test_the_schema_describes_every_key() -> None:
     schedule = schema["properties"]["schedules"]["items"]
     assert schedule["required"] == ["id", "run"]
     assert all(key["description"] for key in schedule["properties"].values())
+
+
+def test_a_diff_tells_what_moves_and_fits_into_ci(tmp_path: Path) -> None:
+    database = ["--database", f"sqlite:///{tmp_path}/x.db"]
+    assert config(tmp_path, GOOD, "diff", *database).exit_code == 3
+    assert not (tmp_path / "x.db").exists()  # who only looks makes no database
+    assert config(tmp_path, GOOD, "reload", *database).exit_code == 0
+    assert config(tmp_path, GOOD, "diff", *database).exit_code == 0
+    assert config(tmp_path, BAD, "diff", *database).exit_code == 1
+    result = config(tmp_path, GOOD.replace("every: 1h", "cron: 0 9 * * *"), "diff", *database)
+    assert result.exit_code == 3
+    lines = result.stdout.replace(f"{tmp_path}/", "").splitlines()
+    assert lines[:2] == ["~ a  everwhen.yaml:1", "    trigger: every 1h → cron 0 9 * * *"]
+    assert any("firings of the next 7 days vanish" in line for line in lines)
+
+
+def test_a_diff_as_json_names_every_instant(tmp_path: Path) -> None:
+    hourly = GOOD.replace("every: 1h", "cron: 0 * * * *")
+    result = config(tmp_path, hourly, "diff", "--json", "--database", f"sqlite:///{tmp_path}/x.db")
+    (change,) = json.loads(result.stdout)["changes"]
+    assert (change["what"], len(change["firings"]["appeared"])) == ("created", 168)
+
+
+def test_what_is_shown_is_a_valid_file_without_secrets(tmp_path: Path) -> None:
+    text = """
+include: [more.yaml]
+service: {database: "postgresql://ada:lovelace@db/x"}
+agents:
+  bot: {command: [x], schedules: {a: {type: webhook, secret: plain}, b: {type: webhook, secret: "${SECRET}"}}}
+"""
+    (tmp_path / "more.yaml").write_text(GOOD)
+    shown = config(tmp_path, text, "show")
+    assert "lovelace" not in shown.stdout and "plain" not in shown.stdout
+    assert "postgresql://ada:***@db/x" in shown.stdout and "${SECRET}" in shown.stdout
+    assert "check_interval: 1s" in shown.stdout and "id: a" in shown.stdout
+    assert config(tmp_path, shown.stdout, "check").exit_code == 0

@@ -8,12 +8,17 @@ from pathlib import Path
 
 import click
 
+from everwhen.cli.config_diff import as_words
+from everwhen.cli.config_diff import show as show_changes
 from everwhen.cli.configuration import config_option, opened, show_warnings, this_host
 from everwhen.cli.reloader import spelled
 from everwhen.config.problems import Problem, Report
 from everwhen.config.read import Configuration, examine, read_configuration
 from everwhen.config.schema import json_schema
+from everwhen.config.show import effective
+from everwhen.config.write import written
 from everwhen.model.declared import Declarations
+from everwhen.operations.diff import diff as compared
 from everwhen.operations.reload import reload as reload_operation
 
 
@@ -103,3 +108,34 @@ def reload(path: Path, database: str | None, yes: bool, as_json: bool) -> None:
         click.echo(json.dumps(asdict(applied), indent=2))
     else:
         click.secho(f"reloaded: {spelled(applied)}", err=True, bold=True)
+
+
+@command.command()
+@config_option
+@click.option("--json", "as_json", is_flag=True, help="JSON instead of YAML.")
+def show(path: Path, as_json: bool) -> None:
+    """Print the configuration as it takes effect: one file, defaults filled in, secrets as references."""
+    host = this_host()
+    found = effective(read_configuration(path, host).files, host.environ)
+    click.echo(json.dumps(found, indent=2, ensure_ascii=False) if as_json else written(found), nl=as_json)
+
+
+@command.command()
+@config_option
+@click.option("--database", help="sqlite:///FILE; stands before the file's own.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
+def diff(path: Path, database: str | None, as_json: bool) -> None:
+    """Say what a reload would change, and which firings of the next 7 days move, vanish or appear.
+
+    Exit code 0: nothing; 1: the file is invalid; 3: something.
+    """
+    configuration = read_configuration(path, this_host())
+    with opened(path, database, may_create=False) as house:
+        changes = compared(house, configuration.declared)
+    if as_json:
+        click.echo(json.dumps({"changes": [as_words(change) for change in changes]}, indent=2))
+    else:
+        show_changes(changes)
+        click.secho(_counted(len(changes), "schedule") + " would change", err=True, bold=True)
+    if changes:
+        raise SystemExit(3)

@@ -63,10 +63,16 @@ def show_warnings(warnings: Iterable[Problem]) -> None:
 
 
 @contextmanager
-def opened(path: Path, database: str | None) -> Iterator[House]:
-    """The house on the database that is named, or that the file names; for a file with mistakes as well."""
+def opened(path: Path, database: str | None, *, may_create: bool = True) -> Iterator[House]:
+    """The house on the database that is named, or that the file names; for a file with mistakes as well.
+
+    Who only looks makes no database: one that is not there is an empty one in memory.
+    """
     settings = examine(path, this_host(), Report()).settings
-    stack = open_stack(database or settings.database, timezone=settings.timezone)
+    url = database or settings.database
+    if not may_create and url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
+        url = "sqlite://"
+    stack = open_stack(url, timezone=settings.timezone)
     try:
         yield stack.house
     finally:

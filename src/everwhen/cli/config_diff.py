@@ -1,0 +1,96 @@
+"""How `everwhen config diff` puts changes into lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+
+from everwhen.model.instants import SECOND
+from everwhen.operations.diff import KeyChange, ScheduleChange
+from everwhen.timetable.civil_time import Zone, zone
+
+FEW = 3
+_SIGNS = {"created": ("+", "green"), "changed": ("~", "yellow"), "removed": ("-", "red")}
+_MICROSECONDS = (
+    "misfire_grace",
+    "retry_delay",
+    "timeout",
+    "expect_within",
+    "expect_grace",
+)
+
+
+def show(changes: Iterable[ScheduleChange]) -> None:
+    for change in changes:
+        sign, colour = _SIGNS[change.what]
+        where = f"  {click.style(change.place, dim=True)}" if change.place else ""
+        click.echo(f"{click.style(f'{sign} {change.schedule_id}', fg=colour, bold=True)}{where}")
+        if change.what == "changed":
+            for key in change.keys:
+                click.echo(f"    {_key(key)}")
+        for line in _firings(change):
+            click.echo(f"    {line}")
+
+
+def _key(change: KeyChange) -> str:
+    return f"{change.key}: {_spelled(change.key, change.before)} → {_spelled(change.key, change.after)}"
+
+
+def _spelled(key: str, value: object) -> str:
+    if value is None:
+        return "default"
+    if key == "trigger" and isinstance(value, dict):
+        return " ".join(
+            f"{name} {text}" for name, text in value.items() if name not in ("seconds", "instant")
+        )
+    if key in _MICROSECONDS and isinstance(value, int):
+        return f"{value // SECOND}s"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _firings(change: ScheduleChange) -> list[str]:
+    found, where = change.firings, zone(change.timezone)
+    if found.is_same:
+        return ["the firings of the next 7 days stay as they are"] if change.what == "changed" else []
+    lines = []
+    if found.moved:
+        pairs = [f"{_time(old, where)} → {_time(new, where)}" for old, new in found.moved[:FEW]]
+        lines.append(_line(len(found.moved), "move", pairs))
+    for word, instants in (("vanish", found.vanished), ("appear", found.appeared)):
+        if instants:
+            lines.append(_line(len(instants), word, [_time(at, where) for at in instants[:FEW]]))
+    return lines
+
+
+def _line(count: int, word: str, shown: Sequence[str]) -> str:
+    rest = ", …" if count > len(shown) else ""
+    firings = "1 firing" if count == 1 else f"{count:,} firings"
+    return f"{firings} of the next 7 days {word}{'s' if count == 1 else ''}: {', '.join(shown)}{rest}"
+
+
+def _time(instant: int, where: Zone) -> str:
+    return f"{where.datetime(instant // SECOND):%a %d %b %H:%M:%S}"
+
+
+def as_words(change: ScheduleChange) -> dict[str, Any]:
+    """The change as JSON; instants in RFC 3339."""
+    found = change.firings
+
+    def instant(at: int) -> str:
+        return zone("UTC").datetime(at // SECOND).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+    return {
+        "schedule_id": change.schedule_id,
+        "what": change.what,
+        "place": change.place or None,
+        "keys": [{"key": key.key, "before": key.before, "after": key.after} for key in change.keys],
+        "firings": {
+            "kept": found.kept,
+            "moved": [[instant(old), instant(new)] for old, new in found.moved],
+            "vanished": [instant(at) for at in found.vanished],
+            "appeared": [instant(at) for at in found.appeared],
+        },
+    }

@@ -1,0 +1,73 @@
+"""The effective configuration: all files in one, with the defaults filled in, and references as they are written.
+
+What it prints is itself a valid everwhen.yaml. A password in a URL, and a secret that is no reference, are masked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from everwhen.config.files import File
+from everwhen.config.kinds import Record
+from everwhen.config.schema import API, SECTIONS, SERVICE
+from everwhen.config.settings import PREFIX
+
+MASK = "***"
+_PASSWORD = re.compile(r"(?<=://)([^/@:\s]*):([^@/\s]*)@")
+
+
+def effective(files: tuple[File, ...], environ: Mapping[str, str]) -> dict[str, Any]:
+    """The sections of all files, in their order."""
+    found: dict[str, Any] = {
+        "service": _with_twins(SERVICE, _section(files, "service") or {}, environ),
+        "api": _with_defaults(API, _section(files, "api") or {}),
+    }
+    for section in SECTIONS:
+        if section not in (*found, "include"):
+            value = _section(files, section)
+            if value:
+                found[section] = value
+    masked: dict[str, Any] = _masked(found)
+    return masked
+
+
+def _section(files: tuple[File, ...], section: str) -> Any:
+    values = [
+        file.written.root[section] for file in files if file.written.root and file.written.root.get(section)
+    ]
+    if not values:
+        return None
+    if isinstance(values[0], list):
+        return [item for value in values for item in value]
+    return {key: item for value in values for key, item in value.items()}
+
+
+def _with_defaults(record: Record, words: Mapping[str, Any]) -> dict[str, Any]:
+    defaults = {name: key.default for name, key in record.keys.items() if key.default is not None}
+    nested = {
+        name: _with_defaults(key.kind, words.get(name) or {})
+        for name, key in record.keys.items()
+        if isinstance(key.kind, Record) and any(inner.default is not None for inner in key.kind.keys.values())
+    }
+    return {**defaults, **words, **nested}
+
+
+def _with_twins(record: Record, words: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+    """A key that a variable sets is shown as that variable."""
+    twins = {name: f"{PREFIX}{name.upper()}" for name in record.keys}
+    references = {name: f"${{{twin}}}" for name, twin in twins.items() if environ.get(twin)}
+    return {**_with_defaults(record, words), **references}
+
+
+def _masked(value: Any, key: str = "") -> Any:
+    if isinstance(value, dict):
+        return {name: _masked(item, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_masked(item) for item in value]
+    if not isinstance(value, str):
+        return value
+    if key == "secret" and "${" not in value:
+        return MASK
+    return _PASSWORD.sub(lambda found: found[0] if "${" in found[2] else f"{found[1]}:{MASK}@", value)

@@ -1,0 +1,108 @@
+"""What a configuration would change, with the firings of the next week: a dry run of applying it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from everwhen.decide import edit
+from everwhen.decide.firings import FiringChanges, compare, firings
+from everwhen.decide.reconcile import ConfigChanges, switch
+from everwhen.model.declared import Declarations, Declared
+from everwhen.model.instants import DAY
+from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule
+from everwhen.model.shared import Shared
+from everwhen.model.words import words_of
+from everwhen.operations.apply import preview
+from everwhen.ports.house import House
+
+AHEAD = 7 * DAY
+What = Literal["created", "changed", "removed"]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChange:
+    """One word of a definition, before and after."""
+
+    key: str
+    before: object
+    after: object
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleChange:
+    """What becomes of one schedule."""
+
+    schedule_id: str
+    what: What
+    place: str
+    timezone: str
+    keys: tuple[KeyChange, ...]
+    firings: FiringChanges
+
+
+def diff(house: House, declared: Declarations) -> list[ScheduleChange]:
+    """Everything that applying would change, by schedule; nothing is written."""
+    now = house.clock.now()
+    changes = preview(house, declared)
+    policies = {policy.policy_id: policy for policy in declared.policies}
+    stored = {one.state.schedule_id: one for one in house.catalogue.of_source("config")}
+    found = [_created(one, policies, now) for one in changes.created]
+    found += [_removed(schedule, now) for schedule in changes.removed]
+    edited = {change.declared.schedule_id: change.after for change in changes.changed}
+    for one in _touched(declared, changes, stored):
+        schedule = stored[one.schedule_id]
+        after = edited.get(one.schedule_id, schedule.definition)
+        found.append(_changed(one, schedule, after, policies, now))
+    return sorted(found, key=lambda change: change.schedule_id)
+
+
+def _touched(declared: Declarations, changes: ConfigChanges, stored: dict[str, Schedule]) -> list[Declared]:
+    """Those that are edited, switched, or whose quiet hours are others now."""
+    names = {change.declared.schedule_id for change in changes.changed}
+    names |= {one.schedule_id for one in changes.switched}
+    other_hours = {policy.policy_id for policy in changes.policies}
+    return [
+        one
+        for one in declared.schedules
+        if one.schedule_id in stored
+        and (one.schedule_id in names or one.definition.quiet_hours_id in other_hours)
+    ]
+
+
+def _created(one: Declared, policies: dict[str, QuietHoursPolicy], now: int) -> ScheduleChange:
+    plan = Plan(one.schedule_id, one.definition, _quiet(one.definition, policies))
+    state = edit.create(plan, "", now, is_enabled=one.is_enabled, may_be_past=True).state
+    firing = compare([], firings(plan, state, now + AHEAD))
+    keys = tuple(KeyChange(key, None, value) for key, value in words_of(one.definition).items())
+    return ScheduleChange(one.schedule_id, "created", one.place, one.definition.zone.name, keys, firing)
+
+
+def _removed(schedule: Schedule, now: int) -> ScheduleChange:
+    firing = compare(firings(schedule.plan, schedule.state, now + AHEAD), [])
+    zone = schedule.definition.zone.name
+    return ScheduleChange(schedule.state.schedule_id, "removed", "", zone, (), firing)
+
+
+def _changed(
+    one: Declared, schedule: Schedule, after: Definition, policies: dict[str, QuietHoursPolicy], now: int
+) -> ScheduleChange:
+    plan = Plan(one.schedule_id, after, _quiet(after, policies))
+    decision = edit.edit(schedule, plan, now, Shared(), may_be_past=True)
+    decision = switch(one.is_enabled, Schedule(decision.after, plan, schedule.outstanding), now, Shared())
+    before, later = words_of(schedule.definition), words_of(after)
+    keys = tuple(
+        KeyChange(key, before.get(key), later.get(key))
+        for key in sorted(before.keys() | later.keys())
+        if before.get(key) != later.get(key)
+    )
+    if schedule.state.status != decision.after.status:
+        keys += (KeyChange("status", schedule.state.status, decision.after.status),)
+    firing = compare(
+        firings(schedule.plan, schedule.state, now + AHEAD), firings(plan, decision.after, now + AHEAD)
+    )
+    return ScheduleChange(one.schedule_id, "changed", one.place, after.zone.name, keys, firing)
+
+
+def _quiet(definition: Definition, policies: dict[str, QuietHoursPolicy]) -> QuietHoursPolicy | None:
+    return policies.get(definition.quiet_hours_id) if definition.quiet_hours_id is not None else None
