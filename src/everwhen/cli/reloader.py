@@ -31,7 +31,9 @@ _NEXT_START = "takes effect at the next start"
 class Reloader:
     """Keeps a running service at what its files say."""
 
-    def __init__(self, house: House, read: Callable[[], Configuration], current: Configuration) -> None:
+    def __init__(
+        self, house: House, read: Callable[[Configuration], Configuration], current: Configuration
+    ) -> None:
         self._house = house
         self._read = read
         self._current = current
@@ -76,7 +78,7 @@ class Reloader:
 
     def _declared(self) -> Declarations:
         self._tried = {path: stamp_of(path) for path in self._tried}  # of a file that is refused, too
-        configuration = self._read()
+        configuration = self._read(self._current)
         self._tried = configuration.stamps
         show_warnings(configuration.warnings)
         for name in _other_settings(self._current.settings, configuration.settings):

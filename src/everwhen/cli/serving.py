@@ -111,7 +111,7 @@ def _greet(title: str, url: str, applied: Applied | None = None) -> None:
 def _run_with(
     configuration: Configuration, stack: Stack, path: Path, stopped: threading.Event, watch: bool
 ) -> None:
-    reloader = Reloader(stack.house, lambda: read_configuration(path, this_host()), configuration)
+    reloader = Reloader(stack.house, lambda last: read_configuration(path, this_host(), last), configuration)
     signal.signal(signal.SIGHUP, lambda _number, _frame: reloader.ask("SIGHUP"))
     reloader.start(watch=watch)
     _wait(stopped)

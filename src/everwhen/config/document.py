@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from everwhen.config.problems import Path, Place, Report, path_text
+from everwhen.config.problems import Path, Place, Report
 from everwhen.errors import shown
 
 MOST_BYTES = 16 << 20
@@ -149,97 +149,105 @@ class _Builder:
         self._report = report
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._count = 0
+        self._steps: list[
+            str | int
+        ] = []  # the path to where the reading is; a tuple per value would cost a fifth
 
     def document(self) -> Any:
         self._next()
         event = self._next()
         if isinstance(event, yaml.StreamEndEvent):
             return None
-        value = self._value(self._next(), ())
+        value = self._value(self._next())
         self._next()
         event = self._next()
         if not isinstance(event, yaml.StreamEndEvent):
-            self._refuse(event, (), "holds several documents; keep one, and drop the line with ---")
+            self._refuse(event, "holds several documents; keep one, and drop the line with ---")
         return value
 
-    def _value(self, event: Any, path: Path) -> Any:
+    def _value(self, event: Any) -> Any:
         self._count += 1
         if self._count > MOST_VALUES:
-            self._refuse(event, path, f"holds more than {MOST_VALUES:,} values, its aliases written out")
+            self._refuse(event, f"holds more than {MOST_VALUES:,} values, its aliases written out")
         if isinstance(event, yaml.ScalarEvent):
-            value = self._scalar(event, path)
+            value = self._scalar(event)
             if event.anchor is not None:
                 self._anchors[event.anchor] = (value, 1)
             return value
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(event, path)
-        return self._collection(event, path)
+            return self._alias(event)
+        return self._collection(event)
 
-    def _collection(self, event: Any, path: Path) -> Block | Items:
-        if len(path) >= MOST_DEPTH:
-            self._refuse(event, path[:3], f"is nested more than {MOST_DEPTH} levels deep")
+    def _collection(self, event: Any) -> Block | Items:
+        if len(self._steps) >= MOST_DEPTH:
+            del self._steps[3:]
+            self._refuse(event, f"is nested more than {MOST_DEPTH} levels deep")
         if event.tag not in _PLAIN_TAGS:
-            self._complain(event, path, f'the tag "{shown(event.tag)}" is not supported; write plain values')
+            self._complain(event, f'the tag "{shown(event.tag)}" is not supported; write plain values')
         before = self._count
         build = self._items if isinstance(event, yaml.SequenceStartEvent) else self._block
-        value = build(path)
+        value = build()
         if event.anchor is not None:  # known from here on: a value cannot hold itself
             self._anchors[event.anchor] = (value, self._count - before + 1)
         return value
 
-    def _items(self, path: Path) -> Items:
+    def _items(self) -> Items:
         items = Items()
+        self._steps.append(0)
         while not isinstance(event := self._next(), yaml.SequenceEndEvent):
             mark = event.start_mark
             items.spots.append((mark.line, mark.column))
-            items.append(self._value(event, (*path, len(items))))
+            self._steps[-1] = len(items)
+            items.append(self._value(event))
+        self._steps.pop()
         return items
 
-    def _block(self, path: Path) -> Block:
+    def _block(self) -> Block:
         block, merged = Block(), Block()
         while not isinstance(event := self._next(), yaml.MappingEndEvent):
-            key, is_merge = self._key(event, path)
-            here = (*path, key)
+            key, is_merge = self._key(event)
+            self._steps.append(key)
             mark = event.start_mark
             spot = (mark.line, mark.column)
-            value = self._value(self._next(), here)
+            value = self._value(self._next())
             if is_merge:
-                self._merge(merged, value, event, path)
+                self._merge(merged, value, event)
             elif key in block:
-                self._complain(event, here, f"duplicate key, first in line {block.spots[key][0] + 1}")
+                self._complain(event, f"duplicate key, first in line {block.spots[key][0] + 1}")
             else:
                 block[key] = value
                 block.spots[key] = spot
+            self._steps.pop()
         for key in merged.keys() - block.keys():
             block[key] = merged[key]
             block.spots[key] = merged.spots[key]
         return block
 
-    def _key(self, event: Any, path: Path) -> tuple[str, bool]:
+    def _key(self, event: Any) -> tuple[str, bool]:
         if isinstance(event, yaml.AliasEvent):
-            value = self._alias(event, path)
+            value = self._alias(event)
             return str(value), False
         if not isinstance(event, yaml.ScalarEvent):
-            self._refuse(event, path, "a key must be a word, not a list or a mapping")
+            self._refuse(event, "a key must be a word, not a list or a mapping")
         return str(event.value), event.value == "<<" and event.implicit[0]
 
-    def _merge(self, merged: Block, value: Any, event: Any, path: Path) -> None:
+    def _merge(self, merged: Block, value: Any, event: Any) -> None:
         for source in value if isinstance(value, Items) else [value]:
             if not isinstance(source, Block):
-                self._complain(event, (*path, "<<"), "takes a mapping, or a list of mappings")
+                self._complain(event, "takes a mapping, or a list of mappings")
                 return
             for key in source.keys() - merged.keys():  # the first of several wins
                 merged[key] = source[key]
                 merged.spots[key] = source.spots[key]
 
-    def _alias(self, event: Any, path: Path) -> Any:
+    def _alias(self, event: Any) -> Any:
         if event.anchor not in self._anchors:
-            self._refuse(event, path, f"*{shown(event.anchor)} has no anchor before it, or stands inside it")
+            self._refuse(event, f"*{shown(event.anchor)} has no anchor before it, or stands inside it")
         value, weight = self._anchors[event.anchor]
         self._count += weight
         return value
 
-    def _scalar(self, event: Any, path: Path) -> Any:
+    def _scalar(self, event: Any) -> Any:
         text, tag = event.value, event.tag
         if tag is None and not event.implicit[0]:
             return text  # quoted
@@ -253,13 +261,13 @@ class _Builder:
             and not (tag == _NULL_TAG and value is None)
             and type(value) is not _TYPES.get(tag)
         ):
-            self._complain(event, path, f'the tag "{shown(tag)}" does not fit "{shown(text)}"; leave it out')
+            self._complain(event, f'the tag "{shown(tag)}" does not fit "{shown(text)}"; leave it out')
         return value
 
-    def _complain(self, event: Any, path: Path, message: str) -> None:
+    def _complain(self, event: Any, message: str) -> None:
         mark = event.start_mark
-        self._report.add(Place(self._file, mark.line + 1, mark.column + 1), path, message)
+        self._report.add(Place(self._file, mark.line + 1, mark.column + 1), tuple(self._steps), message)
 
-    def _refuse(self, event: Any, path: Path, message: str) -> NoReturn:
-        self._complain(event, path, message)
-        raise _RefusedError(path_text(path))
+    def _refuse(self, event: Any, message: str) -> NoReturn:
+        self._complain(event, message)
+        raise _RefusedError(message)

@@ -17,6 +17,7 @@ from everwhen.config.doors.quiet_hours import read_quiet_hours
 from everwhen.config.doors.workflows import read_workflows
 from everwhen.config.files import File, Stamp, directories_of, read_files
 from everwhen.config.kinds import Node
+from everwhen.config.memory import memory_of
 from everwhen.config.problems import Problem, Report
 from everwhen.config.settings import Settings, service_words, settings_of
 from everwhen.model.declared import Declarations
@@ -60,6 +61,8 @@ class Configuration:
         default_factory=dict
     )  # the words of api, messages, notify and budgets
 
+    surroundings: tuple[object, ...] = ()
+
     @property
     def stamps(self) -> dict[Path, Stamp | None]:
         """Which content of each file was read."""
@@ -71,16 +74,22 @@ class Configuration:
         return directories_of(self.files[0])
 
 
-def read_configuration(path: Path, host: Host) -> Configuration:
-    """The configuration of a file; ConfigError that names every mistake in it with file and line."""
+def read_configuration(path: Path, host: Host, last: Configuration | None = None) -> Configuration:
+    """The configuration of a file; ConfigError that names every mistake in it with file and line.
+
+    `last` is what was read, and was valid, before: of thousands of schedules a reload changes one, and the others need
+    not be judged again.
+    """
     report = Report()
-    configuration = examine(path, host, report)
+    configuration = examine(path, host, report, last)
     report.refuse()
     return configuration
 
 
-def examine(path: Path, host: Host, report: Report) -> Configuration:
+def examine(path: Path, host: Host, report: Report, last: Configuration | None = None) -> Configuration:
     """As much of the configuration as is valid; every mistake is in the report."""
+    remembered = memory_of(last) if last is not None else {}
+    report.trusted = {name: words for name, (words, _) in remembered.items()}
     files = read_files(path, host.environ, report)
     settings = _settings(files[0].node, host, report)
     admission = Admission(report, host.now, settings.timezone, host.local_zone, settings.misfire_grace)
@@ -90,6 +99,12 @@ def examine(path: Path, host: Host, report: Report) -> Configuration:
         admission.plugins = host.plugins_in(directories)
     admission.python_fault = host.python_fault
     for section, read in DOORS.items():
+        if (
+            section == "schedules"
+            and last is not None
+            and _surroundings(settings, admission) == last.surroundings
+        ):
+            admission.remembered = {name: declared for name, (_, declared) in remembered.items()}
         for node in _sections(files, section):
             read(node, admission)
     declared = Declarations(
@@ -105,7 +120,13 @@ def examine(path: Path, host: Host, report: Report) -> Configuration:
         tuple(directories),
         tuple(admission.workflows.values()),
         {section: _merged(files, section) for section in _OTHERS},
+        _surroundings(settings, admission),
     )
+
+
+def _surroundings(settings: Settings, admission: Admission) -> tuple[object, ...]:
+    """What a schedule that belongs to no group is judged by, beside its own words."""
+    return (settings, dict(admission.policies), dict(admission.budgets))
 
 
 def _settings(main: Node, host: Host, report: Report) -> Settings:

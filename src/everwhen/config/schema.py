@@ -484,7 +484,7 @@ SECTIONS: dict[str, Key] = {
     "agents": Key(MapOf(AGENT), "Agents and their schedules."),
     "workflows": Key(MapOf(WORKFLOW), "What a workflow_id starts."),
     "messages": Key(Record({"subscribers": Key(ListOf(SUBSCRIBER), "Who gets messages.")}), "Messages."),
-    "schedules": Key(ListOf(SCHEDULE), "General schedules."),
+    "schedules": Key(ListOf(SCHEDULE, may_be_trusted=True), "General schedules."),
     "budgets": Key(MapOf(BUDGET, has_names=False), "Firings by the clock, per group or owner."),
     "notify": Key(ListOf(NOTIFY), "Who is told when something happens."),
 }

@@ -56,8 +56,7 @@ def written(document: Mapping[str, Any]) -> str:
     """The document as YAML; each section is set apart by an empty line.
 
     >>> print(written({"service": {"name": "no"}}), end="")
-    service:
-      name: 'no'
+    service: {name: "no"}
     """
     sections = [
         yaml.dump(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from everwhen.config.kinds import Node
@@ -50,6 +50,9 @@ class Admission:
     manifests: dict[str, Manifest | None] = field(default_factory=dict)
     workflows: dict[str, Workflow] = field(default_factory=dict)
     admitted: dict[str, Declared] = field(default_factory=dict)
+    remembered: dict[str, Declared] = field(
+        default_factory=dict
+    )  # of the last reading, in the same surroundings
     _places: dict[str, Place] = field(default_factory=dict)
 
     def admit(
@@ -88,6 +91,16 @@ class Admission:
             self.admitted[schedule_id] = Declared(
                 schedule_id, complete, target, definition, group, str(place)
             )
+
+    def admit_again(self, node: Node) -> bool:
+        """Let in what was let in before, when neither its words nor what it was judged by have changed."""
+        schedule_id = node.value.get("id") if isinstance(node.value, dict) else None
+        known = self.remembered.get(schedule_id) if isinstance(schedule_id, str) else None
+        if known is None or schedule_id in self._places or not self.report.trusts(node.value):
+            return False
+        place = self._places[known.schedule_id] = node.place
+        self.admitted[known.schedule_id] = replace(known, place=str(place))
+        return True
 
     def _completed(self, words: Mapping[str, Any], group: str | None) -> Words:
         """The words with what stands elsewhere in the file: the service's grace, the host's zone, budgets."""

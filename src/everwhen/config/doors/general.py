@@ -22,7 +22,8 @@ _GROUPS = ("plugin", "agent", "workflow")
 
 def read_schedules(node: Node, admission: Admission) -> None:
     for item in node.items():
-        read_schedule(item, admission)
+        if not admission.admit_again(item):
+            read_schedule(item, admission)
 
 
 def read_schedule(item: Node, admission: Admission) -> None:

@@ -1,0 +1,44 @@
+"""What need not be judged again when a file is read once more: schedules whose words are the same.
+
+Only those whose verdict depends on nothing but their words and the surroundings that the reader compares: not what
+counts from now, not what a manifest or a module says, not what belongs to a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from everwhen.config.files import File
+from everwhen.model.declared import Declarations, Declared
+
+_CHANGEABLE = ("at", "after", "start_at", "end_at")
+_STEADY = ("command", "http", "message")
+
+
+class Read(Protocol):
+    """A configuration that was read."""
+
+    @property
+    def files(self) -> Sequence[File]: ...
+
+    @property
+    def declared(self) -> Declarations: ...
+
+
+def memory_of(last: Read) -> dict[str, tuple[dict[str, Any], Declared]]:
+    """The words and the declaration of each schedule that may be remembered, by id."""
+    declared = {one.schedule_id: one for one in last.declared.schedules if one.group is None}
+    found: dict[str, tuple[dict[str, Any], Declared]] = {}
+    for file in last.files:
+        root = file.node.value
+        for words in (root.get("schedules") or ()) if isinstance(root, dict) else ():
+            name = words.get("id")
+            if name in declared and _is_steady(words):
+                found[name] = (words, declared[name])
+    return found
+
+
+def _is_steady(words: dict[str, Any]) -> bool:
+    run = words.get("run") or {}
+    return not any(key in words for key in _CHANGEABLE) and any(kind in run for kind in _STEADY)
