@@ -6,8 +6,10 @@ second thread watches directories, not files: editors replace a file by renaming
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import fields
 from pathlib import Path
 
@@ -25,6 +27,7 @@ from everwhen.ports.house import House
 
 SETTLED = 300  # milliseconds without a further change
 LOOK = 1_000  # milliseconds
+SHARE = 0.0005  # seconds
 _NEXT_START = "takes effect at the next start"
 
 
@@ -69,7 +72,9 @@ class Reloader:
         while self._asked.wait() and not self._stopped.is_set():
             self._asked.clear()
             try:
-                self._tell(reload(self._house, self._declared, actor=self._actor))
+                with _yielding():
+                    applied = reload(self._house, self._declared, actor=self._actor)
+                self._tell(applied)
             except ConfigError as error:
                 click.secho("reload refused, the old configuration goes on:", err=True, fg="red", bold=True)
                 click.secho(str(error), err=True, fg="red")
@@ -115,6 +120,17 @@ class Reloader:
         """Not the database, which may lie beside the file."""
         is_yaml = path.suffix in (".yaml", ".yml") and not path.name.startswith(".")
         return is_yaml or path.name == self._current.files[0].path.name
+
+
+@contextmanager
+def _yielding() -> Iterator[None]:
+    """Reading a large file keeps the interpreter busy: the loop gets it back ten times as soon as otherwise."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(min(before, SHARE))
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 def _other_settings(before: Settings, after: Settings) -> list[str]:

@@ -46,17 +46,20 @@ class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
         )
 
 
-_Dumper.add_representer(str, _Dumper.represent_text)
-_Dumper.add_multi_representer(str, _Dumper.represent_text)
-_Dumper.add_multi_representer(dict, _Dumper.represent_block)
-_Dumper.add_multi_representer(list, _Dumper.represent_items)
+for _kind, _represent in (
+    (str, _Dumper.represent_text),
+    (dict, _Dumper.represent_block),
+    (list, _Dumper.represent_items),
+):
+    _Dumper.add_representer(_kind, _represent)
+    _Dumper.add_multi_representer(_kind, _represent)
 
 
 def written(document: Mapping[str, Any]) -> str:
     """The document as YAML; each section is set apart by an empty line.
 
     >>> print(written({"service": {"name": "no"}}), end="")
-    service: {name: "no"}
+    service: {name: 'no'}
     """
     sections = [
         yaml.dump(
