@@ -9,7 +9,7 @@ from pathlib import Path
 
 from everwhen.config.document import Block, Document, read_document
 from everwhen.config.environment import resolved
-from everwhen.config.kinds import Node
+from everwhen.config.node import Node
 from everwhen.config.problems import Place, Report
 from everwhen.config.schema import FILE, INCLUDED
 

@@ -13,54 +13,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Protocol
 
-from everwhen.config.document import Block, Document, Items
-from everwhen.config.problems import Path, Place, Report, Severity, unknown
+from everwhen.config.document import Block, Items
+from everwhen.config.node import Node
+from everwhen.config.problems import unknown
 from everwhen.errors import SchedulerError, shown
 
 Schema = dict[str, Any]
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
-
-
-class Node:
-    """A value in its place."""
-
-    __slots__ = ("document", "path", "report", "value")
-
-    def __init__(self, document: Document, path: Path, value: Any, report: Report) -> None:
-        self.document = document
-        self.path = path
-        self.value = value
-        self.report = report
-
-    def __getitem__(self, step: str | int) -> Node:
-        return Node(self.document, (*self.path, step), self.value[step], self.report)
-
-    @property
-    def place(self) -> Place:
-        return self.document.place(self.path)
-
-    def complain(self, message: str, *steps: str | int, severity: Severity = "error") -> None:
-        path = (*self.path, *steps)
-        message = message.removeprefix(f"{path[-1]}: ") if path else message  # the path says it already
-        self.report.add(self.document.place(path), path, message, severity)
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether nothing was found wrong here or inside."""
-        return self.report.is_sound(self.document.file, self.path)
-
-    def words(self) -> dict[str, Any]:
-        """The entries of a mapping that are set and sound, as plain values."""
-        return {key: child.value for key, child in self.entries() if child.is_sound}
-
-    def entries(self) -> list[tuple[str, Node]]:
-        """The entries of a mapping that are set."""
-        found = self.value.items() if isinstance(self.value, Block) else ()
-        return [(key, self[key]) for key, value in found if value is not None]
-
-    def items(self) -> list[Node]:
-        """The items of a list."""
-        return [self[number] for number in range(len(self.value))] if isinstance(self.value, Items) else []
 
 
 class Kind(Protocol):

@@ -16,8 +16,8 @@ from everwhen.config.doors.plugins import read_plugins
 from everwhen.config.doors.quiet_hours import read_quiet_hours
 from everwhen.config.doors.workflows import read_workflows
 from everwhen.config.files import File, Stamp, directories_of, read_files
-from everwhen.config.kinds import Node
 from everwhen.config.memory import memory_of
+from everwhen.config.node import Node
 from everwhen.config.problems import Problem, Report
 from everwhen.config.settings import Settings, service_words, settings_of
 from everwhen.model.declared import Declarations

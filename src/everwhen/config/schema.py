@@ -5,20 +5,16 @@ The check of a file and the JSON Schema for editors are both made from these tab
 
 from __future__ import annotations
 
-import re
-from typing import Any, get_args
+from typing import get_args
 
 from everwhen.config.kinds import (
-    Anything,
     Either,
     Flag,
     Key,
     ListOf,
     MapOf,
-    Node,
     Number,
     Object,
-    Only,
     Parsed,
     Record,
     Refused,
@@ -26,235 +22,31 @@ from everwhen.config.kinds import (
     Text,
     Word,
 )
-from everwhen.errors import ConfigError, shown
+from everwhen.config.node import Node
+from everwhen.config.schedule_keys import HTTP, POLICIES, RUN, SCHEDULE, TRIGGER
+from everwhen.config.values import (
+    A_DURATION,
+    ARGV,
+    BREAKER,
+    DATE,
+    DURATION,
+    DURATION_OR_NONE,
+    ENVIRONMENT,
+    GRACE,
+    MOST_PAYLOAD,
+    NAME_TEXT,
+    QUIET_DAYS,
+    SCALAR,
+    SIZE,
+    URL,
+    WINDOW,
+    ZONE,
+)
 from everwhen.model.events import EventType
-from everwhen.model.policy import CatchUp, IfRunning, IntervalFrom, OnLost, WhenClosed
-from everwhen.timetable.civil_time import Fold, Gap, zone
+from everwhen.model.policy import WhenClosed
 from everwhen.timetable.cron import parse_cron
-from everwhen.timetable.interval import parse_seconds
-from everwhen.timetable.occurrences import FirstRun
-from everwhen.timetable.trigger import parse_every, parse_instant
-from everwhen.timetable.windows import parse_dates, parse_weekdays, parse_window
+from everwhen.timetable.trigger import parse_every
 
-MOST_PAYLOAD = 64 << 10
-_SIZE = re.compile(r"([0-9]{1,9}) ?(B|KiB|MiB|GiB)?")
-_UNITS = {None: 0, "B": 0, "KiB": 10, "MiB": 20, "GiB": 30}
-_UTC = zone("UTC")
-
-
-def parse_size(value: Any) -> int:
-    """A number of bytes: `64KiB`, `16MiB`, or a plain number.
-
-    >>> parse_size("64KiB")
-    65536
-    """
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-        return value
-    found = _SIZE.fullmatch(value) if isinstance(value, str) else None
-    if found is None or int(found[1]) == 0:
-        raise ConfigError(f'"{shown(value)}" is no size; write it like 64KiB or 16MiB')
-    return int(found[1]) << _UNITS[found[2]]
-
-
-def _zone_name(value: Any) -> None:
-    if value != "local":
-        zone(value)
-
-
-def _instant(value: Any) -> None:
-    parse_instant(value, _UTC)
-
-
-def _seconds(value: Any) -> None:
-    """A duration in words, or a whole number of seconds."""
-    if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
-        parse_seconds(value)
-
-
-def _quiet_days(value: Any) -> None:
-    parse_weekdays(value, "days")
-
-
-def _date(value: Any) -> None:
-    parse_dates([value])
-
-
-_A_DURATION: Schema = {"type": "string", "examples": ["30s", "5m", "1h30m"]}
-DURATION = Parsed(_seconds, {"anyOf": [_A_DURATION, {"type": "integer", "minimum": 1}]})
-DURATION_OR_NONE = Parsed(_seconds, _A_DURATION, also=(0, "0", "0s"))
-GRACE = Parsed(_seconds, _A_DURATION, also=("auto",))
-ZONE = Parsed(_zone_name, {"type": "string", "examples": ["UTC", "Europe/Berlin", "local"]})
-INSTANT = Parsed(_instant, {"type": "string", "examples": ["2026-12-24T18:00:00+01:00"]})
-_A_WEEKDAY: Schema = {"type": ["string", "integer"], "examples": ["saturday", "sat", 6]}
-WEEKDAYS = Parsed(parse_weekdays, {"anyOf": [{"type": "array", "items": _A_WEEKDAY}, _A_WEEKDAY]})
-QUIET_DAYS = Parsed(_quiet_days, WEEKDAYS.shape)
-WINDOW = Parsed(parse_window, {"type": "string", "examples": ["08:00-18:00"]})
-SIZE = Parsed(parse_size, {"type": ["string", "integer"], "examples": ["64KiB"]})
-URL = Text("https://host/path", r"(https?://[^\s/]+.*|.*\$\{.*)", "must be a URL")
-PERCENT_OR_DURATION = Text("30s or 5%")
-NAME_TEXT = Text(
-    "nightly-backup", r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", "must be a name of letters, digits, - and _"
-)
-SCALAR = Either(((str, Anything()), (bool, Flag()), ((int, float), Anything())), Text())
-ARGV = ListOf(SCALAR, "must be a list: the program, then its arguments", 1)
-ENVIRONMENT = MapOf(SCALAR, has_names=False, says="must be a mapping of variables")
-
-
-BREAKER = Either(
-    ((bool, Only(False)),),
-    Record(
-        {
-            "threshold": Key(Number(1), "Failures in a row that open it.", 3),
-            "reset_after": Key(DURATION, "How long it stays open before one run is tried.", "30m"),
-        }
-    ),
-)
-DST = Record(
-    {
-        "gap": Key(Word(get_args(Gap)), "What becomes of a time that the clock jumps over."),
-        "fold": Key(Word(get_args(Fold)), "Which of two equal times counts."),
-    }
-)
-
-HTTP = Record(
-    {
-        "url": Key(URL, "Where the request goes.", is_required=True),
-        "method": Key(Word(("POST", "GET", "PUT", "PATCH", "DELETE", "HEAD")), "The HTTP method.", "POST"),
-        "headers": Key(
-            MapOf(SCALAR, has_names=False, says="must be a mapping of headers"), "Further headers."
-        ),
-        "body": Key(Anything(), "Sent instead of the run."),
-        "redirects": Key(Flag(), "Follow redirects.", False),
-        "connect_timeout": Key(DURATION, "How long connecting may take."),
-    }
-)
-_MESSAGE_KEYS = {
-    "text": Key(Text(), "What it says."),
-    "structured": Key(Object(MOST_PAYLOAD), "The same for machines."),
-    "thread_id": Key(Text(), "The conversation that it belongs to."),
-    "actor": Key(Anything(), "Who speaks."),
-}
-
-
-def _one_target(node: Node) -> None:
-    kinds = [kind for kind in TARGETS if node.value.get(kind) is not None]
-    if len(kinds) != 1:
-        found = f", not {' and '.join(kinds)}" if kinds else ""
-        node.complain(f"must name exactly one of {', '.join(TARGETS)}{found}")
-    for key, owner in _BESIDE.items():
-        if kinds and kinds != [owner] and node.value.get(key) is not None:
-            node.complain(f"goes with {owner} only", key)
-
-
-TARGETS = ("command", "http", "python", "message", "plugin", "agent", "workflow")
-_BESIDE = {"cwd": "command", "env": "command", "isolate": "python"}
-RUN = Record(
-    {
-        "command": Key(ARGV, "A program and its arguments; never a shell."),
-        "cwd": Key(Text(), "The directory that the command runs in."),
-        "env": Key(ENVIRONMENT, "Variables of the command's environment."),
-        "http": Key(HTTP, "An HTTP request."),
-        "python": Key(
-            Text("module:function", r"[\w.]+:[\w.]+", "must name a function"), "A function of this process."
-        ),
-        "isolate": Key(Flag(), "Run the function in a process of its own.", False),
-        "message": Key(Record(_MESSAGE_KEYS), "A message to the subscribers."),
-        "plugin": Key(
-            Record(
-                {
-                    "name": Key(NAME_TEXT, "The plugin.", is_required=True),
-                    "command": Key(Text("poll"), "The command.", "poll"),
-                }
-            ),
-            "A command of a plugin.",
-        ),
-        "agent": Key(
-            Record(
-                {
-                    "name": Key(NAME_TEXT, "The agent.", is_required=True),
-                    "prompt": Key(Text(), "What it is asked to do."),
-                }
-            ),
-            "A run of an agent.",
-        ),
-        "workflow": Key(
-            Record(
-                {
-                    "id": Key(SCALAR, "The workflow.", is_required=True),
-                    "trigger_node_id": Key(Text(), "The trigger of the workflow that is meant."),
-                }
-            ),
-            "A run of a workflow.",
-        ),
-    },
-    _one_target,
-)
-
-TRIGGER: dict[str, Key] = {
-    "every": Key(
-        Parsed(parse_every, _A_DURATION), "An interval: 5m, 1h30m, hourly, daily, weekly or monthly."
-    ),
-    "cron": Key(
-        Parsed(parse_cron, {"type": "string", "examples": ["0 2 * * *"]}),
-        "Five fields, or @daily and others.",
-    ),
-    "at": Key(INSTANT, "Once, at this time; without an offset it is read in the schedule's timezone."),
-    "after": Key(Parsed(parse_seconds, _A_DURATION), "Once, this long after the schedule is created."),
-}
-POLICIES: dict[str, Key] = {
-    "name": Key(Text(), "A name for people."),
-    "description": Key(Text(), "What it is for."),
-    "owner": Key(Text(), "Whose it is."),
-    "enabled": Key(Flag(), "false pauses it and keeps its state.", True),
-    "timezone": Key(ZONE, "An IANA name, or local."),
-    "dst": Key(DST, "What happens when clocks change."),
-    "start_at": Key(INSTANT, "No slot before it."),
-    "end_at": Key(INSTANT, "No slot from here on."),
-    "first_run": Key(Word(get_args(FirstRun)), "When an interval begins.", "immediately"),
-    "interval_from": Key(
-        Word(get_args(IntervalFrom)), "Count from the slot, or from the end of the last run."
-    ),
-    "jitter": Key(PERCENT_OR_DURATION, "Spread the starts over this time: 30s, or 5% of an interval."),
-    "only_between": Key(WINDOW, "Fire in these hours only."),
-    "not_on": Key(WEEKDAYS, "Weekdays on which it does not fire."),
-    "outside_window": Key(Word(get_args(WhenClosed)), "Skip a slot in a closed time, or defer it.", "skip"),
-    "quiet_hours": Key(Text("nights"), "The id of a quiet-hours policy."),
-    "misfire_grace": Key(GRACE, "How late a slot may still fire.", "auto"),
-    "catch_up": Key(Word((*get_args(CatchUp), "run_all_capped")), "What becomes of missed slots."),
-    "catch_up_limit": Key(Number(1, 100_000), "At most so many catch-up jobs.", 100),
-    "if_running": Key(Word(get_args(IfRunning)), "What a slot does while a job is outstanding.", "skip"),
-    "queue_limit": Key(Number(1), "At most so many jobs waiting with if_running: queue.", 1_000),
-    "max_outstanding": Key(Number(0), "At most so many outstanding jobs; 0 means no limit."),
-    "total_repeats": Key(Number(0), "Done after so many successful runs; 0 means never.", 0),
-    "max_retries": Key(Number(0), "More failures in a row than this end it."),
-    "retry_delay": Key(DURATION, "The first pause before a retry."),
-    "on_lost": Key(Word(get_args(OnLost)), "What becomes of a job whose node died.", "rerun"),
-    "timeout": Key(DURATION_OR_NONE, "How long a run may take; 0 means for ever."),
-    "circuit_breaker": Key(BREAKER, "Stop firing after failures in a row; false turns it off."),
-    "queue": Key(NAME_TEXT, "Which workers may take its jobs.", "default"),
-    "payload": Key(Object(MOST_PAYLOAD), "Handed to the target."),
-    "expect": Key(
-        Record(
-            {
-                "within": Key(DURATION, "A success is expected this often.", is_required=True),
-                "grace": Key(DURATION, "And may be this late."),
-            }
-        ),
-        "Raise an alert when it falls silent.",
-    ),
-    "ping": Key(
-        Record({"url": Key(URL, "The URL to call.", is_required=True)}), "Tell a watcher of each run."
-    ),
-}
-SCHEDULE = Record(
-    {
-        "id": Key(NAME_TEXT, "Its name in this file.", is_required=True),
-        **TRIGGER,
-        **POLICIES,
-        "max_concurrent": Key(Number(0), "At most so many running jobs; 0 means no limit."),
-        "run": Key(RUN, "What it runs.", is_required=True),
-    }
-)
 GROUP: dict[str, Key] = {
     "enabled": Key(Flag(), "false pauses all its schedules and keeps their state.", True),
     "owner": Key(Text(), "Whose it is."),
@@ -296,7 +88,7 @@ WORK_SOURCE = Record(
 AGENT_SCHEDULE = Record(
     {
         "type": Key(Word(("interval", "cron", "webhook", "chat")), "What fires it."),
-        "interval": Key(Parsed(parse_every, _A_DURATION), "The pause between two runs."),
+        "interval": Key(Parsed(parse_every, A_DURATION), "The pause between two runs."),
         "expression": Key(Parsed(parse_cron), "The same as cron."),
         **TRIGGER,
         **POLICIES,
@@ -355,13 +147,13 @@ QUIET_HOURS = Record(
                             dict,
                             Record(
                                 {
-                                    "from": Key(Parsed(_date), "The first day.", is_required=True),
-                                    "to": Key(Parsed(_date), "The last day.", is_required=True),
+                                    "from": Key(DATE, "The first day.", is_required=True),
+                                    "to": Key(DATE, "The last day.", is_required=True),
                                 }
                             ),
                         ),
                     ),
-                    Parsed(_date),
+                    DATE,
                 )
             ),
             "Whole days.",

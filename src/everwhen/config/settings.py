@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from everwhen.config.document import Block, Document, core_value
-from everwhen.config.kinds import Node, Record
+from everwhen.config.kinds import Record
+from everwhen.config.node import Node
 from everwhen.config.problems import Report
 from everwhen.config.schema import SERVICE
 from everwhen.model.instants import SECOND

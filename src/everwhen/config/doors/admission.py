@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from everwhen.config.kinds import Node
+from everwhen.config.node import Node
 from everwhen.config.problems import Place, Report, unknown
 from everwhen.decide.slots import first_slot
 from everwhen.errors import SchedulerError, shown

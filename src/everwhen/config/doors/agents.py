@@ -8,7 +8,7 @@ from typing import Any
 
 from everwhen.config.doors.admission import NOTHING, Admission
 from everwhen.config.doors.groups import inherited, join
-from everwhen.config.kinds import Node
+from everwhen.config.node import Node
 from everwhen.errors import SchedulerError
 from everwhen.model.agent_schedule import agent_target, agent_words
 from everwhen.model.schedule import Target

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from everwhen.config.doors.admission import Admission
-from everwhen.config.kinds import Node
+from everwhen.config.node import Node
 
 
 def read_budgets(node: Node, admission: Admission) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from everwhen.config.doors.admission import NOTHING, Admission
 from everwhen.config.doors.groups import inherited
 from everwhen.config.doors.plugins import refuse_faults
-from everwhen.config.kinds import Node
+from everwhen.config.node import Node
 from everwhen.config.problems import unknown
 from everwhen.config.run_words import target_of
 from everwhen.errors import SchedulerError, shown

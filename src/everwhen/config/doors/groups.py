@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from everwhen.config.doors.admission import Admission
-from everwhen.config.kinds import Node
+from everwhen.config.node import Node
 
 INHERITED = ("owner", "queue", "timezone")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from everwhen.config.doors.admission import Admission
 from everwhen.config.doors.groups import inherited, join
-from everwhen.config.kinds import Node
+from everwhen.config.node import Node
 from everwhen.config.problems import Severity
 from everwhen.errors import ManifestError, shown
 from everwhen.model.manifest import Manifest, missing_config

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from everwhen.config.doors.admission import Admission
-from everwhen.config.kinds import Node
+from everwhen.config.node import Node
 from everwhen.errors import SchedulerError
 from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.timetable.civil_time import zone

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from everwhen.config.doors.admission import Admission
 from everwhen.config.doors.groups import join
-from everwhen.config.kinds import Node
+from everwhen.config.node import Node
 from everwhen.config.run_words import target_of
 from everwhen.ports.workflows import Workflow
 

@@ -1,0 +1,108 @@
+"""Values of the configuration: durations, zones, windows, names and their like, each read by its own parser."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, get_args
+
+from everwhen.config.kinds import (
+    Anything,
+    Either,
+    Flag,
+    Key,
+    ListOf,
+    MapOf,
+    Number,
+    Only,
+    Parsed,
+    Record,
+    Schema,
+    Text,
+    Word,
+)
+from everwhen.errors import ConfigError, shown
+from everwhen.timetable.civil_time import Fold, Gap, zone
+from everwhen.timetable.interval import parse_seconds
+from everwhen.timetable.trigger import parse_instant
+from everwhen.timetable.windows import parse_dates, parse_weekdays, parse_window
+
+MOST_PAYLOAD = 64 << 10
+_SIZE = re.compile(r"([0-9]{1,9}) ?(B|KiB|MiB|GiB)?")
+_UNITS = {None: 0, "B": 0, "KiB": 10, "MiB": 20, "GiB": 30}
+_UTC = zone("UTC")
+
+
+def parse_size(value: Any) -> int:
+    """A number of bytes: `64KiB`, `16MiB`, or a plain number.
+
+    >>> parse_size("64KiB")
+    65536
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return value
+    found = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if found is None or int(found[1]) == 0:
+        raise ConfigError(f'"{shown(value)}" is no size; write it like 64KiB or 16MiB')
+    return int(found[1]) << _UNITS[found[2]]
+
+
+def _zone_name(value: Any) -> None:
+    if value != "local":
+        zone(value)
+
+
+def _instant(value: Any) -> None:
+    parse_instant(value, _UTC)
+
+
+def _seconds(value: Any) -> None:
+    """A duration in words, or a whole number of seconds."""
+    if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+        parse_seconds(value)
+
+
+def _quiet_days(value: Any) -> None:
+    parse_weekdays(value, "days")
+
+
+def _date(value: Any) -> None:
+    parse_dates([value])
+
+
+A_DURATION: Schema = {"type": "string", "examples": ["30s", "5m", "1h30m"]}
+DURATION = Parsed(_seconds, {"anyOf": [A_DURATION, {"type": "integer", "minimum": 1}]})
+DURATION_OR_NONE = Parsed(_seconds, A_DURATION, also=(0, "0", "0s"))
+GRACE = Parsed(_seconds, A_DURATION, also=("auto",))
+ZONE = Parsed(_zone_name, {"type": "string", "examples": ["UTC", "Europe/Berlin", "local"]})
+INSTANT = Parsed(_instant, {"type": "string", "examples": ["2026-12-24T18:00:00+01:00"]})
+_A_WEEKDAY: Schema = {"type": ["string", "integer"], "examples": ["saturday", "sat", 6]}
+WEEKDAYS = Parsed(parse_weekdays, {"anyOf": [{"type": "array", "items": _A_WEEKDAY}, _A_WEEKDAY]})
+QUIET_DAYS = Parsed(_quiet_days, WEEKDAYS.shape)
+DATE = Parsed(_date)
+WINDOW = Parsed(parse_window, {"type": "string", "examples": ["08:00-18:00"]})
+SIZE = Parsed(parse_size, {"type": ["string", "integer"], "examples": ["64KiB"]})
+URL = Text("https://host/path", r"(https?://[^\s/]+.*|.*\$\{.*)", "must be a URL")
+PERCENT_OR_DURATION = Text("30s or 5%")
+NAME_TEXT = Text(
+    "nightly-backup", r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", "must be a name of letters, digits, - and _"
+)
+SCALAR = Either(((str, Anything()), (bool, Flag()), ((int, float), Anything())), Text())
+ARGV = ListOf(SCALAR, "must be a list: the program, then its arguments", 1)
+ENVIRONMENT = MapOf(SCALAR, has_names=False, says="must be a mapping of variables")
+
+
+BREAKER = Either(
+    ((bool, Only(False)),),
+    Record(
+        {
+            "threshold": Key(Number(1), "Failures in a row that open it.", 3),
+            "reset_after": Key(DURATION, "How long it stays open before one run is tried.", "30m"),
+        }
+    ),
+)
+DST = Record(
+    {
+        "gap": Key(Word(get_args(Gap)), "What becomes of a time that the clock jumps over."),
+        "fold": Key(Word(get_args(Fold)), "Which of two equal times counts."),
+    }
+)
