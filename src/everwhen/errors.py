@@ -154,15 +154,6 @@ class RemovalError(ConfigError):
         self.present = present
 
 
-class ManifestError(ConfigError):
-    """A plugin that cannot be used: where its manifest is, and everything that is wrong with it."""
-
-    def __init__(self, path: str, problems: list[str]) -> None:
-        super().__init__("\n".join(f"{path}: {problem}" for problem in problems))
-        self.path = path
-        self.problems = tuple(problems)
-
-
 class WorkSourceError(SchedulerError):
     """A work source that does not do what it was asked."""
 

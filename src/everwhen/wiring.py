@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -34,8 +34,10 @@ from everwhen.stores.sqlite_upkeep import SqlitePremises
 from everwhen.stores.transaction import Store
 from everwhen.stores.upkeep import Premises, StoredUpkeep
 from everwhen.system_clock import SystemClock
+from everwhen.targets.http import HttpTarget
 from everwhen.targets.plugin_folders import PluginFolders
 from everwhen.targets.python_function import UnknownFunctionError, load
+from everwhen.targets.subscribers import HttpSubscriber
 from everwhen.workshop import Workshop, open_workshop
 
 
@@ -207,6 +209,11 @@ def shown_url(url: str) -> str:
     who, at, where = rest.rpartition("@")
     shown_rest = f"{who.partition(':')[0]}{at}{where.partition('?')[0]}"
     return shown(f"{scheme}{separator}{shown_rest}" if scheme != "sqlite" else url)
+
+
+def http_subscriber(stack: Stack, subscriber_id: str, words: Mapping[str, Any]) -> Subscriber:
+    """A server that gets every message."""
+    return HttpSubscriber(subscriber_id, words, lambda: HttpTarget(stack.house.clock.now))
 
 
 def python_fault(name: str) -> str | None:

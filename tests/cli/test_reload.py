@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -81,3 +82,14 @@ def test_settings_that_need_a_start_are_named(tmp_path: Path) -> None:
         process.send_signal(signal.SIGHUP)
         seen = lines_until(process.stderr, "reloaded: nothing changed", 1)
         assert "service.max_workers changed: it takes effect at the next start\n" in seen
+
+
+def test_plugins_of_the_file_run(tmp_path: Path) -> None:
+    shutil.copytree(Path(__file__).parents[1] / "config" / "sample" / "plugins", tmp_path / "plugins")
+    with running(tmp_path) as process:
+        plugin = "plugins: {withings: {config: {token_file: t}, schedule: {every: 1s}}}"
+        replace(tmp_path, f"{FIRST}\n{plugin}")
+        process.send_signal(signal.SIGHUP)
+        lines_until(process.stderr, "reloaded: 1 new", 1)
+        seen = lines_until(process.stderr, "withings.default", 2)
+        assert "succeeded" in seen[-1]

@@ -35,9 +35,14 @@ class Reloader:
     """Keeps a running service at what its files say."""
 
     def __init__(
-        self, house: House, read: Callable[[Configuration], Configuration], current: Configuration
+        self,
+        house: House,
+        read: Callable[[Configuration], Configuration],
+        current: Configuration,
+        on_taken: Callable[[Configuration], None],
     ) -> None:
         self._house = house
+        self._on_taken = on_taken
         self._read = read
         self._current = current
         self._tried = current.stamps
@@ -74,6 +79,7 @@ class Reloader:
             try:
                 with _yielding():
                     applied = reload(self._house, self._declared, actor=self._actor)
+                    self._on_taken(self._current)
                 self._tell(applied)
             except ConfigError as error:
                 click.secho("reload refused, the old configuration goes on:", err=True, fg="red", bold=True)

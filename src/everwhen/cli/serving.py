@@ -16,9 +16,11 @@ from types import FrameType
 import click
 
 from everwhen.cli.configuration import is_missing, read_settings, show_warnings, this_host
+from everwhen.cli.equipment import Equipment
 from everwhen.cli.progress import JobLines, clock_time
 from everwhen.cli.reloader import Reloader, spelled
-from everwhen.config.read import Configuration, read_configuration
+from everwhen.config.problems import Report
+from everwhen.config.read import Configuration, examine, read_configuration
 from everwhen.config.settings import Settings
 from everwhen.engine.service import Service
 from everwhen.errors import SchedulerShutdownError
@@ -50,14 +52,15 @@ def run_node(
     url = database or settings.database
     stack = _opened(url, settings)
     try:
-        service = _service(stack, settings, role, queues)
+        equipment = Equipment(stack, configuration or _equipment_of(path), settings)
+        service = _service(stack, settings, role, queues, equipment)
         stopped = stop_on_signals(service.kill)
         if configuration is None:
             service.start(lambda: _greet(_title(role, queues), url))
             _wait(stopped)
         else:
             service.start(lambda: _reconcile(configuration, stack, role, url, may_remove_most))
-            _run_with(configuration, stack, path, stopped, watch)
+            _run_with(configuration, stack, path, stopped, watch, equipment)
         _stop(service, settings.shutdown_timeout)
     finally:
         stack.close()
@@ -81,7 +84,14 @@ def _opened(url: str, settings: Settings) -> Stack:
     )
 
 
-def _service(stack: Stack, settings: Settings, role: Role, queues: Sequence[str] | None) -> Service:
+def _equipment_of(path: Path) -> Configuration | None:
+    """What a worker needs of the file, where there is one: its plugins, its workflows; not its schedules."""
+    return None if is_missing(path) else examine(path, this_host(), Report())
+
+
+def _service(
+    stack: Stack, settings: Settings, role: Role, queues: Sequence[str] | None, equipment: Equipment
+) -> Service:
     return build_service(
         stack,
         role=role,
@@ -91,6 +101,8 @@ def _service(stack: Stack, settings: Settings, role: Role, queues: Sequence[str]
         lease=settings.lease,
         retention=settings.retention,
         observer=JobLines(),
+        workshop=equipment.workshop,
+        subscribers=equipment.subscribers,
     )
 
 
@@ -109,9 +121,17 @@ def _greet(title: str, url: str, applied: Applied | None = None) -> None:
 
 
 def _run_with(
-    configuration: Configuration, stack: Stack, path: Path, stopped: threading.Event, watch: bool
+    configuration: Configuration,
+    stack: Stack,
+    path: Path,
+    stopped: threading.Event,
+    watch: bool,
+    equipment: Equipment,
 ) -> None:
-    reloader = Reloader(stack.house, lambda last: read_configuration(path, this_host(), last), configuration)
+    def read(last: Configuration) -> Configuration:
+        return read_configuration(path, this_host(), last)
+
+    reloader = Reloader(stack.house, read, configuration, equipment.take)
     signal.signal(signal.SIGHUP, lambda _number, _frame: reloader.ask("SIGHUP"))
     reloader.start(watch=watch)
     _wait(stopped)
