@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.catalog import BENCHMARKS
 from benchmarks.children import measure
-from benchmarks.model import Benchmark
+from benchmarks.model import DATABASES, Benchmark
 from benchmarks.progress import Progress
 from benchmarks.report import Run, as_json, as_markdown
 from benchmarks.rounds import FEWEST_ROUNDS
@@ -17,18 +17,20 @@ from benchmarks.summary import Summary, summarize
 RESULTS = Path(__file__).parent / "results"
 PARTIAL = Path(__file__).parents[1] / ".bench" / "results"  # a part or a quick look never replaces the table
 USUAL_ROUNDS = 15
+QUICK_ROUNDS = 3  # to see that everything runs; no median to trust
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
-    rounds = options.rounds or (FEWEST_ROUNDS if options.quick else USUAL_ROUNDS)
+    rounds = options.rounds or (QUICK_ROUNDS if options.quick else USUAL_ROUNDS)
     progress = Progress(sys.stderr)
     run = Run(started_at=datetime.now(UTC), rounds=rounds, is_quick=options.quick)
     summaries = [
         summarize(measure(benchmark, rounds=rounds, is_quick=options.quick, progress=progress))
         for benchmark in options.only
+        if options.database in (None, benchmark.database)
     ]
-    is_whole = options.only is BENCHMARKS and not options.quick
+    is_whole = options.only is BENCHMARKS and options.database is None and not options.quick
     write(RESULTS if is_whole else PARTIAL, run, summaries)
     print(as_markdown(run, summaries))
     return 0
@@ -39,8 +41,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--only", type=chosen, default=BENCHMARKS, metavar="B1,B17", help="measure these numbers alone"
     )
+    parser.add_argument("--database", choices=DATABASES, help="measure on this one alone")
     parser.add_argument("--rounds", type=enough_rounds, help=f"interleaved rounds (usually {USUAL_ROUNDS})")
-    parser.add_argument("--quick", action="store_true", help="fewest rounds, smaller loads")
+    parser.add_argument("--quick", action="store_true", help="three rounds, smaller loads")
     return parser.parse_args(arguments)
 
 

@@ -1,6 +1,6 @@
 """Every benchmark there is, in the order of the table. A new theme: a module of its own, and a line here."""
 
-from benchmarks import command_line, cron_next, firing, idle, lag, loading, restart, working
+from benchmarks import command_line, cron_next, firing, idle, lag, loading, restart, second_node, working
 from benchmarks.model import Benchmark
 
 BENCHMARKS: tuple[Benchmark, ...] = tuple(
@@ -12,6 +12,7 @@ BENCHMARKS: tuple[Benchmark, ...] = tuple(
             *firing.BENCHMARKS,
             *lag.BENCHMARKS,
             *restart.BENCHMARKS,
+            *second_node.BENCHMARKS,
             *working.BENCHMARKS,
             *command_line.BENCHMARKS,
         ),

@@ -3,16 +3,17 @@
 import json
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from threading import Timer
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import IO, Any
 
 from benchmarks.environments import FOLDER, ROOT, EnvironmentUnavailableError, python_of
 from benchmarks.model import Benchmark, Contestant
+from benchmarks.postgres import SERVER, ServerUnavailableError, a_server
 from benchmarks.progress import Progress
 from benchmarks.rounds import ContestantFailedError, Measurements, Turn, run_rounds
 
@@ -24,9 +25,14 @@ class Child:
     """A contestant in a process of its own, alive from `with` to its end."""
 
     def __init__(
-        self, contestant: Contestant, python: Path, *, is_quick: bool, scratch: Path | None = None
+        self,
+        contestant: Contestant,
+        python: Path,
+        *,
+        is_quick: bool,
+        surroundings: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        self.environment = plain_environment() | ({"TMPDIR": str(scratch)} if scratch else {})
+        self.environment = plain_environment() | dict(surroundings)
         self.name = contestant.name
         self.label = contestant.name
         quick = ["--quick"] if is_quick else []
@@ -99,18 +105,30 @@ def measure(benchmark: Benchmark, *, rounds: int, is_quick: bool, progress: Prog
     measurements = Measurements(benchmark)
     FOLDER.mkdir(exist_ok=True)
     with ExitStack() as stack:
-        # One file system for all contestants, and nothing left of them, however they ended.
-        scratch = Path(stack.enter_context(TemporaryDirectory(prefix="scratch-", dir=FOLDER)))
+        try:
+            surroundings = surrounded(benchmark, stack)
+        except ServerUnavailableError as failure:
+            for contestant in benchmark.contestants:
+                measurements.drop(contestant.name, str(failure))
+            return measurements
         children = []
         for contestant in benchmark.contestants:
             try:
-                child = prepared(contestant, scratch, is_quick=is_quick, say=progress.say)
+                child = prepared(contestant, surroundings, is_quick=is_quick, say=progress.say)
             except EnvironmentUnavailableError as failure:
                 measurements.drop(contestant.name, str(failure))
             else:
                 children.append(stack.enter_context(child))
         run_rounds(measurements, children, rounds=benchmark.rounds_of(rounds), watcher=progress)
     return measurements
+
+
+def surrounded(benchmark: Benchmark, stack: ExitStack) -> dict[str, str]:
+    """One file system and one server for all contestants, and nothing left of either, however they ended."""
+    surroundings = {"TMPDIR": stack.enter_context(TemporaryDirectory(prefix="scratch-", dir=FOLDER))}
+    if benchmark.database == "PostgreSQL":
+        surroundings[SERVER] = stack.enter_context(a_server())
+    return surroundings
 
 
 def plain_environment() -> dict[str, str]:
@@ -123,6 +141,8 @@ def without_paths(text: str) -> str:
     return text.replace(str(ROOT), ".")
 
 
-def prepared(contestant: Contestant, scratch: Path, *, is_quick: bool, say: Callable[[str], None]) -> Child:
+def prepared(
+    contestant: Contestant, surroundings: Mapping[str, str], *, is_quick: bool, say: Callable[[str], None]
+) -> Child:
     python = python_of(contestant.environment, say)
-    return Child(contestant, python, is_quick=is_quick, scratch=scratch)
+    return Child(contestant, python, is_quick=is_quick, surroundings=surroundings)

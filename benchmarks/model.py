@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 EVERWHEN = "everwhen"
+Database = Literal["SQLite", "PostgreSQL"]
+DATABASES: tuple[Database, ...] = ("SQLite", "PostgreSQL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,13 @@ PEERS = Environment(
 APSCHEDULER_3 = Environment("apscheduler3", ("apscheduler==3.11.3", "sqlalchemy==2.1.8", "tzdata==2026.6"))
 # The two major versions of APScheduler share one package name, hence a second environment.
 APSCHEDULER_4 = Environment("apscheduler4", ("apscheduler==4.0.0a6", "tzdata==2026.6"))
+DRIVER = "psycopg[binary]==3.3.8"
+SQL_TOOLS = ("sqlalchemy==2.1.8", DRIVER, "tzdata==2026.6")
+APSCHEDULER_3_SERVED = Environment("apscheduler3-postgresql", ("apscheduler==3.11.3", *SQL_TOOLS))
+# It imports sniffio and does not ask for it.
+APSCHEDULER_4_SERVED = Environment(
+    "apscheduler4-postgresql", ("apscheduler==4.0.0a6", "sniffio==1.3.1", *SQL_TOOLS)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +107,9 @@ class Limit:
 class Benchmark:
     """Contestants doing the same work, and what is expected of them. Several may share a number.
 
-    `parts` says into how many turns a round deals out the work, so that turns stay short; `most_rounds` keeps
-    work bounded that takes long.
+    On PostgreSQL its contestants share a server that is there for this benchmark alone. `parts` says into how
+    many turns a round deals out the work, so that turns stay short; `most_rounds` keeps work bounded that takes
+    long.
     """
 
     number: str
@@ -109,6 +119,7 @@ class Benchmark:
     limits: tuple[Limit, ...] = ()
     parts: int = 1
     most_rounds: int | None = None
+    database: Database = "SQLite"
 
     def rounds_of(self, wanted: int) -> int:
         return wanted if self.most_rounds is None else min(wanted, self.most_rounds)

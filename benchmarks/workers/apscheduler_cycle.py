@@ -1,11 +1,10 @@
 """The worker of B5 for APScheduler 3."""
 
 import argparse
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from benchmarks.workers.answering import answer_until_end
 from benchmarks.workers.apscheduler_jobs import JOURNALS, Cycle
+from benchmarks.workers.places import a_place
 
 COUNT, QUICK_COUNT = 2_000, 500  # fewer than everwhen's: its cost per slot only grows with their number
 
@@ -15,8 +14,8 @@ def main() -> None:
     parser.add_argument("journal", choices=JOURNALS)
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
-    with TemporaryDirectory() as folder:
-        answer_until_end(Cycle(Path(folder), options.journal, QUICK_COUNT if options.quick else COUNT))
+    with a_place() as place:
+        answer_until_end(Cycle(place, options.journal, QUICK_COUNT if options.quick else COUNT))
 
 
 if __name__ == "__main__":

@@ -1,16 +1,15 @@
-"""What the workers of APScheduler 3 share: its scheduler on an SQL job store in a file, and its own tasks."""
+"""What the workers of APScheduler 3 share: its scheduler on an SQL job store, and its own tasks."""
 
 import sqlite3
 import threading
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from importlib.metadata import version
-from pathlib import Path
-from shutil import copyfile
 from time import perf_counter, sleep
 from typing import Any
 
 from benchmarks.workers.answering import Timings
+from benchmarks.workers.places import Place, is_file, path_in
 
 JOURNALS = ("default", "wal")
 
@@ -19,19 +18,28 @@ def no_work() -> None:
     """A job that has done it already; APScheduler finds it by its name."""
 
 
-def a_scheduler(path: Path, journal: str, *, is_durable: bool = True) -> Any:
-    """Paused, on that file; `default` leaves SQLite's journal as SQLAlchemy opens it.
-
-    Not durable: for filling a file before anything is measured."""
+def an_engine(url: str, journal: str, *, is_durable: bool) -> Any:
     sqlalchemy = import_module("sqlalchemy")
-    engine = sqlalchemy.create_engine(f"sqlite:///{path}")
+    engine = sqlalchemy.create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
 
     @sqlalchemy.event.listens_for(engine, "connect")  # type: ignore[untyped-decorator]
     def set_up(connection: Any, _record: Any) -> None:
+        if not is_file(url):
+            connection.execute(f"SET synchronous_commit = {'on' if is_durable else 'off'}")
+            connection.commit()
+            return
         if journal == "wal":
             connection.execute("PRAGMA journal_mode = WAL")
         connection.execute(f"PRAGMA synchronous = {'FULL' if is_durable else 'OFF'}")
 
+    return engine
+
+
+def a_scheduler(url: str, journal: str, *, is_durable: bool = True) -> Any:
+    """Paused, on that database; `default` leaves SQLite's journal as SQLAlchemy opens it.
+
+    Not durable: for filling a database before anything is measured."""
+    engine = an_engine(url, journal, is_durable=is_durable)
     store = import_module("apscheduler.jobstores.sqlalchemy").SQLAlchemyJobStore(engine=engine)
     scheduler = import_module("apscheduler.schedulers.background").BackgroundScheduler(
         jobstores={"default": store},
@@ -43,28 +51,23 @@ def a_scheduler(path: Path, journal: str, *, is_durable: bool = True) -> Any:
 
 
 class Jobs:
-    """A scheduler's task: a folder, a journal, and the version for the table."""
+    """A scheduler's task: a place, a journal, and the version for the table."""
 
     version = version("apscheduler")
 
-    def __init__(self, folder: Path, journal: str) -> None:
-        self.folder = folder
+    def __init__(self, place: Place, journal: str) -> None:
+        self.place = place
         self.journal = journal
-        self.files = 0
 
     def check(self) -> dict[str, str]:
         return {}
-
-    def a_file(self) -> Path:
-        self.files += 1
-        return self.folder / f"jobs{self.files}.db"
 
 
 class Loading(Jobs):
     """B2: `add_job`, one by one, as it has no bulk call."""
 
-    def __init__(self, folder: Path, journal: str, count: int) -> None:
-        super().__init__(folder, journal)
+    def __init__(self, place: Place, journal: str, count: int) -> None:
+        super().__init__(place, journal)
         self.count = count
         self.scheduler: Any = None
 
@@ -72,7 +75,7 @@ class Loading(Jobs):
         if part == 0:
             if self.scheduler is not None:
                 self.scheduler.shutdown()
-            self.scheduler = a_scheduler(self.a_file(), self.journal)
+            self.scheduler = a_scheduler(self.place.fresh(), self.journal)
         share = self.count // parts
         began = perf_counter()
         for number in range(part * share, (part + 1) * share):
@@ -90,32 +93,31 @@ def trigger(number: int) -> dict[str, Any]:
 class Cycle(Jobs):
     """B5: from the moment that all jobs are due to the end of the last."""
 
-    def __init__(self, folder: Path, journal: str, count: int) -> None:
-        super().__init__(folder, journal)
+    def __init__(self, place: Place, journal: str, count: int) -> None:
+        super().__init__(place, journal)
         self.count = count
 
     def check(self) -> dict[str, str]:
-        """The file that each round begins with: everything due since it was filled, and not before.
+        """The database that each round begins with: everything due since it was filled, and not before.
 
         A scheduler that is shut down, even a paused one, looks at what is due once more.
         """
-        self.template = self.a_file()
+        self.template = self.place.fresh()
         scheduler = a_scheduler(self.template, self.journal, is_durable=False)
-        due = datetime.now(UTC) + timedelta(seconds=2 + self.count / 250)
+        due = datetime.now(UTC) + timedelta(seconds=2 + self.count / 200)
         for number in range(self.count):
             scheduler.add_job(no_work, "interval", hours=1, id=f"g.s{number}", next_run_time=due)
-        scheduler.shutdown()
+        end(scheduler)
         left = (due - datetime.now(UTC)).total_seconds()
         if left < 0:
-            raise TimeoutError("filling the file took longer than the time that was left for it")
+            raise TimeoutError("filling it took longer than the time that was left for it")
         sleep(left)
-        sqlite3.connect(self.template).execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if is_file(self.template):
+            sqlite3.connect(path_in(self.template)).execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
         return {}
 
     def run(self, _part: int, _parts: int) -> Timings:
-        path = self.a_file()
-        copyfile(self.template, path)
-        scheduler = a_scheduler(path, self.journal)
+        scheduler = a_scheduler(self.place.copy_of(self.template), self.journal)
         done = Countdown(self.count)
         executed = import_module("apscheduler.events").EVENT_JOB_EXECUTED
         scheduler.add_listener(done.count, executed)
@@ -125,6 +127,13 @@ class Cycle(Jobs):
         seconds = perf_counter() - began
         scheduler.shutdown()
         return {"slot": (seconds, self.count)}
+
+
+def end(scheduler: Any) -> None:
+    """With its connections: while one is open, no database can be copied."""
+    engine = scheduler._jobstores["default"].engine
+    scheduler.shutdown()
+    engine.dispose()
 
 
 class Countdown:

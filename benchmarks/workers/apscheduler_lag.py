@@ -7,48 +7,47 @@ Its jobs leave no rows. What stands for the committed job is the commit that mov
 import argparse
 import threading
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import time
 from typing import Any
 
 from benchmarks.workers.answering import Timings, answer_until_end
-from benchmarks.workers.apscheduler_jobs import Jobs, a_scheduler, no_work
+from benchmarks.workers.apscheduler_jobs import Jobs, a_scheduler, end, no_work
 from benchmarks.workers.percentiles import percentile
+from benchmarks.workers.places import Place, a_place
 
 EVERY_SECOND = 1_000
 ROUND_SECONDS, QUICK_SECONDS = 12, 2
 
 
 class Lag(Jobs):
-    def __init__(self, folder: Path, journal: str, seconds: int) -> None:
-        super().__init__(folder, journal)
+    def __init__(self, place: Place, journal: str, seconds: int) -> None:
+        super().__init__(place, journal)
         self.seconds = seconds
         self.amounts: dict[str, float] = {}
 
     def run(self, _part: int, _parts: int) -> Timings:
-        path, began = self.filled()
-        lags = self.watch(a_scheduler(path, self.journal), began)
+        url, began = self.filled()
+        lags = self.watch(a_scheduler(url, self.journal), began)
         missed = EVERY_SECOND * self.seconds - len(lags)
         self.amounts = {"slots missed": missed, "lag p99": percentile(lags, 99)}
         return {"lag p99": (percentile(lags, 99), 1)}
 
-    def filled(self) -> tuple[Path, int]:
-        """A file, and the second in which its jobs begin: later when the machine is slow at filling it."""
+    def filled(self) -> tuple[str, int]:
+        """A database, and the second in which its jobs begin: later when the machine is slow at filling it."""
         for lead in (4, 8, 16, 32):
-            path, began = self.a_file(), int(time()) + lead
-            self.fill(path, began)
+            url, began = self.place.fresh(), int(time()) + lead
+            self.fill(url, began)
             if time() < began:
-                return path, began
-        raise TimeoutError("filling the file took longer than half a minute")
+                return url, began
+        raise TimeoutError("filling it took longer than half a minute")
 
-    def fill(self, path: Path, began: int) -> None:
-        scheduler = a_scheduler(path, self.journal, is_durable=False)
+    def fill(self, url: str, began: int) -> None:
+        scheduler = a_scheduler(url, self.journal, is_durable=False)
         first = datetime.fromtimestamp(began, UTC)
         for number in range(EVERY_SECOND):
             trigger = {"seconds": 1, "start_date": first - timedelta(seconds=1), "next_run_time": first}
             scheduler.add_job(no_work, "interval", id=f"s{number}", **trigger)
-        scheduler.shutdown()
+        end(scheduler)
 
     def watch(self, scheduler: Any, began: int) -> list[float]:
         ended = began + self.seconds
@@ -79,8 +78,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
-    with TemporaryDirectory() as folder:
-        answer_until_end(Lag(Path(folder), "wal", QUICK_SECONDS if options.quick else ROUND_SECONDS))
+    with a_place() as place:
+        answer_until_end(Lag(place, "wal", QUICK_SECONDS if options.quick else ROUND_SECONDS))
 
 
 if __name__ == "__main__":

@@ -1,39 +1,40 @@
-"""The worker of B4, B5, B7 and B15: due slots fired, run and settled on a file of everwhen."""
+"""The worker of B4, B5, B7 and B15: due slots fired, run and settled on a database of everwhen."""
 
 import argparse
 import threading
 from collections.abc import Callable
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import perf_counter, time_ns
 from typing import Any
 
 from benchmarks.workers import houses
 from benchmarks.workers.answering import Task, Timings, answer_until_end
+from benchmarks.workers.grounds import ground_of
 from benchmarks.workers.houses import HOUR, HOURLY, NoWork, SetClock, Witness
+from benchmarks.workers.places import Place, a_place
 from benchmarks.workers.raw import RawFiring
-from benchmarks.workers.raw_own import RawOnOwnTables
+from benchmarks.workers.raw_own import raw_on_own_tables
 from everwhen.engine.service import Service
 from everwhen.engine.ticker import BATCH, Ticker
 from everwhen.model.instants import SECOND
 from everwhen.operations.schedules import create_schedules
-from everwhen.stores.lanes import Lane
 
 MANY = 10_000
+LEDGER, QUICK_LEDGER = 1_000_000, 100_000
 HERD = 100_000
 AT_ONCE = 500  # jobs that B5's worker runs at a time
 PATIENCE_SECONDS = 60
 
 
 class Filled:
-    """A file with hourly schedules, whose definitions were parsed before the clock starts."""
+    """A database with hourly schedules, whose definitions were parsed before the clock starts."""
 
     version = houses.VERSION
+    kept = 0  # the row of the last job that stays
 
-    def __init__(self, folder: Path, count: int) -> None:
+    def __init__(self, place: Place, count: int) -> None:
         self.count = count
         self.clock = SetClock()
-        self.stack = houses.a_stack(folder / "everwhen.db", self.clock)
+        self.stack = houses.a_stack(place.fresh(), self.clock)
         self.slots = self.stack.house.slots
         self.amounts: dict[str, float] = {}
 
@@ -45,7 +46,7 @@ class Filled:
         return {}
 
     def come_due(self) -> None:
-        houses.forget_jobs(self.stack)
+        houses.forget_jobs(self.stack, after=self.kept)
         self.clock.set(self.clock.now() // HOUR * HOUR + HOUR)
 
     def fire(self) -> int:
@@ -62,6 +63,31 @@ class Firing(Filled):
         began = perf_counter()
         fired = sum(self.fire() for _ in range(batches))
         return {"slot": (perf_counter() - began, fired)}
+
+
+class Growing(Firing):
+    """B13: the same beside the jobs of a long past."""
+
+    def __init__(self, place: Place, count: int, old_jobs: int) -> None:
+        super().__init__(place, count)
+        self.old_jobs = old_jobs
+
+    def check(self) -> dict[str, str]:
+        super().check()
+        if self.old_jobs:
+            ground = ground_of(self.stack.database)
+            past = {
+                "job_id": "job_id || '-' || copy",
+                "slot_at": ground.later("slot_at", f"0 - copy * {SECOND}"),
+                "status": "'succeeded'",
+                "ready_at": "NULL",
+                "ended_at": "due_at",
+            }
+            houses.multiply(self.stack, "jobs", "true", self.old_jobs // self.count, past)
+            ground.change("UPDATE jobs SET status = 'succeeded', ready_at = NULL WHERE ready_at IS NOT NULL")
+            self.kept = ground.rows("SELECT max(row_id) FROM jobs")[0][0]
+            ground.tidy()
+        return {}
 
 
 class Herd(Filled):
@@ -111,10 +137,10 @@ class Cycle(Filled):
         return {"slot": (seconds, self.count)}
 
     def make_due(self) -> None:
-        due = self.clock.now() // SECOND * SECOND
-        change = "UPDATE schedules SET anchor_at = :due, next_slot_at = :due, next_run_at = :due"
-        self.stack.database.write(Lane.API, lambda connection: connection.execute(change, {"due": due}))
-        self.stack.database.fold()
+        ground = ground_of(self.stack.database)
+        due = ground.instant(self.clock.now() // SECOND * SECOND)
+        ground.change(f"UPDATE schedules SET anchor_at = {due}, next_slot_at = {due}, next_run_at = {due}")
+        ground.tidy()
 
     def wait(self) -> None:
         pause = threading.Event()
@@ -131,10 +157,10 @@ class Holding:
     version = houses.VERSION
     others = 500
 
-    def __init__(self, folder: Path, *, is_held: bool) -> None:
+    def __init__(self, place: Place, *, is_held: bool) -> None:
         self.is_held = is_held
         self.clock = SetClock()
-        self.stack = houses.a_stack(folder / "everwhen.db", self.clock)
+        self.stack = houses.a_stack(place.fresh(), self.clock)
         self.ticker = Ticker(self.stack.house.slots, self.clock)
 
     def check(self) -> dict[str, str]:
@@ -146,9 +172,7 @@ class Holding:
         houses.load(self.stack, self.others, {**HOURLY, "if_running": "allow"}, name="other")
         while self.ticker.step():
             pass
-        with self.stack.database.read() as connection:
-            query = "SELECT count(held_slot_at) FROM schedules"
-            held: int = connection.execute(query).fetchone()[0]
+        held = ground_of(self.stack.database).rows("SELECT count(held_slot_at) FROM schedules")[0][0]
         expected = MANY - 1 if self.is_held else 0
         if held != expected:
             raise AssertionError(f"{held} schedules are held, not {expected}")
@@ -165,14 +189,16 @@ class Holding:
         return {"500 others due": (fired - began, 5), "nothing due": (perf_counter() - fired, 100)}
 
 
-TASKS: dict[str, Callable[[Path, bool], Task]] = {
-    "fire": lambda folder, _is_quick: Firing(folder, MANY),
-    "raw": lambda folder, _is_quick: RawOnOwnTables(folder, MANY),
-    "raw-narrow": lambda folder, _is_quick: RawFiring(folder, MANY),
-    "cycle": lambda folder, is_quick: Cycle(folder, 2_000 if is_quick else MANY),
-    "herd": lambda folder, is_quick: Herd(folder, HERD // 4 if is_quick else HERD),
-    "held": lambda folder, _is_quick: Holding(folder, is_held=True),
-    "free": lambda folder, _is_quick: Holding(folder, is_held=False),
+TASKS: dict[str, Callable[[Place, bool], Task]] = {
+    "fire": lambda place, is_quick: Firing(place, MANY // 2 if is_quick else MANY),
+    "raw": lambda place, is_quick: raw_on_own_tables(place, MANY // 2 if is_quick else MANY),
+    "raw-narrow": lambda place, _is_quick: RawFiring(place, MANY),
+    "cycle": lambda place, is_quick: Cycle(place, 2_000 if is_quick else MANY),
+    "herd": lambda place, is_quick: Herd(place, HERD // 5 if is_quick else HERD),
+    "grown": lambda place, is_quick: Growing(place, MANY // 2, QUICK_LEDGER if is_quick else LEDGER),
+    "empty": lambda place, _is_quick: Growing(place, MANY // 2, 0),
+    "held": lambda place, _is_quick: Holding(place, is_held=True),
+    "free": lambda place, _is_quick: Holding(place, is_held=False),
 }
 
 
@@ -181,8 +207,8 @@ def main() -> None:
     parser.add_argument("task", choices=TASKS)
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
-    with TemporaryDirectory() as folder:
-        answer_until_end(TASKS[options.task](Path(folder), options.quick))
+    with a_place() as place:
+        answer_until_end(TASKS[options.task](place, options.quick))
 
 
 if __name__ == "__main__":

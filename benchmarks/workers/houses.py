@@ -1,12 +1,11 @@
-"""What the workers of everwhen share: a house on a file of its own, filled with schedules, and witnesses."""
+"""What the workers of everwhen share: a house on a database of its own, filled with schedules, and witnesses."""
 
 import json
-import sqlite3
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from time import perf_counter, time_ns
 from typing import Any
 
+from benchmarks.workers.grounds import ground_of
 from everwhen.model.instants import SECOND
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.schedule import State, Target
@@ -14,7 +13,6 @@ from everwhen.operations.schedules import Submission, create_schedules
 from everwhen.ports.clock import Clock
 from everwhen.ports.slots import JobEnd, TickReport
 from everwhen.ports.target import Run
-from everwhen.stores.lanes import Lane
 from everwhen.version import __version__
 from everwhen.wiring import Stack, open_stack
 
@@ -23,6 +21,7 @@ HOUR = 3_600 * SECOND
 START = 1_767_571_200 * SECOND  # 2026-01-05 00:00 UTC
 TARGET = Target("command", json.dumps({"argv": ["true"]}))
 LOADED_AT_ONCE = 1_000
+DATABASE = "EVERWHEN_BENCH_DATABASE"  # the variable that tells a process of a worker which database to open
 
 # Everything due at the full hour, with a shared limit that is moved and never reached.
 HOURLY = {"every": "1h", "first_run": "after_interval", "command": "sync", "max_outstanding": 10_000_000}
@@ -79,8 +78,8 @@ class NoWork:
         return SUCCEEDED
 
 
-def a_stack(path: Path, clock: Clock | None = None) -> Stack:
-    return open_stack(f"sqlite:///{path}", clock=clock)
+def a_stack(url: str, clock: Clock | None = None) -> Stack:
+    return open_stack(url, clock=clock)
 
 
 def submission(name: str, group: str, words: dict[str, Any]) -> Submission:
@@ -106,41 +105,39 @@ def load_many(stack: Stack, count: int, words: dict[str, Any], name: str = "s", 
     `spread` sets the due instants of the copies so many microseconds apart.
     """
     states = load(stack, min(count, LOADED_AT_ONCE), words, name)
-    copies = count // LOADED_AT_ONCE - 1
-    uids = [state.uid for state in states]
-    if copies > 0:
-        stack.database.write(Lane.API, lambda connection: copy(connection, uids, copies, spread))
-        stack.database.fold()
-
-
-def copy(connection: sqlite3.Connection, uids: Sequence[str], copies: int, spread: int) -> None:
-    connection.execute("CREATE TEMP TABLE originals (uid TEXT PRIMARY KEY)")
-    connection.executemany("INSERT INTO originals VALUES (?)", [(uid,) for uid in uids])
+    uids = ", ".join(f"'{state.uid}'" for state in states)
+    ground = ground_of(stack.database)
     moved = {
         "uid": "uid || '-' || copy",
         "schedule_id": "schedule_id || '-' || copy",
-        "next_run_at": f"next_run_at + copy * {spread}",
+        "next_run_at": ground.later("next_run_at", f"copy * {spread}"),
     }
-    for table in ("schedules", "schedule_revisions"):
-        names = [row[1] for row in connection.execute(f"PRAGMA table_info({table})") if row[1] != "row_id"]
-        columns = ", ".join(f'"{name}"' for name in names)
-        values = ", ".join(moved.get(name, f'"{name}"') for name in names)
-        connection.execute(
-            f"""WITH RECURSIVE copies(copy) AS (SELECT 1 UNION ALL SELECT copy + 1 FROM copies WHERE copy < ?)
-            INSERT INTO {table} ({columns}) SELECT {values} FROM {table}, copies
-            WHERE uid IN (SELECT uid FROM originals)""",
-            (copies,),
-        )
-    connection.execute("DROP TABLE originals")
+    originals = f"uid IN ({uids})"
+    multiply(stack, "schedules", originals, count // LOADED_AT_ONCE - 1, moved)
+    multiply(stack, "schedule_revisions", originals, count // LOADED_AT_ONCE - 1, moved)
+    ground.tidy()
 
 
-def forget_jobs(stack: Stack) -> None:
-    """As before the first firing: no jobs, nothing outstanding, a short log."""
+def multiply(stack: Stack, table: str, originals: str, copies: int, moved: dict[str, str]) -> None:
+    """Copies of the rows that the condition finds; an expression may use `copy`, which counts from 1."""
+    if copies < 1:
+        return
+    ground = ground_of(stack.database)
+    names = ground.columns(table)
+    columns = ", ".join(f'"{name}"' for name in names)
+    values = ", ".join(moved.get(name, f'"{name}"') for name in names)
+    ground.change(
+        f"""WITH RECURSIVE copies(copy) AS (SELECT 1 UNION ALL SELECT copy + 1 FROM copies WHERE copy < {copies})
+        INSERT INTO {table} ({columns}) SELECT {values} FROM {table}, copies WHERE {originals}"""
+    )
 
-    def empty(connection: sqlite3.Connection) -> None:
-        connection.execute("DELETE FROM jobs")
-        connection.execute("UPDATE schedules SET outstanding = 0, running_jobs = 0")
-        connection.execute("UPDATE limits SET outstanding = 0, running = 0")
 
-    stack.database.write(Lane.API, empty)
-    stack.database.fold()
+def forget_jobs(stack: Stack, after: int = 0) -> None:
+    """As before the first firing: no jobs (later than that row), nothing outstanding, a short log."""
+    ground = ground_of(stack.database)
+    ground.change(
+        f"DELETE FROM jobs WHERE row_id > {after}",
+        "UPDATE schedules SET outstanding = 0, running_jobs = 0",
+        "UPDATE limits SET outstanding = 0, running = 0",
+    )
+    ground.tidy()

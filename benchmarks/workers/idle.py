@@ -1,14 +1,18 @@
 """The worker of B3 and B10: what schedules cost that are not due, in time and in memory."""
 
 import argparse
+import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import perf_counter, sleep
+
+import psycopg
 
 from benchmarks.workers import houses
 from benchmarks.workers.answering import Task, Timings, answer_until_end
+from benchmarks.workers.places import Place, a_place
 from everwhen.engine.ticker import Ticker
 from everwhen.wiring import build_service
 
@@ -19,19 +23,19 @@ SPREAD = 1_000  # microseconds between the due instants of copies, a year away
 
 
 class Idle:
-    """A file filled by another process, so that loading leaves no trace in this one."""
+    """A database filled by another process, so that loading leaves no trace in this one."""
 
     version = houses.VERSION
 
-    def __init__(self, folder: Path, count: int) -> None:
-        self.path = folder / "everwhen.db"
+    def __init__(self, place: Place, count: int) -> None:
+        self.url = place.fresh()
         self.count = count
         self.amounts: dict[str, float] = {}
 
     def check(self) -> dict[str, str]:
-        command = [sys.executable, "-m", "benchmarks.workers.idle", "fill", str(self.count), str(self.path)]
-        subprocess.run(command, check=True)
-        self.stack = houses.a_stack(self.path)
+        command = [sys.executable, "-m", "benchmarks.workers.idle", "fill", str(self.count)]
+        subprocess.run(command, check=True, env={**os.environ, houses.DATABASE: self.url})
+        self.stack = houses.a_stack(self.url)
         self.ticker = Ticker(self.stack.house.slots, self.stack.house.clock)
         self.evaluate(EVALUATIONS)
         return {}
@@ -72,27 +76,57 @@ def resident_megabytes() -> float:
     return int(line.split()[1]) / 1_024
 
 
-def fill(path: Path, count: int) -> None:
-    stack = houses.a_stack(path)
+class SelectOne:
+    """B3's measure on PostgreSQL: the least that a question to the server costs."""
+
+    version = f"psycopg {metadata.version('psycopg')}"
+
+    def __init__(self, place: Place) -> None:
+        self.connection = psycopg.connect(place.fresh(), autocommit=True, prepare_threshold=2)
+
+    def check(self) -> dict[str, str]:
+        self.ask(EVALUATIONS)
+        return {}
+
+    def run(self, _part: int, parts: int) -> Timings:
+        times = EVALUATIONS // parts
+        return {"evaluation": (self.ask(times), times)}
+
+    def ask(self, times: int) -> float:
+        began = perf_counter()
+        for _ in range(times):
+            self.connection.execute("SELECT 1").fetchall()
+        return perf_counter() - began
+
+
+def fill(url: str, count: int) -> None:
+    stack = houses.a_stack(url)
     houses.load_many(stack, count, {"every": "365d", "first_run": "after_interval"}, spread=SPREAD)
     stack.close()
 
 
+def a_task(name: str, place: Place, count: int) -> Task:
+    match name:
+        case "evaluate":
+            return Evaluating(place, count)
+        case "remember":
+            return Remembering(place, count)
+        case _:
+            return SelectOne(place)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("task", choices=("evaluate", "remember", "fill"))
+    parser.add_argument("task", choices=("evaluate", "remember", "select", "fill"))
     parser.add_argument("count", help="few, many, or for fill a number")
-    parser.add_argument("path", nargs="?", help="for fill: the file")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     if options.task == "fill":
-        fill(Path(options.path), int(options.count))
+        fill(os.environ[houses.DATABASE], int(options.count))
         return
     many = QUICK_MANY if options.quick else MANY
-    with TemporaryDirectory() as folder:
-        kind = Evaluating if options.task == "evaluate" else Remembering
-        task: Task = kind(Path(folder), many if options.count == "many" else FEW)
-        answer_until_end(task)
+    with a_place() as place:
+        answer_until_end(a_task(options.task, place, many if options.count == "many" else FEW))
 
 
 if __name__ == "__main__":

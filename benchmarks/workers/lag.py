@@ -2,16 +2,15 @@
 
 import argparse
 from collections.abc import Iterator
-from pathlib import Path
-from shutil import copyfile
-from tempfile import TemporaryDirectory
 from threading import Event
 from time import time_ns
 
 from benchmarks.workers import houses
 from benchmarks.workers.answering import Task, Timings, answer_until_end
+from benchmarks.workers.grounds import ground_of
 from benchmarks.workers.houses import NoWork, SetClock, Witness
 from benchmarks.workers.percentiles import percentile
+from benchmarks.workers.places import Place, a_place
 from everwhen.engine.service import Service
 from everwhen.model.instants import SECOND
 from everwhen.wiring import Stack
@@ -30,20 +29,19 @@ PER_MINUTE = {"every": "1m", "catch_up": "run_once", "misfire_grace": "10s"}
 class Lag:
     """A node with 1,000 schedules that are due in every second, and perhaps a backlog beside them.
 
-    An outage is made by filling the file with a clock that stands an hour in the past.
+    An outage is made by filling the database with a clock that stands an hour in the past.
     """
 
     version = houses.VERSION
 
-    def __init__(self, folder: Path, seconds: int, behind: int) -> None:
-        self.folder = folder
+    def __init__(self, place: Place, seconds: int, behind: int) -> None:
+        self.place = place
         self.seconds = seconds
         self.behind = behind
-        self.files = 0
         self.amounts: dict[str, float] = {}
 
     def check(self) -> dict[str, str]:
-        self.template = self.folder / "template.db"
+        self.template = self.place.fresh()
         now = time_ns() // 1_000
         stack = houses.a_stack(self.template, SetClock(now - OUTAGE if self.behind else now))
         if self.behind:
@@ -52,15 +50,14 @@ class Lag:
         return {}
 
     def run(self, _part: int, _parts: int) -> Timings:
-        self.files += 1
-        path = self.folder / f"everwhen{self.files}.db"
-        copyfile(self.template, path)
-        stack = houses.a_stack(path)
+        url = self.place.copy_of(self.template)
+        stack = houses.a_stack(url)
         houses.load(stack, EVERY_SECOND, PER_SECOND, name="live")
         witness = stack.house.slots = Witness(stack.house.slots)
         began, ended = self.watch(stack)
         lags = list(self.lags(stack, witness, began, ended))
         stack.close()
+        self.place.drop(url)
         expected = EVERY_SECOND * (ended - began) // SECOND
         self.amounts = {"slots missed": expected - len(lags), "lag p99": percentile(lags, 99) / SECOND}
         return {"lag p99": (percentile(lags, 99) / SECOND, 1)}
@@ -80,9 +77,9 @@ class Lag:
 
     def lags(self, stack: Stack, witness: Witness, began: int, ended: int) -> Iterator[int]:
         """Jobs were inserted in the order of the ticks, so each tick's commit belongs to the next few rows."""
-        with stack.database.read() as connection:
-            query = "SELECT due_at, schedule_id FROM jobs WHERE origin IN ('schedule', 'catch_up') ORDER BY row_id"
-            rows = iter(connection.execute(query).fetchall())
+        ground = ground_of(stack.database)
+        query = "FROM jobs WHERE origin IN ('schedule', 'catch_up') ORDER BY row_id"
+        rows = iter(ground.rows(f"SELECT {ground.microseconds('due_at')}, schedule_id {query}"))
         for committed_at, fired in witness.commits:
             for _ in range(fired):
                 due_at, schedule_id = next(rows)
@@ -95,12 +92,11 @@ def main() -> None:
     parser.add_argument("task", choices=("steady", "backlog"))
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        task: Task = Lag(folder, QUICK_SECONDS if options.quick else ROUND_SECONDS, 0)
+    with a_place() as place:
+        task: Task = Lag(place, QUICK_SECONDS if options.quick else ROUND_SECONDS, 0)
         if options.task == "backlog":
             seconds = QUICK_BACKLOG_SECONDS if options.quick else BACKLOG_SECONDS
-            task = Lag(folder, seconds, QUICK_BEHIND if options.quick else BEHIND)
+            task = Lag(place, seconds, QUICK_BEHIND if options.quick else BEHIND)
         answer_until_end(task)
 
 

@@ -1,13 +1,12 @@
-"""The worker of B2: schedules created in bulk or one by one, into an empty file in each round."""
+"""The worker of B2: schedules created in bulk or one by one, into an empty database in each round."""
 
 import argparse
 from collections.abc import Callable
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
 from benchmarks.workers.answering import Task, Timings, answer_until_end
+from benchmarks.workers.places import Files, Place, a_place
 
 BULK, AT_ONCE = 100_000, 1_000
 BY_PEER = 1_000  # APScheduler's cost per schedule does not depend on how many there are
@@ -17,16 +16,16 @@ SINGLE = 200
 class Loading:
     """everwhen: through the operation that every surface calls."""
 
-    def __init__(self, folder: Path, count: int, at_once: int) -> None:
+    def __init__(self, place: Place, count: int, at_once: int) -> None:
         from benchmarks.workers import houses
 
         self.houses = houses
         self.version = houses.VERSION
-        self.folder = folder
+        self.place = place
         self.count = count
         self.at_once = at_once
-        self.files = 0
         self.stack: Any = None
+        self.url = ""
 
     def check(self) -> dict[str, str]:
         return {}
@@ -46,8 +45,9 @@ class Loading:
     def begin_anew(self) -> None:
         if self.stack is not None:
             self.stack.close()
-        self.files += 1
-        self.stack = self.houses.a_stack(self.folder / f"everwhen{self.files}.db")
+            self.place.drop(self.url)
+        self.url = self.place.fresh()
+        self.stack = self.houses.a_stack(self.url)
 
 
 def words(number: int) -> dict[str, Any]:
@@ -57,20 +57,24 @@ def words(number: int) -> dict[str, Any]:
     return {"every": f"{3_600 + number % 3_600}s", "first_run": "after_interval"}
 
 
-def everwhen(folder: Path, way: str, is_quick: bool) -> Task:
-    return Loading(folder, *size(way, is_quick))
+def everwhen(place: Place, way: str, is_quick: bool) -> Task:
+    return Loading(place, *size(way, is_quick))
 
 
-def raw(folder: Path, way: str, is_quick: bool) -> Task:
-    from benchmarks.workers.raw import RawLoading
+def raw(place: Place, way: str, is_quick: bool) -> Task:
+    if isinstance(place, Files):
+        from benchmarks.workers.raw import RawLoading
 
-    return RawLoading(folder, *size(way, is_quick))
+        return RawLoading(place, *size(way, is_quick))
+    from benchmarks.workers.raw_postgres import RawLoading as RawLoadingServed
+
+    return RawLoadingServed(place, *size(way, is_quick))
 
 
-def apscheduler(folder: Path, _way: str, is_quick: bool) -> Task:
+def apscheduler(place: Place, _way: str, is_quick: bool) -> Task:
     from benchmarks.workers import apscheduler_jobs
 
-    return apscheduler_jobs.Loading(folder, "wal", BY_PEER // 2 if is_quick else BY_PEER)
+    return apscheduler_jobs.Loading(place, "wal", BY_PEER // 2 if is_quick else BY_PEER)
 
 
 def size(way: str, is_quick: bool) -> tuple[int, int]:
@@ -79,7 +83,7 @@ def size(way: str, is_quick: bool) -> tuple[int, int]:
     return BULK // 10 if is_quick else BULK, AT_ONCE
 
 
-CONTESTANTS: dict[str, Callable[[Path, str, bool], Task]] = {
+CONTESTANTS: dict[str, Callable[[Place, str, bool], Task]] = {
     "everwhen": everwhen,
     "raw": raw,
     "apscheduler": apscheduler,
@@ -92,8 +96,8 @@ def main() -> None:
     parser.add_argument("way", choices=("bulk", "single"))
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
-    with TemporaryDirectory() as folder:
-        answer_until_end(CONTESTANTS[options.contestant](Path(folder), options.way, options.quick))
+    with a_place() as place:
+        answer_until_end(CONTESTANTS[options.contestant](place, options.way, options.quick))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """A node for B11, to be killed: it says a line for each evaluation that has committed firings."""
 
-import sys
-from pathlib import Path
+import os
 from threading import Event
 
 from benchmarks.workers import houses
@@ -19,7 +18,7 @@ class Telling(Witness):
 
 
 def main() -> None:
-    stack = houses.a_stack(Path(sys.argv[1]))
+    stack = houses.a_stack(os.environ[houses.DATABASE])
     stack.house.slots = Telling(stack.house.slots)
     Service(stack.house, {"command": NoWork()}).start()
     Event().wait()

@@ -6,6 +6,7 @@ from pathlib import Path
 from time import perf_counter
 
 from benchmarks.workers.answering import Timings
+from benchmarks.workers.places import Place, path_in
 
 BATCH = 500
 HOUR = 3_600_000_000
@@ -55,9 +56,9 @@ class RawFiring:
 
     version = sqlite3.sqlite_version
 
-    def __init__(self, folder: Path, count: int) -> None:
+    def __init__(self, place: Place, count: int) -> None:
         self.count = count
-        self.connection = connect(folder / "raw.db")
+        self.connection = connect(path_in(place.fresh()))
         self.now = 0
 
     def check(self) -> dict[str, str]:
@@ -95,19 +96,17 @@ class RawLoading:
 
     version = sqlite3.sqlite_version
 
-    def __init__(self, folder: Path, count: int, at_once: int) -> None:
-        self.folder = folder
+    def __init__(self, place: Place, count: int, at_once: int) -> None:
+        self.place = place
         self.count = count
         self.at_once = at_once
-        self.files = 0
 
     def check(self) -> dict[str, str]:
         return {}
 
     def run(self, part: int, parts: int) -> Timings:
         if part == 0:
-            self.files += 1
-            self.connection = connect(self.folder / f"raw{self.files}.db")
+            self.connection = connect(path_in(self.place.fresh()))
         share = self.count // parts
         began = perf_counter()
         for _ in range(share // self.at_once):

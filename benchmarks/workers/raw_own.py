@@ -2,42 +2,47 @@
 
 The goal speaks of "the same claim, job insert with its unique index, schedule update and limits update, batches
 of 500, no scheduler around them". Read here as: the tables of the product as they are and its own statements,
-in plain sqlite3, on tuples that go straight from one statement to the next. A leaner schema that could not hold
-what the ledger promises is another thing; `raw` measures one, beside the goal.
+in plain sqlite3 or psycopg, on tuples that go straight from one statement to the next. A leaner schema that could
+not hold what the ledger promises is another thing; `raw` measures one, beside the goal.
 """
 
 import sqlite3
-from pathlib import Path
+from abc import ABC, abstractmethod
 from time import perf_counter
+
+import psycopg
 
 from benchmarks.workers import houses
 from benchmarks.workers.answering import Timings
 from benchmarks.workers.houses import GROUPS, HOUR, HOURLY, SetClock
+from benchmarks.workers.places import Place, is_file, path_in
 from everwhen.model.instants import SECOND
-from everwhen.stores import sqlite_statements as sql
-from everwhen.stores.flows.commit import FIRED
+from everwhen.model.limits import Limit
+from everwhen.stores import postgres_statements, sqlite_statements
+from everwhen.stores.flows.commit import FIRED, JOB_INSERTED
+from everwhen.stores.postgres_adapters import At, Integers, Texts, columns_of, register
+from everwhen.stores.postgres_batches import insert, update
+from everwhen.stores.postgres_database import connection_words
 
 BATCH = 500
 PRAGMAS = ("synchronous = FULL", "wal_autocheckpoint = 16384", "cache_size = -16384", "secure_delete = FAST")
+KEYS = [f"guard:g{group}:sync" for group in range(GROUPS)]
 
 
-class RawOnOwnTables:
+class RawOnOwnTables(ABC):
     """Claim, insert, move on and count, a transaction for each 500."""
 
-    version = sqlite3.sqlite_version
+    version = ""
 
-    def __init__(self, folder: Path, count: int) -> None:
-        self.path = folder / "everwhen.db"
+    def __init__(self, url: str, count: int) -> None:
+        self.url = url
         self.count = count
         self.clock = SetClock()
 
     def check(self) -> dict[str, str]:
-        stack = houses.a_stack(self.path, self.clock)
-        houses.load_many(stack, self.count, HOURLY)
-        stack.close()
-        self.connection = sqlite3.connect(self.path, isolation_level=None)
-        for pragma in PRAGMAS:
-            self.connection.execute(f"PRAGMA {pragma}")
+        self.stack = houses.a_stack(self.url, self.clock)
+        houses.load_many(self.stack, self.count, HOURLY)
+        self.connect()
         self.come_due()
         while self.fire():
             pass
@@ -52,22 +57,70 @@ class RawOnOwnTables:
         return {"slot": (perf_counter() - began, fired)}
 
     def come_due(self) -> None:
-        self.connection.execute("DELETE FROM jobs")
-        self.connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        houses.forget_jobs(self.stack)
         self.clock.set(self.clock.now() // HOUR * HOUR + HOUR)
 
+    @abstractmethod
+    def connect(self) -> None: ...
+
+    @abstractmethod
+    def fire(self) -> int: ...
+
+
+class OnSqlite(RawOnOwnTables):
+    version = sqlite3.sqlite_version
+
+    def connect(self) -> None:
+        self.connection = sqlite3.connect(path_in(self.url), isolation_level=None)
+        for pragma in PRAGMAS:
+            self.connection.execute(f"PRAGMA {pragma}")
+
     def fire(self) -> int:
-        connection, now = self.connection, self.clock.now()
+        connection, now, sql = self.connection, self.clock.now(), sqlite_statements
         connection.execute("BEGIN IMMEDIATE")
         values = {"now": now, "floor": now - 10 * SECOND, "limit": BATCH}
         due = connection.execute(sql.DUE_LATELY, values).fetchall()
         for statement, jobs in sql.INSERT_JOB.runs([job(row, now) for row in due]):
             connection.executemany(statement, jobs)
         connection.executemany(sql.update_of(FIRED), [moved(row, now) for row in due])
-        limits = [(f"guard:g{group}:sync", BATCH, 0, 0, 0, 0, 0) for group in range(GROUPS)]
-        connection.executemany(sql.PUT_LIMIT, limits)
+        connection.executemany(sql.PUT_LIMIT, [(key, BATCH, 0, 0, 0, 0, 0) for key in KEYS])
         connection.execute("COMMIT")
         return len(due)
+
+
+class OnPostgres(RawOnOwnTables):
+    version = f"psycopg {psycopg.__version__}"
+
+    def connect(self) -> None:
+        connection = psycopg.connect(self.url, **connection_words(self.url))
+        register(connection)
+        self.cursor = connection.cursor(binary=True)
+
+    def fire(self) -> int:
+        cursor, now, sql = self.cursor, self.clock.now(), postgres_statements
+        span = {"now": At(now), "floor": At(now - 10 * SECOND), "limit": BATCH, "offset": 0, "until": BATCH}
+        cursor.execute("BEGIN")
+        seen = cursor.execute(sql.GLANCE_DUE.encode(), span).fetchall()
+        cursor.execute(f"{sql.LIMITS} FOR UPDATE".encode(), (Texts(KEYS),))
+        taken = {"rows": Integers([row[0] for row in seen]), "now": At(now)}
+        if due := cursor.execute(sql.TAKE_DUE.encode(), taken).fetchall():
+            self.write(due, now)
+        cursor.execute("COMMIT")
+        return len(due)
+
+    def write(self, due: list[tuple[object, ...]], now: int) -> None:
+        for statement, values in (
+            insert("jobs", JOB_INSERTED, [job(row, now) for row in due]),
+            update("schedules", FIRED, [moved(row, now) for row in due]),
+        ):
+            self.cursor.execute(statement.encode(), values)
+        limits = columns_of(Limit._fields, [(key, BATCH, 0, 0, 0, 0, 0) for key in KEYS])
+        self.cursor.execute(postgres_statements.PUT_LIMITS.encode(), limits)
+
+
+def raw_on_own_tables(place: Place, count: int) -> RawOnOwnTables:
+    url = place.fresh()
+    return OnSqlite(url, count) if is_file(url) else OnPostgres(url, count)
 
 
 def job(row: tuple[object, ...], now: int) -> tuple[object, ...]:

@@ -1,15 +1,15 @@
 """The worker of B11: a node is killed while it works, started again, and timed until its first firing."""
 
 import argparse
+import os
 import subprocess
 import sys
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import perf_counter, sleep, time_ns
 
 from benchmarks.workers import houses
 from benchmarks.workers.answering import Timings, answer_until_end
 from benchmarks.workers.houses import SetClock
+from benchmarks.workers.places import Place, a_place
 
 FEW, MANY, QUICK_MANY = 1_000, 100_000, 20_000
 LIVE = 100  # due in every second
@@ -17,17 +17,17 @@ AWAY_SECONDS = 1.2
 
 
 class Restarting:
-    """A file with schedules that are due in half a day, and a hundred of every second."""
+    """A database with schedules that are due in half a day, and a hundred of every second."""
 
     version = houses.VERSION
 
-    def __init__(self, folder: Path, count: int) -> None:
-        self.path = folder / "everwhen.db"
+    def __init__(self, place: Place, count: int) -> None:
+        self.url = place.fresh()
         self.count = count
         self.amounts: dict[str, float] = {}
 
     def check(self) -> dict[str, str]:
-        stack = houses.a_stack(self.path, SetClock(time_ns() // 1_000))
+        stack = houses.a_stack(self.url, SetClock(time_ns() // 1_000))
         houses.load_many(stack, self.count, {"every": "12h", "first_run": "after_interval"})
         houses.load(stack, LIVE, {"every": "1s", "if_running": "allow"}, name="live")
         stack.close()
@@ -52,8 +52,9 @@ class Restarting:
         return seconds
 
     def node(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "benchmarks.workers.node", str(self.path)]
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        command = [sys.executable, "-m", "benchmarks.workers.node"]
+        surroundings = {**os.environ, houses.DATABASE: self.url}
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=surroundings)
 
     def wait(self, node: subprocess.Popen[bytes]) -> None:
         assert node.stdout is not None
@@ -67,8 +68,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     many = QUICK_MANY if options.quick else MANY
-    with TemporaryDirectory() as folder:
-        answer_until_end(Restarting(Path(folder), many if options.count == "many" else FEW))
+    with a_place() as place:
+        answer_until_end(Restarting(place, many if options.count == "many" else FEW))
 
 
 if __name__ == "__main__":

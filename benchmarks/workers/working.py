@@ -18,6 +18,7 @@ import aiohttp
 from benchmarks.workers import houses
 from benchmarks.workers.answering import Task, Timings, answer_until_end
 from benchmarks.workers.houses import NoWork, Witness
+from benchmarks.workers.places import SQLITE
 from everwhen.engine.service import Service
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedules
@@ -68,7 +69,7 @@ class Queued:
 
     def __init__(self, folder: Path, count: int, in_flight: int, kind: str, spec: dict[str, Any]) -> None:
         self.count, self.in_flight = count, in_flight
-        self.stack = houses.a_stack(folder / "everwhen.db")
+        self.stack = houses.a_stack(f"{SQLITE}{folder}/everwhen.db")
         self.witness = self.stack.house.slots = Strict(self.stack.house.slots)
         self.target = Target(kind, json.dumps(spec))
         self.rounds = 0

@@ -15,6 +15,7 @@ from everwhen.decide.status import end_pause
 from everwhen.engine.clock_watch import ClockWatch
 from everwhen.engine.pauses import end_pauses
 from everwhen.engine.service import Service
+from everwhen.engine.ticker import Ticker
 from everwhen.engine.wake import Wake
 from everwhen.errors import StoreError
 from everwhen.model.outcome import SUCCEEDED, Outcome
@@ -281,6 +282,38 @@ def test_a_loop_that_stalls_is_not_ready() -> None:
     assert service.unreadiness() == "the loop has completed no evaluation for 10s"
     service.ticker.step()
     assert service.unreadiness() is None
+
+
+class CountedTicks:
+    """Stands before the slots port and counts."""
+
+    def __init__(self, slots: Any) -> None:
+        self.slots = slots
+        self.ticks = 0
+
+    def tick(self, now: int, *, limit: int, behind: bool) -> Any:
+        self.ticks += 1
+        return self.slots.tick(now, limit=limit, behind=behind)
+
+
+def test_an_idle_evaluation_asks_the_database_once() -> None:
+    s = manual_scheduler("2026-01-05T08:00:00Z")
+    s.add("a", every="1h")
+    slots = CountedTicks(s.house.slots)
+    ticker = Ticker(slots, s.clock)  # type: ignore[arg-type]
+    ticker.step()
+    assert (ticker.counts.fired, slots.ticks) == (1, 2)
+    ticker.step()
+    assert slots.ticks == 3
+
+
+def test_what_is_far_behind_is_found_although_nothing_came_due_of_late() -> None:
+    s = manual_scheduler("2026-01-05T08:00:00Z")
+    s.add("a", every="1h", first_run="after_interval", catch_up="run_once")
+    s.clock.advance("1h30m")
+    ticker = Ticker(s.house.slots, s.clock)
+    ticker.step()
+    assert ticker.counts.fired == 1
 
 
 def test_an_overdue_schedule_that_nobody_decides_is_not_ready() -> None:

@@ -53,6 +53,49 @@ def test_an_instant_comes_back_to_the_microsecond(
     assert rows(database, "SELECT unnest(%s)", Instants(several)) == [(one,) for one in several]
 
 
+def backend(database: PostgresDatabase) -> int:
+    found: int = database.ask("SELECT pg_backend_pid()")[0][0]
+    return found
+
+
+def test_single_questions_go_to_one_connection_however_many_there_are(database: PostgresDatabase) -> None:
+    with database.connection(), database.connection(), database.connection():
+        pass
+    assert len({backend(database) for _ in range(10)}) == 1
+
+
+def test_a_question_does_not_wait_for_another_one(database: PostgresDatabase) -> None:
+    with database.connection() as holder:
+        holder.execute("BEGIN")
+        holder.execute("SELECT pg_advisory_xact_lock(7)")
+        waiting = Thread(target=lambda: database.ask("SELECT pg_advisory_xact_lock(7)"))
+        waiting.start()
+        while not database.ask("SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"):
+            pass
+        assert database.ask("SELECT 1") == [(1,)]
+        holder.execute("ROLLBACK")
+    waiting.join()
+
+
+def test_a_question_finds_another_connection_when_its_own_is_gone(database: PostgresDatabase) -> None:
+    gone = backend(database)
+    rows(database, "SELECT pg_terminate_backend(%s, 5000)", gone)
+    with pytest.raises(StoreError, match="was lost"):
+        backend(database)
+    assert backend(database) != gone
+
+
+def test_closing_leaves_no_connection_behind(postgres: Any, database: PostgresDatabase) -> None:
+    closed = PostgresDatabase(database.url)
+    own = backend(closed)
+    closed.close()
+    query = "SELECT count(*) FROM pg_stat_activity WHERE pid = %s"
+    while rows(database, query, own) != [(0,)]:
+        pass  # the server takes a moment
+    with pytest.raises(StoreError, match="was closed"):
+        backend(closed)
+
+
 def test_an_instant_is_what_the_server_takes_it_for(database: PostgresDatabase) -> None:
     second = 1_774_735_200
     query = "SELECT to_char(%s AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')"

@@ -39,7 +39,8 @@ class Ticker:
         reports = [self._slots.tick(self._clock.now(), limit=self._batch, behind=False)]
         while reports[-1].more:
             reports.append(self._slots.tick(self._clock.now(), limit=self._batch, behind=False))
-        reports.append(self._slots.tick(self._clock.now(), limit=self._batch, behind=True))
+        if not reports[-1].none_due:
+            reports.append(self._slots.tick(self._clock.now(), limit=self._batch, behind=True))
         self._count(reports)
         return reports[-1].more
 

@@ -7,7 +7,7 @@ so do claims, settlements and rescues.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from everwhen.model.claim import ClaimedJob
@@ -20,7 +20,8 @@ from everwhen.model.output import OutputGap, OutputPiece
 class TickReport:
     """What one evaluation did. `more`: slots that are due were left for the next.
 
-    `next_catch_up_at`: when the next catch-up job may begin, where they are staggered.
+    `next_catch_up_at`: when the next catch-up job may begin, where they are staggered. `none_due`: there is nothing
+    to decide at all, neither of late nor further back.
     """
 
     schedules: int = 0
@@ -28,6 +29,7 @@ class TickReport:
     more: bool = False
     woke_workers: bool = False
     next_catch_up_at: int = 0
+    none_due: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

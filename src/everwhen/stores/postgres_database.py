@@ -21,6 +21,7 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 from everwhen.errors import StoreError, shown
 from everwhen.stores.migrate import Builder
 from everwhen.stores.postgres_adapters import register
+from everwhen.stores.postgres_asking import Asking
 from everwhen.stores.postgres_builder import PostgresBuilder
 
 T = TypeVar("T")
@@ -65,6 +66,7 @@ class PostgresDatabase:
             num_workers=1,
             open=False,
         )
+        self._asking = Asking(self._pool, self._give_back)
         self._pool.open()
 
     def transact(self, work: Callable[[Connection[Any]], T], *, begin: str = "BEGIN") -> T:
@@ -133,11 +135,7 @@ class PostgresDatabase:
         """The rows of a single statement, by the shortest way."""
         self._refuse_other_process()
         try:
-            connection = self._pool.getconn()
-            try:
-                return connection.execute(query.encode(), values, binary=True).fetchall()
-            finally:
-                self._give_back(connection)
+            return self._asking.ask(query.encode(), values)
         except psycopg.Error as error:
             raise self._store_error(error) from error
 
@@ -148,6 +146,7 @@ class PostgresDatabase:
     def close(self) -> None:
         """May be called twice. A forked child closes nothing."""
         if os.getpid() == self._process:
+            self._asking.close()
             self._pool.close()
 
     def _store_error(self, error: psycopg.Error) -> StoreError:

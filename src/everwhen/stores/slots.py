@@ -40,7 +40,7 @@ class StoredSlots:
         if due_at is None or due_at > (due.floor if behind else now):
             if due_at is not None:
                 self._store.nothing_due_before(min(due_at, now))
-            return TickReport()
+            return TickReport(none_due=due_at is None or due_at > now)
         keys = {"stagger": self._stagger, "next_catch_up_at": self._next_catch_up_at}
         report = self._store.write(Lane.TICK, lambda tx: evaluate(tx, self._plans, due, **keys))
         if self._stagger:

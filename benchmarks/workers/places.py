@@ -1,0 +1,86 @@
+"""Where a worker's databases are made: files in a folder of its own, or databases on the benchmark's server."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import copyfile
+from tempfile import TemporaryDirectory
+from typing import Protocol
+
+SERVER = "EVERWHEN_BENCH_SERVER"
+SQLITE = "sqlite:///"
+
+
+class Place(Protocol):
+    """Hands out URLs."""
+
+    def fresh(self) -> str:
+        """An empty database."""
+
+    def copy_of(self, url: str) -> str:
+        """A database like that one, which nobody has open."""
+
+    def drop(self, url: str) -> None: ...
+
+
+class Files:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.made = 0
+
+    def fresh(self) -> str:
+        self.made += 1
+        return f"{SQLITE}{self.folder}/bench{self.made}.db"
+
+    def copy_of(self, url: str) -> str:
+        copy = self.fresh()
+        copyfile(path_in(url), path_in(copy))
+        return copy
+
+    def drop(self, url: str) -> None:
+        path_in(url).unlink()
+
+
+class Server:
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.made = 0
+
+    def fresh(self) -> str:
+        return self.created("")
+
+    def copy_of(self, url: str) -> str:
+        return self.created(f" TEMPLATE {url.rpartition('/')[2]}")
+
+    def created(self, options: str) -> str:
+        self.made += 1
+        name = f"bench_{os.getpid()}_{self.made}"
+        self.run(f"CREATE DATABASE {name}{options}")
+        return f"{self.url.rpartition('/')[0]}/{name}"
+
+    def drop(self, url: str) -> None:
+        self.run(f"DROP DATABASE {url.rpartition('/')[2]} WITH (FORCE)")
+
+    def run(self, statement: str) -> None:
+        import psycopg  # only where there is a server its driver has to be installed
+
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+
+def is_file(url: str) -> bool:
+    return url.startswith(SQLITE)
+
+
+def path_in(url: str) -> Path:
+    return Path(url.removeprefix(SQLITE))
+
+
+@contextmanager
+def a_place() -> Iterator[Place]:
+    if url := os.environ.get(SERVER):
+        yield Server(url)
+        return
+    with TemporaryDirectory(prefix="everwhen-bench-") as folder:
+        yield Files(Path(folder))

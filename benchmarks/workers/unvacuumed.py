@@ -1,0 +1,69 @@
+"""The worker of B13's second half: evaluations that find nothing, after firings that nobody could clear away."""
+
+import argparse
+from time import perf_counter
+
+import psycopg
+
+from benchmarks.workers import houses
+from benchmarks.workers.answering import Timings, answer_until_end
+from benchmarks.workers.houses import HOUR, SetClock
+from benchmarks.workers.places import Place, a_place
+from everwhen.engine.ticker import Ticker
+from everwhen.model.instants import SECOND
+
+SCHEDULES, QUICK_SCHEDULES = 20_000, 2_000
+FIRINGS = 10  # of each
+EVALUATIONS = 1_000
+WORDS = {"every": "1h", "first_run": "after_interval", "if_running": "allow"}
+
+
+class Unvacuumed:
+    """Some program holds a snapshot from before; everything it might still see stays, in tables and indexes."""
+
+    version = houses.VERSION
+
+    def __init__(self, place: Place, count: int, firings: int) -> None:
+        self.url = place.fresh()
+        self.count = count
+        self.firings = firings
+        self.clock = SetClock()
+
+    def check(self) -> dict[str, str]:
+        stack = houses.a_stack(self.url, self.clock)
+        houses.load_many(stack, self.count, WORDS)
+        self.old = psycopg.connect(self.url)
+        self.old.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        self.old.execute("SELECT count(*) FROM schedules")
+        self.ticker = Ticker(stack.house.slots, self.clock)
+        for _ in range(self.firings):
+            self.clock.set(self.clock.now() // HOUR * HOUR + HOUR)
+            while self.ticker.step():
+                pass
+        self.clock.set(self.clock.now() + 60 * SECOND)
+        self.evaluate(EVALUATIONS)
+        return {}
+
+    def run(self, _part: int, parts: int) -> Timings:
+        times = EVALUATIONS // parts
+        return {"evaluation": (self.evaluate(times), times)}
+
+    def evaluate(self, times: int) -> float:
+        began = perf_counter()
+        for _ in range(times):
+            self.ticker.step()
+        return perf_counter() - began
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("task", choices=("fired", "fresh"))
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    with a_place() as place:
+        count = QUICK_SCHEDULES if options.quick else SCHEDULES
+        answer_until_end(Unvacuumed(place, count, FIRINGS if options.task == "fired" else 0))
+
+
+if __name__ == "__main__":
+    main()
