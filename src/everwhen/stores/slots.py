@@ -22,6 +22,8 @@ from everwhen.stores.transaction import Due, Store, Transaction
 LATELY = 10 * SECOND
 CLAIM_TRIES = 3
 
+_NONE_DUE = TickReport(none_due=True)
+
 
 class StoredSlots:
     """Ticks, claims, settlements and rescues, kept in a store."""
@@ -40,7 +42,7 @@ class StoredSlots:
         if due_at is None or due_at > (due.floor if behind else now):
             if due_at is not None:
                 self._store.nothing_due_before(min(due_at, now))
-            return TickReport(none_due=due_at is None or due_at > now)
+            return _NONE_DUE if due_at is None or due_at > now else TickReport()
         keys = {"stagger": self._stagger, "next_catch_up_at": self._next_catch_up_at}
         report = self._store.write(Lane.TICK, lambda tx: evaluate(tx, self._plans, due, **keys))
         if self._stagger:
