@@ -49,6 +49,25 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
+def test_an_after_counts_from_its_creation_and_not_from_the_reading_of_the_file(place: Place) -> None:
+    place.write(soon={"after": "2s"})
+    declared = place.read()
+    place.scheduler.clock.advance("30s")  # a slow start, or a database whose clock is ahead
+    apply(place.house, declared)
+    state = place.scheduler.state("soon")
+    assert state.status == "active"
+    assert state.next_run_at == place.scheduler.clock.now() + 2_000_000
+
+
+def test_an_after_that_is_edited_counts_from_the_edit(place: Place) -> None:
+    place.apply(soon={"after": "1h"})
+    place.write(soon={"after": "2s"})
+    declared = place.read()
+    place.scheduler.clock.advance("30s")
+    apply(place.house, declared)
+    assert place.scheduler.state("soon").next_run_at == place.scheduler.clock.now() + 2_000_000
+
+
 def test_new_ones_are_created_changed_ones_edited_lost_ones_removed_the_rest_left_alone(place: Place) -> None:
     s = place.scheduler
     s.add("mine", every="1h")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from everwhen.decide import edit, reconcile, status
@@ -18,9 +18,11 @@ from everwhen.decide.reconcile import ConfigChanges
 from everwhen.errors import ConfigError, DuplicateScheduleError, RemovalError, UnknownScheduleError
 from everwhen.model.declared import Declarations, Declared
 from everwhen.model.events import Event
+from everwhen.model.instants import SECOND
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy
 from everwhen.ports.catalogue import Change, NewSchedule, Reconciliation
 from everwhen.ports.house import House
+from everwhen.timetable.trigger import Once, parse_after
 
 MOST_TRIES = 5
 MOST_NAMED = 50
@@ -99,7 +101,7 @@ def _written(
         digest=declared.digest,
         actor=actor,
         created=[_new(one, policies, now, actor) for one in changes.created],
-        changed=_changes(changes, policies, actor),
+        changed=_changes(changes, policies, now, actor),
         removed=[
             (gone.state.schedule_id, partial(status.delete, cancel_running=False, by=actor or "config"))
             for gone in changes.removed
@@ -114,7 +116,8 @@ def _written(
 def _new(
     declared: Declared, policies: dict[str, QuietHoursPolicy], now: int, actor: str | None
 ) -> NewSchedule:
-    plan = Plan(declared.schedule_id, declared.definition, _quiet(declared.definition, policies))
+    definition = _counted_from(now, declared.definition)
+    plan = Plan(declared.schedule_id, definition, _quiet(definition, policies))
     creation = edit.create(
         plan,
         secrets.token_hex(6),
@@ -127,16 +130,27 @@ def _new(
 
 
 def _changes(
-    changes: ConfigChanges, policies: dict[str, QuietHoursPolicy], actor: str | None
+    changes: ConfigChanges, policies: dict[str, QuietHoursPolicy], now: int, actor: str | None
 ) -> list[tuple[str, Change]]:
     found: list[tuple[str, Change]] = []
     for change in changes.changed:
-        quiet = _quiet(change.after, policies)
-        decide = partial(reconcile.rewrite, change.after, quiet, actor=actor or "config")
+        after, before = change.after, change.before
+        if after.trigger != before.trigger:  # an `after` whose words stayed means the instant that it meant
+            after = _counted_from(now, after)
+        quiet = _quiet(after, policies)
+        decide = partial(reconcile.rewrite, after, quiet, actor=actor or "config")
         found.append((change.declared.schedule_id, decide))
     for declared in changes.switched:
         found += [(declared.schedule_id, decide) for decide in reconcile.switches(declared)]
     return found
+
+
+def _counted_from(now: int, definition: Definition) -> Definition:
+    """An `after` counts from here, and not from when the file was read, perhaps by another clock (T6)."""
+    trigger = definition.trigger
+    if not isinstance(trigger, Once) or trigger.kind != "after":
+        return definition
+    return replace(definition, trigger=parse_after(trigger.text, now / SECOND))
 
 
 def _quiet(definition: Definition, policies: dict[str, QuietHoursPolicy]) -> QuietHoursPolicy | None:

@@ -96,7 +96,12 @@ def parse_trigger(
     if at is not None:
         return Once(parse_instant(at, zone, dst), "at", str(at))
     assert after is not None
-    return Once(whole_second_after(created_at + parse_seconds(after)), "after", after)
+    return parse_after(after, created_at)
+
+
+def parse_after(text: str, created_at: float) -> Once:
+    """A delay from creation."""
+    return Once(whole_second_after(created_at + parse_seconds(text)), "after", text)
 
 
 def parse_every(text: str) -> Every | EveryMonth:
