@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from threading import Event
 from typing import Any
@@ -14,8 +15,11 @@ from everwhen.model.outcome import Outcome
 from everwhen.operations.schedules import create_schedule
 from everwhen.ports.target import Run
 from everwhen.stores.postgres_listener import Listener
+from everwhen.stores.postgres_statements import ANNOUNCE
 from everwhen.wiring import build_service, open_stack
 from tests.conformance.tenant import FAILED, Tenant, submission
+
+ANNOUNCED = {"words": "$1", "jobs": "$2", "soonest": "$3", "mark": "$4"}
 
 
 class Ears:
@@ -67,6 +71,19 @@ def test_a_schedule_that_is_due_after_others_is_not(house: Tenant, notes: Heard)
     notes()
     house.add("later", every="2h", first_run="after_interval")
     assert notes() == []
+
+
+def test_to_announce_the_earliest_of_many_no_table_is_read(house: Tenant) -> None:
+    house.add_many([f"s{number}" for number in range(500)], every="1h", first_run="after_interval")
+    query = re.sub(r"%\((\w+)\)s", lambda match: ANNOUNCED[match[1]], ANNOUNCE)
+    with psycopg.connect(house.site.url, autocommit=True) as connection:
+        connection.execute("ANALYZE schedules")
+        connection.execute("SET plan_cache_mode = force_generic_plan")
+        connection.execute(f"PREPARE announce (text, boolean, timestamptz, timestamptz) AS {query}".encode())
+        explain = "EXPLAIN EXECUTE announce('slots', false, 'epoch', '-infinity')"
+        plan = "\n".join(row[0] for row in connection.execute(explain.encode()))
+    assert "idx_schedules_next_run" in plan
+    assert "Seq Scan" not in plan
 
 
 def test_a_tick_announces_its_jobs_once(house: Tenant, notes: Heard) -> None:

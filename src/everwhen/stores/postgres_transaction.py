@@ -118,7 +118,13 @@ class PostgresTransaction(PostgresSnapshot):
         if self._readied or self._soonest is not None:
             words = " ".join(["jobs"] * self._readied + ["slots"] * (self._soonest is not None))
             soonest = None if self._soonest is None else At(self._soonest)
-            self._rows(sql.ANNOUNCE, {"words": words, "jobs": self._readied, "soonest": soonest})
+            values = {
+                "words": words,
+                "jobs": self._readied,
+                "soonest": soonest,
+                "mark": At(self._watermark.at),
+            }
+            self._rows(sql.ANNOUNCE, values)
 
     def exclude_evaluations(self) -> None:
         self._rows(f"SELECT pg_advisory_xact_lock({EVALUATING})")
