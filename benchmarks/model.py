@@ -28,9 +28,9 @@ APSCHEDULER_4 = Environment("apscheduler4", ("apscheduler==4.0.0a6", "tzdata==20
 DRIVER = "psycopg[binary]==3.3.8"
 SQL_TOOLS = ("sqlalchemy==2.1.8", DRIVER, "tzdata==2026.6")
 APSCHEDULER_3_SERVED = Environment("apscheduler3-postgresql", ("apscheduler==3.11.3", *SQL_TOOLS))
-# It imports sniffio and does not ask for it.
+# It imports sniffio and greenlet, and asks for neither.
 APSCHEDULER_4_SERVED = Environment(
-    "apscheduler4-postgresql", ("apscheduler==4.0.0a6", "sniffio==1.3.1", *SQL_TOOLS)
+    "apscheduler4-postgresql", ("apscheduler==4.0.0a6", "sniffio==1.3.1", "greenlet==3.5.6", *SQL_TOOLS)
 )
 
 

@@ -4,7 +4,6 @@ import argparse
 import os
 import subprocess
 import sys
-from importlib import metadata
 from pathlib import Path
 from time import perf_counter, sleep
 
@@ -79,10 +78,10 @@ def resident_megabytes() -> float:
 class SelectOne:
     """B3's measure on PostgreSQL: the least that a question to the server costs."""
 
-    version = f"psycopg {metadata.version('psycopg')}"
-
     def __init__(self, place: Place) -> None:
         self.connection = psycopg.connect(place.fresh(), autocommit=True, prepare_threshold=2)
+        server = self.connection.info.parameter_status("server_version") or ""
+        self.version = f"PostgreSQL {server.split()[0]}"
 
     def check(self) -> dict[str, str]:
         self.ask(EVALUATIONS)
