@@ -265,6 +265,19 @@ def test_slots_decided_before_the_clock_was_put_back_belong_to_the_stretch_that_
     assert "extra" in {fault.kind for fault in check(life, system=system).faults}
 
 
+def test_what_retention_took_does_not_hide_what_was_decided_before_the_clock_was_put_back() -> None:
+    world = a_world()
+    world.go_to(START + 10 * MINUTE)
+    world.now = START + 5 * MINUTE + SECOND
+    world.change(UID, partial(status.pause, by="anna"))
+    life = world.life(UID)
+    back = Event("scheduler.clock_stepped", world.now, detail={"from": START + 10 * MINUTE, "to": world.now})
+    system = [Recorded(life.events[-1].id - 0.5, back)]  # type: ignore[arg-type]
+    kept = replace(life, jobs=[job for job in life.jobs if job.slot_at >= START + 8 * MINUTE])
+    retained = History([kept], system, retained_from=START + 8 * MINUTE)
+    assert check_ledger(retained, world.now).is_clean
+
+
 # -- ranges --
 
 

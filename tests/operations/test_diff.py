@@ -71,3 +71,17 @@ def test_a_look_changes_nothing(place: Place) -> None:
     assert place.scheduler.state("a") == before
     place.write(a={"every": "1d"})
     assert diff(place.house, place.read()) == []
+
+
+def test_a_chain_is_compared_as_if_its_runs_took_no_time(place: Place) -> None:
+    place.apply(a={"every": "1d", "interval_from": "completion", "first_run": "after_interval"})
+    place.write(a={"every": "2d", "interval_from": "completion", "first_run": "after_interval"})
+    firings = only(place).firings
+    assert (len(firings.vanished) + firings.kept, len(firings.appeared) + firings.kept) == (6, 3)
+
+
+def test_a_one_shot_that_moves_is_one_firing(place: Place) -> None:
+    place.apply(a={"at": "2026-01-06T09:00:00Z"})
+    place.write(a={"at": "2026-01-06T10:00:00Z"})
+    (moved,) = only(place).firings.moved
+    assert moved[1] - moved[0] == HOUR
