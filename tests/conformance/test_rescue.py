@@ -47,6 +47,24 @@ def test_a_node_never_rescues_what_it_runs_itself(house: Tenant) -> None:
     assert house.settle(claimed) == 1
 
 
+def test_a_node_puts_back_what_it_claimed_and_does_not_hold_and_nothing_else(house: Tenant) -> None:
+    house.add_many(["a", "b", "c"], every="24h", on_lost="fail")
+    house.step()
+    held, stray, over = sorted(house.claim(), key=lambda one: one.job.schedule_id)
+    house.cancel(over.job.job_id)
+    mine = {(held.job.job_id, held.job.fence), (stray.job.job_id, stray.job.fence - 1)}
+    slots = house.house.slots
+    assert slots.put_strays_back(house.now, node="another", held=()) == 0
+    assert slots.put_strays_back(house.now, node=house.node, held=mine) == 2
+    assert slots.put_strays_back(house.now, node=house.node, held=mine) == 0
+    assert [house.jobs(name)[0].status for name in "abc"] == ["running", "queued", "cancelled"]
+    assert [house.state(name).running_jobs for name in "abc"] == [1, 0, 0]
+    assert house.settle(stray) == 0
+    (again,) = house.claim()
+    assert (again.job.job_id, again.job.attempt, again.job.rescues) == (stray.job.job_id, 2, 0)
+    assert house.settle(again) == house.settle(held) == 1
+
+
 def test_a_clean_farewell_gives_the_lease_up_at_once(house: Tenant) -> None:
     house.add("a", every="24h")
     house.step()

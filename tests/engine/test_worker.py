@@ -12,12 +12,13 @@ import pytest
 
 from everwhen.engine.service import Service
 from everwhen.errors import SchedulerShutdownError, StoreError
+from everwhen.model.claim import ClaimedJob
 from everwhen.model.job import Job
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.schedule import Target
 from everwhen.operations.jobs import cancel_job, get_output, report_outcome
 from everwhen.operations.schedules import Submission, create_schedule
-from everwhen.ports.ledger import JobFilter
+from everwhen.ports.ledger import EventFilter, JobFilter
 from everwhen.ports.target import Run
 from everwhen.targets.command import CommandTarget
 from everwhen.targets.http import HttpTarget
@@ -194,6 +195,55 @@ def test_an_end_that_the_store_refused_is_told_again(stack: Stack) -> None:
     add(stack, "a", "command", {"argv": ["true"]})
     until(has_status(stack, "a", "succeeded"))
     assert slots.refused == 1
+    service.stop()
+
+
+class Forgetful:
+    """Slots whose first claims are committed, and their answers lost; `is_silent`: it seems that nothing was ready."""
+
+    def __init__(self, slots: Any, *, losses: int = 1, is_silent: bool = False) -> None:
+        self._slots = slots
+        self._is_silent = is_silent
+        self.left = losses
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._slots, name)
+
+    def claim_jobs(self, now: int, **keys: Any) -> list[ClaimedJob]:
+        claimed: list[ClaimedJob] = self._slots.claim_jobs(now, **keys)
+        if not claimed or not self.left:
+            return claimed
+        self.left -= 1
+        if self._is_silent:
+            return []
+        raise StoreError("the connection is lost")
+
+
+@pytest.mark.parametrize("on_lost", ["rerun", "fail"])
+def test_r8_a_job_whose_claim_was_never_answered_runs_and_none_of_its_rescues_is_spent(
+    stack: Stack, on_lost: str
+) -> None:
+    stack.house.slots = slots = Forgetful(stack.house.slots, losses=5)
+    service = a_service(stack, {"command": CommandTarget()})
+    service.start()
+    add(stack, "a", "command", {"argv": ["true"]}, on_lost=on_lost)
+    until(has_status(stack, "a", "succeeded"))
+    job = job_of(stack, "a")
+    assert (slots.left, job.attempt, job.rescues, running_jobs(stack, "a")) == (0, 6, 0, 0)
+    found = stack.house.ledger.events(EventFilter(types=["job.lost", "job.rescued"]), limit=10)
+    assert {(e.event.type, e.event.detail["began"]) for e in found} == {("job.rescued", False)}
+    assert len(found) == 5
+    service.stop()
+
+
+def test_r8_a_claim_that_the_store_repeated_without_a_word_is_found_at_the_next_heartbeat(
+    stack: Stack,
+) -> None:
+    stack.house.slots = Forgetful(stack.house.slots, is_silent=True)
+    service = a_service(stack, {"command": CommandTarget()}, lease=0.3)
+    service.start()
+    add(stack, "a", "command", {"argv": ["true"]})
+    until(has_status(stack, "a", "succeeded"))
     service.stop()
 
 

@@ -7,7 +7,8 @@ fail or come late twice before anybody draws conclusions.
 
 *Who may do what.* Only the node itself renews its lease. Any other node may end it: once the heartbeat is older
 than a whole lease, one transaction puts the node's jobs back into the queue (same id, one attempt more) and says
-so (`node.lost`, `job.lost`, `job.rescued`). A node never rescues what it runs itself: it knows better.
+so (`node.lost`, `job.lost`, `job.rescued`). A node never rescues what it runs itself: it knows better. What it
+claimed without getting the answer it does not run, and puts back (docs/decisions/unanswered-claims.md).
 
 *When either side dies.* A node that dies says nothing; its lease runs out and another rescues, if need be the next
 one to start. A rescuer that dies has committed its rescue, or it has done nothing.

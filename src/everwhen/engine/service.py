@@ -274,6 +274,8 @@ class Service:
             self.worker.cancel(self._house.slots.cancel_requests(self.node))
         if self.lease.rescue():
             self._worker_wake.set()
+        if self.is_worker and not self._stopped.is_set():
+            self.worker.look_for_strays()
 
     # -- clock --
 

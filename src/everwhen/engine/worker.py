@@ -67,6 +67,7 @@ class Worker:
         self._crew = Crew(max_workers)
         self._output = OutputBook(slots, clock)
         self._looked_elsewhere_at = float("-inf")
+        self._may_have_strays = False
 
     @property
     def running_count(self) -> int:
@@ -76,15 +77,45 @@ class Worker:
 
     def step(self) -> bool:
         """Settle what has ended, then take what is ready; True when something was done."""
-        settled = self.settle() + self._end_overdue()
-        room = self._max_workers - len(self._running)
-        claimed: list[ClaimedJob] = []
-        if room > 0:
-            now = self._clock.now()
+        settled = self.settle() + self._end_overdue() + self._put_strays_back()
+        return bool(settled + self._claim(self._max_workers - len(self._running)))
+
+    def _claim(self, room: int) -> int:
+        if room <= 0:
+            return 0
+        now = self._clock.now()
+        try:
             claimed = self._slots.claim_jobs(now, node=self.node, limit=room, queues=self._queues)
-        if claimed:
-            self._start(claimed)
-        return bool(settled or claimed)
+            if claimed:
+                self._start(claimed)
+        except BaseException:
+            self._may_have_strays = True
+            raise
+        return len(claimed)
+
+    def look_for_strays(self) -> None:
+        """Have the next step compare what runs here with what is on record; from any thread."""
+        self._may_have_strays = True
+        self._wake.set()
+
+    def _put_strays_back(self) -> int:
+        """A claim can be committed and its answer lost: its jobs are ours on record, and nobody runs them (R8).
+
+        On the thread that claims, so that no claim is under way.
+        """
+        if not self._may_have_strays:
+            return 0
+        self._may_have_strays = False
+        with self._lock:
+            held = {(job.job_id, job.fence) for job in (r.claimed.job for r in self._running.values())}
+        try:
+            strays = self._slots.put_strays_back(self._clock.now(), node=self.node, held=held)
+        except BaseException:
+            self._may_have_strays = True
+            raise
+        if strays:
+            log.warning("%d job(s) were claimed here and never began: they are queued again", strays)
+        return strays
 
     def _end_overdue(self) -> int:
         """Jobs whose outcome was to be reported have deadlines, too; whichever node looks first ends them."""
@@ -176,7 +207,13 @@ class Worker:
         batch = [Running(claim, run_of(claim, self._output.of(claim.job))) for claim in claimed]
         with self._lock:
             self._running.update({running.run.job_id: running for running in batch})
-        self._loop.call(self._begin, batch)  # one hand-over for all of them
+        try:
+            self._loop.call(self._begin, batch)  # one hand-over for all of them
+        except BaseException:  # no thread to be had
+            with self._lock:
+                for running in batch:
+                    del self._running[running.run.job_id]
+            raise
 
     def _begin(self, batch: Sequence[Running]) -> None:
         loop = asyncio.get_running_loop()

@@ -6,7 +6,7 @@ so do claims, settlements and rescues.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -14,6 +14,8 @@ from everwhen.model.claim import ClaimedJob
 from everwhen.model.events import Event
 from everwhen.model.outcome import Outcome
 from everwhen.model.output import OutputGap, OutputPiece
+
+Held = tuple[str, int]  # a job and the fence of its claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,13 @@ class Slots(Protocol):
 
         Expired is a heartbeat older than the lease, or as far in the future: it is from before the clock was put
         back.
+        """
+        ...
+
+    def put_strays_back(self, now: int, *, node: str, held: Collection[Held]) -> int:
+        """Put jobs that are on record as this node's, and that it does not hold, back into the queue; how many.
+
+        The answer to a claim can be lost after its commit: nobody runs such a job, and nobody else may take it.
         """
         ...
 

@@ -170,6 +170,9 @@ class PostgresSnapshot:
     def jobs_of_dead_nodes(self, *, node: str, oldest: int, newest: int) -> list[Job]:
         return self._jobs(sql.JOBS_OF_DEAD_NODES, (node, At(oldest), At(newest)))
 
+    def jobs_of_node(self, node: str) -> list[Job]:
+        return self._jobs(sql.JOBS_OF_NODE, (node,))
+
     def lost_nodes(self, *, node: str, oldest: int, newest: int) -> list[Node]:
         return [Node._make(row) for row in self._rows(sql.LOST_NODES, (node, At(oldest), At(newest)))]
 

@@ -156,6 +156,7 @@ SELECT {JOB} FROM jobs WHERE node = '{ELSEWHERE}' AND released_at IS NULL
     AND (status = 'cancelled' OR deadline_at <= %s)"""
 # The unique key on job_id.
 OUTCOME_TOKEN = "SELECT outcome_token FROM jobs WHERE job_id = %s"
+JOBS_OF_NODE = f"SELECT {JOB} FROM jobs WHERE node = %s AND released_at IS NULL ORDER BY row_id"
 CANCEL_REQUESTS = """
 SELECT job_id FROM jobs WHERE node = %s AND released_at IS NULL AND status = 'cancelled'"""
 
@@ -183,7 +184,7 @@ FROM unnest(%s::text[], %s::bigint[]) AS v(token, row_id) WHERE j.row_id = v.row
 KEEP_JOBS = "UPDATE jobs SET released_at = NULL WHERE row_id = ANY(%s)"
 RELEASE_JOBS = "UPDATE jobs SET released_at = %s WHERE row_id = ANY(%s) AND released_at IS NULL"
 REQUEUE_JOBS = """
-UPDATE jobs j SET status = 'queued', ready_at = %s, node = NULL, fence = j.fence + 1, rescues = rescues + 1,
+UPDATE jobs j SET status = 'queued', ready_at = %s, node = NULL, fence = j.fence + 1, rescues = rescues + %s,
     is_ready = true
 FROM unnest(%s, %s) AS v(row_id, fence) WHERE j.row_id = v.row_id AND j.fence = v.fence AND j.status = 'running'"""
 # idx_jobs_outstanding: the next in line. Whether something of the schedule runs still is looked at when it is claimed.

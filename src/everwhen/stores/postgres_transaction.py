@@ -173,9 +173,9 @@ class PostgresTransaction(PostgresSnapshot):
         tokens = [token for _, token in jobs]
         self._run(sql.HAND_OVER_JOBS, tokens, [job.row_id for job, _ in jobs])
 
-    def requeue_jobs(self, jobs: Sequence[Job], now: int) -> None:
+    def requeue_jobs(self, jobs: Sequence[Job], now: int, *, is_rescue: bool) -> None:
         fences = Integers([job.fence for job in jobs])
-        self._run_guarded(len(jobs), sql.REQUEUE_JOBS, At(now), _row_ids(jobs), fences)
+        self._run_guarded(len(jobs), sql.REQUEUE_JOBS, At(now), int(is_rescue), _row_ids(jobs), fences)
         self._readied = True
 
     def ready_successors(self, queues: Collection[Queue], now: int) -> None:

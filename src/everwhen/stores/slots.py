@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.events import Event
 from everwhen.model.instants import SECOND
 from everwhen.model.outcome import Outcome
 from everwhen.model.output import OutputGap, OutputPiece
-from everwhen.ports.slots import JobEnd, TickReport
+from everwhen.ports.slots import Held, JobEnd, TickReport
 from everwhen.stores.flows.claim import take_jobs
 from everwhen.stores.flows.elsewhere import end_overdue, take_report
-from everwhen.stores.flows.rescue import rescue_jobs
+from everwhen.stores.flows.rescue import put_strays_back, rescue_jobs
 from everwhen.stores.flows.settle import settle_jobs
 from everwhen.stores.flows.tick import evaluate
 from everwhen.stores.lanes import Lane
@@ -95,6 +95,13 @@ class StoredSlots:
         return self._store.write(
             Lane.SETTLE, lambda tx: rescue_jobs(tx, self._plans, now, node=node, lease=lease)
         )
+
+    def put_strays_back(self, now: int, *, node: str, held: Collection[Held]) -> int:
+        with self._store.look() as tx:
+            strays = [job for job in tx.jobs_of_node(node) if (job.job_id, job.fence) not in held]
+        if not strays:
+            return 0
+        return self._store.write(Lane.SETTLE, lambda tx: put_strays_back(tx, self._plans, strays, now))
 
     def cancel_requests(self, node: str) -> list[str]:
         with self._store.look() as tx:

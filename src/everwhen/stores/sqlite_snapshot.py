@@ -143,6 +143,9 @@ class SqliteSnapshot:
         rows = self._all(sql.JOBS_OF_DEAD_NODES, {"node": node, "oldest": oldest, "newest": newest})
         return [Job._make(row) for row in rows]
 
+    def jobs_of_node(self, node: str) -> list[Job]:
+        return [Job._make(row) for row in self._all(sql.JOBS_OF_NODE, (node,))]
+
     def plugin_states(self, plugins: Collection[str]) -> dict[str, str]:
         return dict(self._of_keys("SELECT plugin, state FROM plugin_state WHERE plugin IN", plugins))  # type: ignore[arg-type]
 

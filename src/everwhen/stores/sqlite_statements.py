@@ -132,7 +132,7 @@ HAND_OVER_JOB = f"UPDATE jobs SET node = '{ELSEWHERE}', outcome_token = ? WHERE 
 KEEP_JOB = "UPDATE jobs SET released_at = NULL WHERE row_id = ?"
 RELEASE_JOB = "UPDATE jobs SET released_at = ? WHERE row_id = ?"
 REQUEUE_JOB = """
-UPDATE jobs SET status = 'queued', ready_at = :now, node = NULL, fence = fence + 1, rescues = rescues + 1,
+UPDATE jobs SET status = 'queued', ready_at = :now, node = NULL, fence = fence + 1, rescues = rescues + :counted,
     is_ready = 1 WHERE row_id = :row_id"""
 
 # idx_jobs_outstanding, whose condition must be here word for word: the next in line. Whether something of the
@@ -180,6 +180,7 @@ SELECT {JOB} FROM jobs WHERE node = '{ELSEWHERE}' AND released_at IS NULL
     AND (status = 'cancelled' OR deadline_at <= ?)"""
 # The unique key on job_id.
 OUTCOME_TOKEN = "SELECT outcome_token FROM jobs WHERE job_id = ?"
+JOBS_OF_NODE = f"SELECT {JOB} FROM jobs WHERE node = ? AND released_at IS NULL"
 CANCEL_REQUESTS = """
 SELECT job_id FROM jobs WHERE node = :node AND released_at IS NULL AND status = 'cancelled'"""
 

@@ -105,8 +105,9 @@ class SqliteTransaction(SqliteSnapshot):
     def hand_over_jobs(self, jobs: Sequence[tuple[Job, str]]) -> None:
         self._many(sql.HAND_OVER_JOB, [(token, job.row_id) for job, token in jobs])
 
-    def requeue_jobs(self, jobs: Sequence[Job], now: int) -> None:
-        self._many(sql.REQUEUE_JOB, [{"now": now, "row_id": job.row_id} for job in jobs])
+    def requeue_jobs(self, jobs: Sequence[Job], now: int, *, is_rescue: bool) -> None:
+        shared = {"now": now, "counted": int(is_rescue)}
+        self._many(sql.REQUEUE_JOB, [{**shared, "row_id": job.row_id} for job in jobs])
 
     def ready_successors(self, queues: Collection[Queue], now: int) -> None:
         for queue in sorted(queues):

@@ -2,6 +2,8 @@
 
 A node keeps what it runs by one heartbeat for all of it. When that has not come for a whole lease, or the node
 said farewell, any other node may take its jobs. The new fence shuts the old worker out, should it still live.
+
+A node may only put back what it never began: a claim whose answer was lost on the way.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from everwhen.decide.rescue import rescue
-from everwhen.model.events import Event, EventType
+from everwhen.model.events import NOTHING, Event, EventType
 from everwhen.model.job import Job
 from everwhen.model.outcome import Outcome
 from everwhen.model.shared import Shared
@@ -25,27 +27,45 @@ def rescue_jobs(tx: Transaction, plans: PlanCache, now: int, *, node: str, lease
     found = tx.jobs_of_dead_nodes(node=node, oldest=now - lease, newest=now + lease)
     if not found:
         return 0
-    shared = hold(
-        tx, plans, [Glimpse(j.uid, j.revision, j.guard_key, j.capacity_key, j.breaker_key) for j in found]
-    )
-    tx.lock_schedules({job.uid for job in found})
-    fresh = tx.jobs([job.job_id for job in found])
-    jobs = [job for old in found if (job := fresh.get(old.job_id)) and _is_still_lost(job, old)]
+    shared = _hold(tx, plans, found)
+    jobs = _still_lost(tx, found)
     known = plans.load(tx, [(job.uid, job.revision) for job in jobs])
     again: list[Job] = []
-    lost: list[Ended] = []
+    over: list[Ended] = []
     for job in jobs:
         outcome = rescue(job, known[job.uid, job.revision].definition.on_lost)
         if job.status != "running" or outcome is not None:
-            lost.append((job, outcome or Outcome("lost")))
+            over.append((job, outcome or Outcome("lost")))
         else:
             again.append(job)
-    _record(tx, jobs, again, now)
-    if again:
-        _requeue(tx, again, shared, now)
-    if lost:
-        end_jobs(tx, plans, lost, Shared(), now)
+    tx.insert_events([_about(job, "job.lost", now) for job in jobs if job.status == "running"])
+    _requeue(tx, again, shared, now, is_rescue=True)
+    _end(tx, plans, over, now)
     return len(jobs)
+
+
+def put_strays_back(tx: Transaction, plans: PlanCache, found: Sequence[Job], now: int) -> int:
+    """Jobs whose own node knows that it never began them; how many were taken care of.
+
+    Nobody ran them, so nothing was lost: it is none of the three rescues, and `on_lost: fail` does not forbid it.
+    """
+    shared = _hold(tx, plans, found)
+    jobs = _still_lost(tx, found)
+    _requeue(tx, [job for job in jobs if job.status == "running"], shared, now, is_rescue=False)
+    _end(tx, plans, [(job, Outcome("lost")) for job in jobs if job.status != "running"], now)
+    return len(jobs)
+
+
+def _hold(tx: Transaction, plans: PlanCache, found: Sequence[Job]) -> Shared:
+    seen = [Glimpse(j.uid, j.revision, j.guard_key, j.capacity_key, j.breaker_key) for j in found]
+    shared = hold(tx, plans, seen)
+    tx.lock_schedules({job.uid for job in found})
+    return shared
+
+
+def _still_lost(tx: Transaction, found: Sequence[Job]) -> list[Job]:
+    fresh = tx.jobs([job.job_id for job in found])
+    return [job for old in found if (job := fresh.get(old.job_id)) and _is_still_lost(job, old)]
 
 
 def _is_still_lost(job: Job, seen: Job) -> bool:
@@ -53,13 +73,12 @@ def _is_still_lost(job: Job, seen: Job) -> bool:
     return job.fence == seen.fence and job.node == seen.node and job.released_at is None
 
 
-def _record(tx: Transaction, jobs: Sequence[Job], again: Sequence[Job], now: int) -> None:
-    events = [_about(job, "job.lost", now) for job in jobs if job.status == "running"]
-    tx.insert_events(events + [_about(job, "job.rescued", now) for job in again])
-
-
-def _requeue(tx: Transaction, jobs: Sequence[Job], shared: Shared, now: int) -> None:
+def _requeue(tx: Transaction, jobs: Sequence[Job], shared: Shared, now: int, *, is_rescue: bool) -> None:
     """Same id, new fencing token; it keeps its place in the limits but runs nowhere."""
+    if not jobs:
+        return
+    detail = NOTHING if is_rescue else {"began": False}
+    tx.insert_events([_about(job, "job.rescued", now)._replace(detail=detail) for job in jobs])
     add_shared(tx, shared, (), jobs)
     before = tx.states({job.uid for job in jobs})
     after = dict(before)
@@ -68,9 +87,15 @@ def _requeue(tx: Transaction, jobs: Sequence[Job], shared: Shared, now: int) -> 
         if state := after.get(job.uid):
             running_jobs = state.running_jobs - (job.origin != "backfill")
             after[job.uid] = state._replace(running_jobs=running_jobs)
-    tx.requeue_jobs(jobs, now)
+    tx.requeue_jobs(jobs, now, is_rescue=is_rescue)
     move_states(tx, [(before[uid], after[uid]) for uid in before])
     write_shared(tx, shared, now)
+
+
+def _end(tx: Transaction, plans: PlanCache, over: Sequence[Ended], now: int) -> None:
+    """Lost; or over before, and only now let go of."""
+    if over:
+        end_jobs(tx, plans, over, Shared(), now)
 
 
 def _about(job: Job, kind: EventType, now: int) -> Event:
