@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -245,6 +246,80 @@ def test_r8_a_claim_that_the_store_repeated_without_a_word_is_found_at_the_next_
     add(stack, "a", "command", {"argv": ["true"]})
     until(has_status(stack, "a", "succeeded"))
     service.stop()
+
+
+class Away:
+    """Slots of a database that goes away: it refuses all that is written, or never answers."""
+
+    def __init__(self, slots: Any, *, hangs: bool) -> None:
+        self._slots = slots
+        self._hangs = hangs
+        self.is_away = False
+        self.is_back = threading.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._slots, name)
+
+    def settle(self, now: int, ends: Any) -> int:
+        self._refuse()
+        settled: int = self._slots.settle(now, ends)
+        return settled
+
+    def record(self, events: Any) -> None:
+        self._refuse(hangs=False)
+        self._slots.record(events)
+
+    def farewell(self, now: int, *, node: str) -> None:
+        self._refuse(hangs=False)
+        self._slots.farewell(now, node=node)
+
+    def _refuse(self, *, hangs: bool = True) -> None:
+        if self.is_away and hangs and self._hangs:
+            self.is_back.wait(60)
+        if self.is_away:
+            raise StoreError("the database is away")
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+def test_g1_a_stop_while_the_database_is_away_leaves_no_process_and_holds_its_timeout(
+    stack: Stack, tmp_path: Path, hangs: bool
+) -> None:
+    stack.house.slots = slots = Away(stack.house.slots, hangs=hangs)
+    mark, target = tmp_path / "pid", Blocking()
+    service = a_service(stack, {"command": CommandTarget(), "blocking": target})
+    service.start()
+    add(stack, "a", "command", {"argv": ["sh", "-c", f"echo $$ > {mark}; exec sleep 60"]})
+    add(stack, "b", "blocking")
+    pid = pid_in(mark)
+    assert target.begun.wait(30)
+    slots.is_away = True
+    target.returns.set()
+    began = time.monotonic()
+    with pytest.raises(SchedulerShutdownError, match=r"with 2 job\(s\) still running"):
+        service.stop(timeout=0.5)
+    assert time.monotonic() - began < 10
+    assert (is_alive(pid), service.status) == (False, "stopped")
+    assert "everwhen-targets" not in {thread.name for thread in threading.enumerate()}
+    slots.is_away = False
+    slots.is_back.set()
+
+
+def test_g1_jobs_are_settled_when_the_database_is_back_before_the_timeout(stack: Stack) -> None:
+    stack.house.slots = slots = Away(stack.house.slots, hangs=True)
+    target = Blocking()
+    service = a_service(stack, {"blocking": target})
+    service.start()
+    add(stack, "a", "blocking")
+    assert target.begun.wait(30)
+    slots.is_away = True
+    target.returns.set()
+    stopping = threading.Thread(target=service.stop)
+    stopping.start()
+    until(lambda: service.status == "stopping")
+    slots.is_away = False
+    slots.is_back.set()
+    stopping.join(30)
+    assert (service.status, job_of(stack, "a").status) == ("stopped", "succeeded")
 
 
 def test_a_202_frees_its_worker_and_the_report_settles_the_job(stack: Stack) -> None:

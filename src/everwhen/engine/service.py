@@ -13,6 +13,7 @@ from typing import Literal
 
 from everwhen.engine.clock_watch import ClockStep, ClockWatch
 from everwhen.engine.delivery import Deliveries
+from everwhen.engine.drain import drain
 from everwhen.engine.janitor import Janitor
 from everwhen.engine.lease import LEASE, Lease
 from everwhen.engine.loop import Doze, Loop
@@ -32,7 +33,7 @@ from everwhen.version import __version__
 Status = Literal["stopped", "running", "stopping"]
 
 OVERDUE = 60_000_000
-LOOP_END = 10.0
+LOOP_END, SHORTEST_END = 10.0, 1.0
 ABANDON = 7.0  # a target has five seconds between SIGTERM and SIGKILL
 
 log = logging.getLogger("everwhen")
@@ -130,22 +131,26 @@ class Service:
             loop.start()
 
     def stop(self, *, wait_for_jobs: bool = True, timeout: float = 30.0) -> None:
-        """No new firing; running jobs are awaited, and past the timeout ended."""
+        """No new firing; running jobs are awaited, and past the timeout ended, whether the database answers or not."""
         if self.status == "stopped":
             return
+        patience = timeout if wait_for_jobs else 0.0
+        deadline = self._house.clock.monotonic() + patience
         self.status = "stopping"
         self._stopped.set()
         self._scheduler_wake.set()
         self._worker_wake.set()
         # The loops end first, so that nothing is claimed behind the drain's back; the heartbeat goes on until
         # the last job has ended, so that nobody else takes them over.
-        for loop in self._loops:
-            loop.join(LOOP_END)
-        left = self._drain(timeout if wait_for_jobs else 0.0)
-        if self._deliveries is not None:
-            self._deliveries.stop()
-        self.worker.close()
-        self._leave(left)
+        self._await_loops(min(max(patience, SHORTEST_END), LOOP_END))
+        left = 0
+        try:
+            left = self._end_jobs(deadline)
+        finally:
+            if self._deliveries is not None:
+                self._deliveries.stop()
+            self.worker.close()
+            self._leave(left)
         if left and wait_for_jobs:
             raise SchedulerShutdownError(
                 f"Scheduler shutdown timed out after {timeout * 1_000:.0f}ms with {left} job(s) still running",
@@ -166,7 +171,7 @@ class Service:
         self._started = self._house.clock.monotonic()
         last_heartbeat_at = self._house.slots.last_heartbeat_at()
         step = self.lease.begin()
-        self.worker.node = self.node
+        self.worker.begin(self.node)
         self._janitor = self._new_janitor()
         self._clock_watch = ClockWatch(self._house.clock)
         if self.is_scheduler:
@@ -176,25 +181,30 @@ class Service:
         self._keeper = Loop("lease", "heartbeat", self._keep_once, self._gone)
         self._keeper.start()
 
+    def _await_loops(self, seconds: float) -> None:
+        deadline = self._house.clock.monotonic() + seconds
+        for loop in self._loops:
+            loop.join(max(deadline - self._house.clock.monotonic(), 0.0))
+
     def _leave(self, left: int) -> None:
         self._stopped.set()
         self._gone.set()
         if self._keeper is not None:
             self._keeper.join(LOOP_END)
-        if self.is_scheduler:
-            self._record("scheduler.stopped", {"jobs_still_running": left})
-        self.lease.give_up()
+        try:
+            if self.is_scheduler:
+                self._record("scheduler.stopped", {"jobs_still_running": left})
+            self.lease.give_up()
+        except StoreError as error:  # its lease runs out by itself
+            log.error("the farewell is not on record: %s", error)
         self.status = "stopped"
 
-    def _drain(self, timeout: float) -> int:
-        """Wait for running jobs; how many were still running when the time was over."""
-        deadline = self._house.clock.monotonic() + timeout
-        self.worker.settle()
-        while self.worker.running_count and self._house.clock.monotonic() < deadline:
-            self._worker_wake.wait(min(0.05, deadline - self._house.clock.monotonic()))
-            self.worker.settle()
-        left = self.worker.running_count
-        if left:
+    def _end_jobs(self, deadline: float) -> int:
+        """Wait for running jobs; how many were still running, and were ended, when the time was over."""
+        left = 0
+        try:
+            left = drain(self.worker, self._worker_wake, max(deadline - self._house.clock.monotonic(), 0.0))
+        finally:
             self.worker.abandon(ABANDON)
         return left
 

@@ -68,10 +68,16 @@ class Worker:
         self._output = OutputBook(slots, clock)
         self._looked_elsewhere_at = float("-inf")
         self._may_have_strays = False
+        self._is_over = False
 
     @property
     def running_count(self) -> int:
         return len(self._running)
+
+    def begin(self, node: str) -> None:
+        """Work for this node, also after a stop."""
+        self.node = node
+        self._is_over = False
 
     # -- one step of the worker's loop --
 
@@ -181,8 +187,13 @@ class Worker:
                 self._loop.call(running.end, "cancelled")
 
     def abandon(self, seconds: float) -> None:
-        """End what runs without settling it: the lease is given up, and another node runs it again."""
-        left = list(self._running.values())
+        """End what runs without settling it: the lease is given up, and another node runs it again.
+
+        A claim that comes back only now begins nothing any more.
+        """
+        with self._lock:
+            self._is_over = True
+            left = list(self._running.values())
         for running in left:
             self._loop.call(running.end, "abandoned")
         deadline = self._clock.monotonic() + seconds
@@ -206,6 +217,8 @@ class Worker:
     def _start(self, claimed: Sequence[ClaimedJob]) -> None:
         batch = [Running(claim, run_of(claim, self._output.of(claim.job))) for claim in claimed]
         with self._lock:
+            if self._is_over:
+                return
             self._running.update({running.run.job_id: running for running in batch})
         try:
             self._loop.call(self._begin, batch)  # one hand-over for all of them
