@@ -322,6 +322,46 @@ def test_g1_jobs_are_settled_when_the_database_is_back_before_the_timeout(stack:
     assert (service.status, job_of(stack, "a").status) == ("stopped", "succeeded")
 
 
+def test_a_job_that_was_rescued_from_its_node_and_claimed_by_it_again_runs_once_and_is_not_forgotten(
+    stack: Stack, tmp_path: Path
+) -> None:
+    pids = tmp_path / "pids"
+    pids.touch()
+    service = a_service(stack, {"command": CommandTarget()}, max_workers=2)
+    service.start()
+    add(stack, "a", "command", {"argv": ["sh", "-c", f"echo $$ >> {pids}; exec sleep 60"]})
+    until(lambda: len(pids.read_text().split()) == 1)
+    assert stack.house.slots.rescue(stack.house.clock.now(), node="another", lease=0) == 1
+    service.worker.look_for_strays()
+    until(lambda: len(pids.read_text().split()) == 2)
+    first, second = map(int, pids.read_text().split())
+    assert not is_alive(first)
+    until(lambda: service.worker.running_count == 1)
+    job = job_of(stack, "a")
+    assert (is_alive(second), job.status, job.attempt, job.rescues) == (True, "running", 2, 1)
+    cancel_job(stack.house, job.job_id)
+    until(lambda: not is_alive(second))
+    until(lambda: service.worker.running_count == 0)
+    service.stop()
+
+
+def test_r9_a_copy_that_cannot_be_stopped_takes_its_worker_beside_the_new_one(stack: Stack) -> None:
+    target = Blocking()
+    service = a_service(stack, {"blocking": target}, max_workers=2)
+    service.start()
+    add(stack, "a", "blocking")
+    assert target.begun.wait(30)
+    target.begun.clear()
+    assert stack.house.slots.rescue(stack.house.clock.now(), node="another", lease=0) == 1
+    service.worker.look_for_strays()
+    assert target.begun.wait(30)
+    assert service.worker.running_count == 2
+    target.returns.set()
+    until(lambda: service.worker.running_count == 0)
+    assert (job_of(stack, "a").status, running_jobs(stack, "a")) == ("succeeded", 0)
+    service.stop()
+
+
 def test_a_202_frees_its_worker_and_the_report_settles_the_job(stack: Stack) -> None:
     with a_server(status(202)) as server:
         service = a_service(stack, {"http": HttpTarget(stack.house.clock.now)}, max_workers=1)

@@ -11,11 +11,18 @@ from typing import Any, Literal
 
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import Outcome
+from everwhen.ports.slots import Held
 from everwhen.ports.target import Nowhere, Output, Run
 
 # `abandoned`: the node stops and gives its lease up; whoever runs the job again says what came of it.
-Ending = Literal["timed_out", "cancelled", "abandoned"]
+# `superseded`: the job was rescued while this node was taken for dead, and claimed by it again.
+Ending = Literal["timed_out", "cancelled", "abandoned", "superseded"]
 TRACEBACK_LIMIT = 20
+_SAID = {
+    "cancelled": "cancelled",
+    "abandoned": "cancelled",
+    "superseded": "superseded: its node was taken for dead, and the job is run again",
+}
 
 
 @dataclass(slots=True, eq=False)
@@ -28,6 +35,11 @@ class Running:
     task: asyncio.Task[Outcome] | None = None
     timer: asyncio.TimerHandle | None = None
     ending: Ending | None = None
+    before: list[Running] = field(default_factory=list)  # older copies of the same job: to be over first
+
+    @property
+    def held(self) -> Held:
+        return self.claimed.job.job_id, self.claimed.job.fence
 
     def end(self, ending: Ending) -> None:
         """Have the task cancelled; where none has begun yet, it ends as soon as it does."""
@@ -49,7 +61,7 @@ class Running:
         if self.ending is None:
             return reported
         seconds = self.run.seconds_left
-        said = f"timed out after {seconds:g}s" if self.ending == "timed_out" else "cancelled"
+        said = f"timed out after {seconds:g}s" if self.ending == "timed_out" else _SAID[self.ending]
         error = f"{said}: {reported.error}" if reported.error else said
         return Outcome("timed_out" if self.ending == "timed_out" else "cancelled", error=error)
 

@@ -26,7 +26,7 @@ from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import Outcome, drifted
 from everwhen.ports.clock import Clock
 from everwhen.ports.observer import Nobody, Observer
-from everwhen.ports.slots import JobEnd, Slots
+from everwhen.ports.slots import Held, JobEnd, Slots
 from everwhen.ports.target import Target
 
 SETTLED_AT_ONCE = 500
@@ -61,7 +61,7 @@ class Worker:
         self._on_settled = on_settled
         self._observer = observer or Nobody()
         self._ended: queue.SimpleQueue[tuple[Running, Outcome]] = queue.SimpleQueue()
-        self._running: dict[str, Running] = {}
+        self._running: dict[Held, Running] = {}  # of one job several, when it was rescued from under us
         self._lock = threading.Lock()
         self._loop = LoopThread("everwhen-targets")
         self._crew = Crew(max_workers)
@@ -113,7 +113,7 @@ class Worker:
             return 0
         self._may_have_strays = False
         with self._lock:
-            held = {(job.job_id, job.fence) for job in (r.claimed.job for r in self._running.values())}
+            held = set(self._running)
         try:
             strays = self._slots.put_strays_back(self._clock.now(), node=self.node, held=held)
         except BaseException:
@@ -137,15 +137,19 @@ class Worker:
         if not ended:
             return 0
         try:
-            self._slots.settle(self._clock.now(), [_end(running, outcome) for running, outcome in ended])
+            counted = self._slots.settle(
+                self._clock.now(), [_end(running, outcome) for running, outcome in ended]
+            )
         except BaseException:
             for pair in ended:  # a store that failed: their ends are told again
                 self._ended.put(pair)
             raise
+        if counted < len(ended):
+            log.warning("%d job(s) ended here after others had taken them over", len(ended) - counted)
         with self._lock:
             for running, outcome in ended:
                 if not outcome.is_still_running:
-                    self._running.pop(running.run.job_id, None)
+                    self._running.pop(running.held, None)
         for running, outcome in ended:
             if outcome.is_still_running:
                 self._await_work(running, outcome)
@@ -181,10 +185,10 @@ class Worker:
 
     def cancel(self, job_ids: Sequence[str]) -> None:
         """Tell jobs that were cancelled to stop, with everything that they started."""
-        for job_id in job_ids:
-            running = self._running.get(job_id)
-            if running is not None:
-                self._loop.call(running.end, "cancelled")
+        with self._lock:
+            concerned = [r for r in self._running.values() if r.run.job_id in job_ids]
+        for running in concerned:
+            self._loop.call(running.end, "cancelled")
 
     def abandon(self, seconds: float) -> None:
         """End what runs without settling it: the lease is given up, and another node runs it again.
@@ -219,18 +223,29 @@ class Worker:
         with self._lock:
             if self._is_over:
                 return
-            self._running.update({running.run.job_id: running for running in batch})
+            if self._running:
+                self._find_older(batch)
+            self._running.update({running.held: running for running in batch})
         try:
             self._loop.call(self._begin, batch)  # one hand-over for all of them
         except BaseException:  # no thread to be had
             with self._lock:
                 for running in batch:
-                    del self._running[running.run.job_id]
+                    del self._running[running.held]
             raise
+
+    def _find_older(self, batch: Sequence[Running]) -> None:
+        """A node that was taken for dead (a laptop that slept) may claim again what still runs here."""
+        ids = {running.run.job_id: running for running in batch}
+        for older in self._running.values():
+            if newer := ids.get(older.run.job_id):
+                newer.before.append(older)
 
     def _begin(self, batch: Sequence[Running]) -> None:
         loop = asyncio.get_running_loop()
         for running in batch:
+            for older in running.before:
+                older.end("superseded")
             self._tell(self._observer.started, running.run)
             running.task = loop.create_task(self._work_of(running))
             running.task.add_done_callback(partial(self._finish, running))
@@ -240,6 +255,8 @@ class Worker:
                 running.timer = loop.call_later(running.run.seconds_left, running.end, "timed_out")
 
     async def _work_of(self, running: Running) -> Outcome:
+        if older := [copy.task for copy in running.before if copy.task is not None]:
+            await asyncio.wait(older)
         target = running.claimed.definition.target
         adapter = self._targets.get(target.kind)
         if adapter is None:
