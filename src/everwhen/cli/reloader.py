@@ -6,6 +6,7 @@ second thread watches directories, not files: editors replace a file by renaming
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -130,12 +131,19 @@ class Reloader:
 
 @contextmanager
 def _yielding() -> Iterator[None]:
-    """Reading a large file keeps the interpreter busy: the loop gets it back ten times as soon as otherwise."""
+    """Reading a large file keeps the interpreter busy: the loop gets it back ten times as soon as otherwise.
+
+    And a file of 10,000 schedules is a million objects without a cycle among them. Looking through all of those for
+    garbage would stop every thread for a quarter of a second, so nobody looks while it is read, nor later.
+    """
     before = sys.getswitchinterval()
     sys.setswitchinterval(min(before, SHARE))
+    gc.disable()
     try:
         yield
     finally:
+        gc.freeze()
+        gc.enable()
         sys.setswitchinterval(before)
 
 
