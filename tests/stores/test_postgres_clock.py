@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import timedelta
+from queue import Queue
+from threading import Thread
 
 import pytest
 
 from everwhen.errors import StoreError
 from everwhen.model.instants import HOUR, SECOND
 from everwhen.stores.postgres_clock import DatabaseClock
-from everwhen.stores.postgres_database import PostgresDatabase
+from everwhen.stores.postgres_database import MOST_CONNECTIONS, PATIENCE, PostgresDatabase
 from everwhen.system_clock import SystemClock
 from everwhen.testing.manual import ManualClock
 
@@ -71,6 +74,24 @@ def test_the_time_goes_on_while_the_database_does_not_answer(database: PostgresD
     database.close()
     host.advance("1h")
     assert clock.now() == first + HOUR
+
+
+def test_while_one_thread_waits_for_the_database_the_others_carry_on(database: PostgresDatabase) -> None:
+    host = ManualClock("2026-01-05T08:00:00Z")
+    clock = DatabaseClock(database, host)
+    first = clock.now()
+    told: Queue[int] = Queue()
+    threads = [Thread(target=lambda: told.put(clock.now())) for _ in range(2)]
+    with ExitStack() as held:
+        for _ in range(MOST_CONNECTIONS):
+            held.enter_context(database.connection())
+        host.advance("1h")
+        for thread in threads:
+            thread.start()
+        assert told.get(timeout=PATIENCE / 2) == first + HOUR
+    for thread in threads:
+        thread.join(30)
+    assert abs(told.get() - asked(database)) < 60 * SECOND
 
 
 def test_a_clock_that_never_had_an_answer_has_no_time(database: PostgresDatabase) -> None:

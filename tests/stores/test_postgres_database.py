@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import socket
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 from threading import Barrier, Thread
 from typing import Any
 
@@ -14,7 +19,14 @@ from psycopg import Connection
 
 from everwhen.errors import StoreError
 from everwhen.stores.postgres_adapters import At, Flags, Instants, Integers, Texts
-from everwhen.stores.postgres_database import PostgresDatabase, where
+from everwhen.stores.postgres_database import (
+    MOST_CONNECTIONS,
+    PATIENCE,
+    PostgresDatabase,
+    connection_words,
+    where,
+)
+from tests.servers.postgres import PostgresServer
 
 INSTANTS = st.integers(-(1 << 55), (1 << 57))
 
@@ -200,10 +212,59 @@ def test_a_url_that_cannot_be_read_is_refused() -> None:
         PostgresDatabase("postgresql://[")
 
 
-def test_a_server_that_refuses_says_why(database: PostgresDatabase) -> None:
-    nobody = PostgresDatabase(database.url.replace("everwhen:", "everwhen:not-"))
+def test_a_server_that_refuses_says_why_at_once(database: PostgresDatabase) -> None:
+    began = time.monotonic()
+    with pytest.raises(StoreError, match=r"refuses connections .*password authentication failed"):
+        PostgresDatabase(database.url.replace("everwhen:", "everwhen:not-"))
+    assert time.monotonic() - began < PATIENCE
+
+
+def test_a_database_without_a_free_connection_says_so(database: PostgresDatabase) -> None:
+    hurried = PostgresDatabase(database.url, patience=1.0)
+    with closing(hurried), ExitStack() as held:
+        for _ in range(MOST_CONNECTIONS):
+            held.enter_context(hurried.connection())
+        with pytest.raises(StoreError, match="all connections are in use"):
+            hurried.ask("SELECT 1")
+
+
+def test_a_server_that_went_silent_is_noticed_within_seconds(database: PostgresDatabase) -> None:
+    """What the kernel was told; a cable that is pulled out is more than a test may do to a machine."""
+    with database.connection() as connection, socket.socket(fileno=os.dup(connection.fileno())) as plug:
+        assert plug.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 10_000
+        assert plug.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        names = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        assert [plug.getsockopt(socket.IPPROTO_TCP, name) for name in names] == [5, 2, 3]
+
+
+def test_what_a_url_says_about_silence_stays(database: PostgresDatabase) -> None:
+    words = connection_words(f"{database.url}?tcp_user_timeout=77&options=-c%20work_mem%3D1MB")
+    assert "tcp_user_timeout" not in words
+    assert words["keepalives_idle"] == 5
+    assert words["options"].endswith(" -c work_mem=1MB")
+
+
+def test_a_server_that_is_back_after_an_outage_is_used_at_once() -> None:
+    """A pool that were left alone would try again after 1, 3, 7, 15 … seconds."""
+    with PostgresServer(18) as server, closing(PostgresDatabase(server.url, patience=0.5)) as database:
+        database.ask("SELECT 1")
+        server.stop()
+        down = time.monotonic()
+        while time.monotonic() - down < 3.5:
+            with pytest.raises(StoreError, match=r"was lost|gave no connection.*refused"):
+                database.ask("SELECT 1")
+        server.start()
+        back = time.monotonic()
+        while not answers(database):
+            assert time.monotonic() - back < 2
+
+
+def answers(database: PostgresDatabase) -> bool:
     try:
-        with pytest.raises(StoreError, match="password authentication failed"):
-            nobody.ask("SELECT 1")
-    finally:
-        nobody.close()
+        return bool(database.ask("SELECT 1"))
+    except StoreError:
+        return False
+
+
+def test_the_pool_writes_no_lines_of_its_own_where_nobody_asked_for_logs() -> None:
+    assert logging.getLogger("psycopg.pool").handlers

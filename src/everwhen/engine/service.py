@@ -238,9 +238,9 @@ class Service:
 
     def _staleness(self) -> str | None:
         """A worker whose heartbeat is older than its lease may lose its jobs to others at any moment."""
-        self._house.slots.next_ready_at()  # whether the database answers
-        if not self.lease.is_fresh:
+        if not self.lease.is_fresh:  # first: a database that is silent keeps whoever asks it waiting
             return f"the last heartbeat is {self.lease.age:.0f}s old: other nodes may take its jobs"
+        self._house.slots.next_ready_at()  # whether the database answers
         return None
 
     # -- loops --

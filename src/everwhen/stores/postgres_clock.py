@@ -5,7 +5,8 @@ evaluation would double the cost of an idle one. So it is asked once a second, b
 monotonic clock, and in between the monotonic clock carries it on: the error is half a round trip, and within a
 second no quartz drifts by as much. A difference smaller than that error is no news, so the time never jitters back;
 a step of the database's clock is seen within the second, and `engine.clock_watch` puts it on record. While the
-database does not answer, the monotonic clock carries on alone.
+database does not answer, the monotonic clock carries on alone. One thread asks; the others carry on meanwhile, as
+a database that has fallen silent may keep it waiting for seconds.
 
 `skew` is how far this host's own clock is from the database's; nodes record it with their heartbeat.
 """
@@ -32,13 +33,10 @@ class DatabaseClock:
         self._asked = 0.0
 
     def now(self) -> int:
-        with self._lock:
-            elapsed = self._host.monotonic()
-            if elapsed - self._asked >= FRESH or self._offset is None:
-                self._refresh(elapsed)
-                elapsed = self._host.monotonic()
-            assert self._offset is not None
-            return self._offset + _micros(elapsed)
+        if self._is_stale:
+            self._refresh()
+        assert self._offset is not None
+        return self._offset + _micros(self._host.monotonic())
 
     def monotonic(self) -> float:
         return self._host.monotonic()
@@ -47,13 +45,22 @@ class DatabaseClock:
         """Microseconds that this host's clock is ahead of the database's."""
         return self._host.now() - self.now()
 
-    def _refresh(self, elapsed: float) -> None:
+    @property
+    def _is_stale(self) -> bool:
+        return self._offset is None or self._host.monotonic() - self._asked >= FRESH
+
+    def _refresh(self) -> None:
+        if not self._lock.acquire(blocking=self._offset is None):
+            return  # another thread is asking
         try:
-            self._ask()
+            if self._is_stale:
+                self._ask()
         except StoreError:  # whoever needs the database will hear of it; the time goes on
             if self._offset is None:
                 raise
-            self._asked = elapsed
+            self._asked = self._host.monotonic()
+        finally:
+            self._lock.release()
 
     def _ask(self) -> None:
         with self._database.connection() as connection:

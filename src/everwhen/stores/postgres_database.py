@@ -7,6 +7,7 @@ whose answer never came nobody knows: whoever asks again needs keys that bear a 
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -14,8 +15,8 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg import Connection, errors
-from psycopg.conninfo import conninfo_to_dict
+from psycopg import Connection, errors, pq
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
 from everwhen.errors import StoreError, shown
@@ -28,7 +29,19 @@ T = TypeVar("T")
 
 ATTEMPTS = 6
 MOST_CONNECTIONS = 10
-PATIENCE = 5.0  # seconds for a connection; the loops above wait longer each time
+# Seconds for a connection; the loops above wait longer each time. The pool tries as long and then gives up, so that
+# the next request begins anew: left alone it would wait for minutes, twice as long each time, behind a server that
+# has long been back.
+PATIENCE = 5.0
+
+# A server that is gone without a word (a cable, a firewall, a host that died) is noticed within ten seconds.
+SILENCE = {
+    "connect_timeout": int(PATIENCE),
+    "tcp_user_timeout": 10_000,  # milliseconds
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+}
 
 # Generic plans: the statements are few, and a plan of its own for each batch costs as much as the batch. Timeouts
 # bound what a node that hangs can hold up; a bulk load or a migration stays well below them.
@@ -48,21 +61,28 @@ class Overtaken(Exception):  # noqa: N818  # expected, and over when the work is
 _AGAIN = (errors.DeadlockDetected, errors.SerializationFailure, Overtaken)
 _GONE = (psycopg.OperationalError, psycopg.InterfaceError)
 
+# What the pool has to say comes as a StoreError; with no handler Python would write its lines to stderr as well.
+logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
+
 
 class PostgresDatabase:
     """One database, for all threads of one process."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, patience: float = PATIENCE) -> None:
         self._process = os.getpid()
         self.url = url
+        self._patience = patience
         self.where = where(url)
+        self._refuse_refusal()
+        self._busy: set[Connection[Any]] = set()
         self._pool: ConnectionPool[Connection[Any]] = ConnectionPool(
             url,
             kwargs=connection_words(url),
             configure=_configure,
             min_size=1,
             max_size=MOST_CONNECTIONS,
-            timeout=PATIENCE,
+            timeout=patience,
+            reconnect_timeout=patience,
             num_workers=1,
             open=False,
         )
@@ -119,13 +139,19 @@ class PostgresDatabase:
 
     @contextmanager
     def _lent(self) -> Iterator[Connection[Any]]:
-        connection = self._pool.getconn()
+        connection = self._take()
         try:
             yield connection
         finally:
             self._give_back(connection)
 
+    def _take(self) -> Connection[Any]:
+        connection = self._pool.getconn()
+        self._busy.add(connection)
+        return connection
+
     def _give_back(self, connection: Connection[Any]) -> None:
+        self._busy.discard(connection)
         is_gone = connection.broken
         self._pool.putconn(connection)
         if is_gone:  # after a restart of the server all of them are
@@ -155,7 +181,7 @@ class PostgresDatabase:
             return StoreError(f"the database {self.where} was closed; open it again to use it")
         if isinstance(error, PoolTimeout):
             return StoreError(
-                f"the database {self.where} gave no connection within {PATIENCE:g}s ({self._why_none()}); "
+                f"the database {self.where} gave no connection within {self._patience:g}s ({self._why_none()}); "
                 "see that the server runs, accepts this user, and has connections left"
             )
         if isinstance(error, _GONE):
@@ -166,11 +192,24 @@ class PostgresDatabase:
 
     def _why_none(self) -> str:
         """The pool only knows that it waited: ask the server itself."""
+        if len(self._busy) >= MOST_CONNECTIONS:
+            return "all connections are in use"
+        return self._refusal() or "by now the server answers again"
+
+    def _refusal(self) -> str | None:
         try:
             psycopg.connect(self.url, **connection_words(self.url)).close()
         except psycopg.Error as error:
             return shown(str(error).strip().splitlines()[0].rpartition("failed: ")[2])
-        return "all connections are in use"
+        return None
+
+    def _refuse_refusal(self) -> None:
+        """A server that runs, and does not want us, is not waited for; one that starts is."""
+        if (words := self._refusal()) is not None and _takes_connections(self.url):
+            raise StoreError(
+                f"the database {self.where} refuses connections ({words}); "
+                "see that user, password and database are right"
+            )
 
     def _refuse_other_process(self) -> None:
         if os.getpid() != self._process:
@@ -181,15 +220,15 @@ class PostgresDatabase:
 
 
 def connection_words(url: str) -> dict[str, Any]:
-    """What every connection gets besides the URL; options in the URL stay, and come last."""
-    given = str(_words_of(url).get("options") or "")
+    """What every connection gets besides the URL; what the URL says stays, and its options come last."""
+    given = _words_of(url)
     options = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
     return {
         "autocommit": True,
         "application_name": "everwhen",
         "prepare_threshold": 2,
-        "connect_timeout": int(PATIENCE),
-        "options": f"{options} {given}".strip(),
+        **{name: value for name, value in SILENCE.items() if name not in given},
+        "options": f"{options} {given.get('options') or ''}".strip(),
     }
 
 
@@ -212,6 +251,11 @@ def _words_of(url: str) -> dict[str, Any]:
             f"the database URL cannot be read ({shown(str(error).strip())}); "
             "write postgresql://USER:PASSWORD@HOST/DATABASE"
         ) from None
+
+
+def _takes_connections(url: str) -> bool:
+    words = make_conninfo(url, connect_timeout=int(PATIENCE))
+    return pq.PGconn.ping(words.encode()) == pq.Ping.OK
 
 
 def _configure(connection: Connection[Any]) -> None:
