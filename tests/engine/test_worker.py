@@ -332,7 +332,7 @@ def test_a_job_that_was_rescued_from_its_node_and_claimed_by_it_again_runs_once_
     add(stack, "a", "command", {"argv": ["sh", "-c", f"echo $$ >> {pids}; exec sleep 60"]})
     until(lambda: len(pids.read_text().split()) == 1)
     assert stack.house.slots.rescue(stack.house.clock.now(), node="another", lease=0) == 1
-    service.worker.look_for_strays()
+    stack.house.wake_workers()
     until(lambda: len(pids.read_text().split()) == 2)
     first, second = map(int, pids.read_text().split())
     assert not is_alive(first)
@@ -353,7 +353,7 @@ def test_r9_a_copy_that_cannot_be_stopped_takes_its_worker_beside_the_new_one(st
     assert target.begun.wait(30)
     target.begun.clear()
     assert stack.house.slots.rescue(stack.house.clock.now(), node="another", lease=0) == 1
-    service.worker.look_for_strays()
+    stack.house.wake_workers()
     assert target.begun.wait(30)
     assert service.worker.running_count == 2
     target.returns.set()
