@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -47,6 +48,29 @@ def test_every_slot_is_fired_once_whoever_gets_it(house: Tenant, other: Tenant) 
         shares.append(together(ticking(house), ticking(other)))
     assert set(slots_of(house.jobs()).values()) == {1}
     assert [sum(share) for share in shares] == [150] * 5
+
+
+def test_a_key_that_somebody_keeps_holds_up_its_own_schedules_and_no_others(
+    house: Tenant, other: Tenant
+) -> None:
+    """Those that need it stay due, and fire when it is free again (E6)."""
+    house.add_many([f"g.{number}" for number in range(30)], every="1h", group="g", max_concurrent=40)
+    house.add_many([f"s{number}" for number in range(5)], every="1h")
+    other.add("warm", every="24h", group="g", max_concurrent=40)
+    assert house.tick(limit=1).fired == 1  # now there is a row to be locked
+    with house.stack.database.connection() as connection:
+        connection.execute("BEGIN")
+        connection.execute("SELECT 1 FROM limits FOR UPDATE")
+        connection.execute("SELECT 1 FROM circuit_breakers FOR UPDATE")
+        try:
+            began = time.monotonic()
+            assert ticking(other, limit=10)() == 5
+            assert not other.tick(limit=10).more
+            assert time.monotonic() - began < 5
+        finally:
+            connection.execute("ROLLBACK")
+    assert ticking(other)() == 30
+    assert set(slots_of(house.jobs()).values()) == {1}
 
 
 def test_the_second_scheduler_goes_on_where_the_first_is_not(house: Tenant, other: Tenant) -> None:

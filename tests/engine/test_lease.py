@@ -10,7 +10,8 @@ from everwhen.errors import ConfigError
 from everwhen.model.events import Event
 from everwhen.model.node import Role
 from everwhen.testing import manual_scheduler
-from everwhen.testing.manual import ManualScheduler
+from everwhen.testing.manual import ManualClock, ManualScheduler
+from everwhen.wiring import open_stack
 
 START = "2026-01-05T08:00:00Z"
 
@@ -150,6 +151,17 @@ def test_a_worker_whose_heartbeat_is_old_is_not_ready() -> None:
     assert worker.unreadiness() is None
     s.clock.advance("31s")
     s.stack.close()  # whoever asks a silent database waits; nobody has to
+    assert worker.unreadiness() == "the last heartbeat is 31s old: other nodes may take its jobs"
+
+
+def test_a_worker_with_an_old_heartbeat_says_so_without_asking_the_database() -> None:
+    """A silent one would keep whoever asks waiting."""
+    clock = ManualClock(START)
+    stack = open_stack("sqlite://", clock=clock)
+    worker = Service(stack.house, {}, role="worker", lease=30.0)
+    worker.status = "running"
+    stack.close()
+    clock.advance("31s")
     assert worker.unreadiness() == "the last heartbeat is 31s old: other nodes may take its jobs"
 
 

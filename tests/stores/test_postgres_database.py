@@ -204,7 +204,7 @@ def test_a_statement_that_is_refused_says_where_and_shows_no_password(database: 
 def test_settings_hold_on_every_connection(database: PostgresDatabase) -> None:
     names = ("plan_cache_mode", "synchronous_commit", "lock_timeout", "idle_in_transaction_session_timeout")
     found = rows(database, "SELECT current_setting(name) FROM unnest(%s) AS name", Texts(names))
-    assert found == [("force_generic_plan",), ("on",), ("20s",), ("1min",)]
+    assert found == [("force_generic_plan",), ("on",), ("20s",), ("10s",)]
 
 
 def test_a_url_that_cannot_be_read_is_refused() -> None:
@@ -268,3 +268,18 @@ def answers(database: PostgresDatabase) -> bool:
 
 def test_the_pool_writes_no_lines_of_its_own_where_nobody_asked_for_logs() -> None:
     assert logging.getLogger("psycopg.pool").handlers
+
+
+def test_a_row_that_somebody_keeps_is_no_lost_connection(database: PostgresDatabase) -> None:
+    hurried = PostgresDatabase(
+        f"{database.url}?options=-c%20lock_timeout%3D50ms%20-c%20statement_timeout%3D300ms"
+    )
+    with closing(hurried), database.connection() as keeper:
+        keeper.execute("BEGIN; SELECT * FROM notes FOR UPDATE")
+        try:
+            with pytest.raises(StoreError, match="another transaction kept a row"):
+                hurried.transact(lambda c: c.execute("DELETE FROM notes"))
+        finally:
+            keeper.execute("ROLLBACK")
+        with pytest.raises(StoreError, match=r"ended a statement .*statement timeout"):
+            hurried.ask("SELECT pg_sleep(30)::text")

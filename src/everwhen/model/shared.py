@@ -59,6 +59,7 @@ class Shared:
     stagger: int = 0
     stagger_offset: int = 0  # how long after its opening the next catch-up job may begin
     is_system_paused: bool = False
+    busy: set[str] = field(default_factory=set)  # keys that somebody else did not let go of
     touched_limits: set[str] = field(default_factory=set)
     touched_breakers: set[str] = field(default_factory=set)
     transitions: list[Transition] = field(default_factory=list)

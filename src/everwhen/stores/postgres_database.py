@@ -50,7 +50,7 @@ SETTINGS = {
     "synchronous_commit": "on",
     "statement_timeout": "60s",
     "lock_timeout": "20s",
-    "idle_in_transaction_session_timeout": "60s",
+    "idle_in_transaction_session_timeout": "10s",
 }
 
 
@@ -183,6 +183,16 @@ class PostgresDatabase:
             return StoreError(
                 f"the database {self.where} gave no connection within {self._patience:g}s ({self._why_none()}); "
                 "see that the server runs, accepts this user, and has connections left"
+            )
+        if isinstance(error, errors.LockNotAvailable):
+            return StoreError(
+                f"the database {self.where} is held up: another transaction kept a row for {SETTINGS['lock_timeout']}; "
+                "nothing was written; try again, and look for long transactions of other programs"
+            )
+        if isinstance(error, errors.QueryCanceled):
+            return StoreError(
+                f"the database {self.where} ended a statement ({words}); nothing was written; try again, "
+                "and see what keeps the server busy"
             )
         if isinstance(error, _GONE):
             return StoreError(

@@ -21,6 +21,9 @@ T = TypeVar("T")
 
 # One round trip for both: what is read afterwards is what the switch has left.
 _BEGIN_EVALUATION = f"BEGIN; SELECT pg_advisory_xact_lock_shared({EVALUATING})"
+# A hundred thousand schedules that are applied at once are thought about for longer than the setting allows.
+_BEGIN_CHANGE = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '60s'"
+_BEGIN = {Lane.TICK: _BEGIN_EVALUATION, Lane.CLAIM: _BEGIN_EVALUATION, Lane.API: _BEGIN_CHANGE}
 
 
 class PostgresStore:
@@ -38,8 +41,7 @@ class PostgresStore:
             transaction.announce()
             return result
 
-        is_evaluation = lane in (Lane.TICK, Lane.CLAIM)
-        return self._database.transact(transact, begin=_BEGIN_EVALUATION if is_evaluation else "BEGIN")
+        return self._database.transact(transact, begin=_BEGIN.get(lane, "BEGIN"))
 
     @contextmanager
     def read(self) -> Iterator[Snapshot]:

@@ -8,7 +8,8 @@ Every transaction takes its row locks level by level, and within a level in one 
 
 Who does what
 - A tick glances at due rows, holds the keys of their definitions, then takes those rows that are still due and that
-  nobody else has (SKIP LOCKED): it never waits for a schedule.
+  nobody else has (SKIP LOCKED): it never waits for a schedule. For a key it waits a tenth of a second; then it goes
+  on without the schedules that need it, which stay due. So a node that hangs with a key stops nobody else's slots.
 - A claim glances at ready jobs, holds their keys, locks their schedules, then takes the jobs that are still ready.
 - A settlement, a rescue, a change glance at their jobs or schedule, hold the keys, lock the schedules, read again.
 - Places that come free release held slots of other schedules. Their rows are locked while the key is held, which
@@ -57,6 +58,8 @@ from everwhen.stores.transaction import Declined, Queue, Row
 
 T = TypeVar("T")
 
+MOMENT = "100ms"
+_SKIP = " FOR UPDATE SKIP LOCKED"
 EVALUATING = 0x6576_0002  # an advisory lock: ticks and claims share it
 
 
@@ -100,6 +103,31 @@ class PostgresTransaction(PostgresSnapshot):
             self._run(sql.MAKE_BREAKERS, Texts(sorted(set(keys) - {row[0] for row in rows})))
             rows = self._rows(sql.BREAKERS + self._LOCK, (Texts(sorted(keys)),))
         return {row[0]: Breaker._make(row) for row in rows}
+
+    def limits_at_hand(self, keys: Collection[str]) -> dict[str, Limit]:
+        rows = self._rows(sql.LIMITS + _SKIP, (Texts(sorted(keys)),))
+        if len(rows) < len(keys):
+            rows = self._within_a_moment(self.limits, sql.LIMITS, keys)
+        return {row[0]: Limit._make(row) for row in rows}
+
+    def breakers_at_hand(self, keys: Collection[str]) -> dict[str, Breaker]:
+        rows = self._rows(sql.BREAKERS + _SKIP, (Texts(sorted(keys)),))
+        if len(rows) < len(keys):
+            rows = self._within_a_moment(self.breakers, sql.BREAKERS, keys)
+        return {row[0]: Breaker._make(row) for row in rows}
+
+    def _within_a_moment(
+        self, take: Callable[[Collection[str]], Mapping[str, Row]], query: str, keys: Collection[str]
+    ) -> list[Any]:
+        """Who has them lets go of them in milliseconds, or hangs."""
+        self._cursor.connection.execute(f"SAVEPOINT moment; SET LOCAL lock_timeout = '{MOMENT}'".encode())
+        try:
+            found = list(take(keys).values())
+        except errors.LockNotAvailable:
+            self._run("ROLLBACK TO SAVEPOINT moment")  # the timeout goes back as well
+            return self._rows(query + _SKIP, (Texts(sorted(keys)),))
+        self._run("SET LOCAL lock_timeout TO DEFAULT")
+        return found
 
     def plugin_states(self, plugins: Collection[str]) -> dict[str, str]:
         found = super().plugin_states(plugins)

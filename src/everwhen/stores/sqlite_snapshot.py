@@ -67,6 +67,8 @@ class SqliteSnapshot:
         found = {breaker.key: breaker for breaker in map(Breaker._make, self._of_keys(query, keys))}
         return {key: found.get(key) or Breaker(key) for key in keys}
 
+    limits_at_hand, breakers_at_hand = limits, breakers  # writers come one after the other
+
     def due(self, due: Due) -> list[State]:
         values = {"now": due.now, "floor": due.floor, "limit": due.limit}
         if due.behind:

@@ -14,23 +14,54 @@ from everwhen.stores.transaction import Glimpse, Snapshot
 _LOOK_BACK = 400 * DAY
 
 
-def hold(tx: Snapshot, plans: PlanCache, glanced: Sequence[Glimpse]) -> Shared:
+def hold(
+    tx: Snapshot,
+    plans: PlanCache,
+    glanced: Sequence[Glimpse],
+    shared: Shared | None = None,
+    *,
+    wait: bool = True,
+) -> Shared:
     """The limits and breakers of what was glanced at, locked before any row of theirs."""
-    shared = Shared()
+    shared = Shared() if shared is None else shared
     if glanced:
         known = plans.load(tx, {(seen.uid, seen.revision) for seen in glanced})
-        _add(tx, shared, known.values(), glanced)
+        _add(tx, shared, known.values(), glanced, wait=wait)
     return shared
 
 
-def add_shared(tx: Snapshot, shared: Shared, schedules: Iterable[Schedule], jobs: Iterable[Job] = ()) -> None:
+def add_shared(
+    tx: Snapshot,
+    shared: Shared,
+    schedules: Iterable[Schedule],
+    jobs: Iterable[Job] = (),
+    *,
+    wait: bool = True,
+) -> None:
     """Add the limits and breakers that these need and the working copy lacks."""
-    _add(tx, shared, [schedule.plan for schedule in schedules], jobs)
+    _add(tx, shared, [schedule.plan for schedule in schedules], jobs, wait=wait)
 
 
 def _add(
-    tx: Snapshot, shared: Shared, plans: Iterable[Plan], holders: Iterable[Job] | Iterable[Glimpse]
+    tx: Snapshot,
+    shared: Shared,
+    plans: Iterable[Plan],
+    holders: Iterable[Job] | Iterable[Glimpse],
+    *,
+    wait: bool,
 ) -> None:
+    limits, breakers = _keys(plans, holders)
+    if missing := limits - shared.limits.keys() - shared.busy:
+        found = tx.limits(missing) if wait else tx.limits_at_hand(missing)
+        shared.limits |= found
+        shared.busy |= missing - found.keys()
+    if missing := breakers - shared.breakers.keys() - shared.busy:
+        more = tx.breakers(missing) if wait else tx.breakers_at_hand(missing)
+        shared.breakers |= more
+        shared.busy |= missing - more.keys()
+
+
+def _keys(plans: Iterable[Plan], holders: Iterable[Job] | Iterable[Glimpse]) -> tuple[set[str], set[str]]:
     limits: set[str] = set()
     breakers: set[str] = set()
     # Schedules that are declared alike share their definition.
@@ -46,10 +77,14 @@ def _add(
             limits.add(holder.capacity_key)
         if holder.breaker_key is not None:
             breakers.add(holder.breaker_key)
-    if missing := limits - shared.limits.keys():
-        shared.limits |= tx.limits(missing)
-    if missing := breakers - shared.breakers.keys():
-        shared.breakers |= tx.breakers(missing)
+    return limits, breakers
+
+
+def without_busy(shared: Shared, schedules: Sequence[Schedule]) -> Sequence[Schedule]:
+    """Those whose keys were all to be had; the others stay due (E6)."""
+    if not shared.busy:
+        return schedules
+    return [s for s in schedules if shared.busy.isdisjoint(set().union(*_keys([s.plan], s.outstanding)))]
 
 
 def schedules_of(tx: Snapshot, plans: PlanCache, states: Sequence[State]) -> list[Schedule]:
