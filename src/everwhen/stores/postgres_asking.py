@@ -22,9 +22,13 @@ class Asking:
     """Questions to one database, from any thread."""
 
     def __init__(
-        self, pool: ConnectionPool[Connection[Any]], give_back: Callable[[Connection[Any]], None]
+        self,
+        pool: ConnectionPool[Connection[Any]],
+        take: Callable[[], Connection[Any]],
+        give_back: Callable[[Connection[Any]], None],
     ) -> None:
         self._pool = pool
+        self._take = take
         self._give_back = give_back
         self._lock = threading.Lock()
         self._cursor: Cursor[Any] | None = None
@@ -46,7 +50,7 @@ class Asking:
             self._lock.release()
 
     def _ask_another(self, query: bytes, values: tuple[object, ...]) -> list[Any]:
-        connection = self._pool.getconn()
+        connection = self._take()
         try:
             return connection.execute(query, values, binary=True).fetchall()
         finally:
@@ -54,7 +58,7 @@ class Asking:
 
     def _kept(self) -> Cursor[Any]:
         if self._cursor is None:
-            self._cursor = self._pool.getconn().cursor(binary=True)
+            self._cursor = self._take().cursor(binary=True)
             self._kept_since = time.monotonic()
         return self._cursor
 

@@ -86,7 +86,7 @@ class PostgresDatabase:
             num_workers=1,
             open=False,
         )
-        self._asking = Asking(self._pool, self._give_back)
+        self._asking = Asking(self._pool, self._take, self._give_back)
         self._pool.open()
 
     def transact(self, work: Callable[[Connection[Any]], T], *, begin: str = "BEGIN") -> T:
