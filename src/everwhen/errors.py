@@ -184,3 +184,24 @@ def shown(value: object) -> str:
     if not text.isprintable():
         text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
     return text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 1] + "…"
+
+
+def shown_url(url: str) -> str:
+    """A database's URL as people may see it: without its password, however it is mistyped.
+
+    >>> shown_url("postgresql://app:secret@db.example/everwhen"), shown_url("sqlite:///everwhen.db")
+    ('postgresql://app@db.example/everwhen', 'sqlite:///everwhen.db')
+    >>> shown_url("postgresql:app:secret@db.example/everwhen"), shown_url("postgresql://app:s/#e@db.example/a")
+    ('postgresql:…@db.example/everwhen', 'postgresql://app@db.example/a')
+    """
+    scheme, _, rest = url.partition(":")
+    if scheme == "sqlite":
+        return shown(url)
+    who, at, where = url.rpartition("@")
+    if not at:
+        return shown(url.partition("?")[0])
+    if "?" in who:  # one of the options, or in the password: nobody knows where it ends
+        return shown(f"{scheme}:…")
+    user = rest.removeprefix("//").partition("@")[0].partition(":")[0]
+    kept = f"{scheme}://{user}" if rest.startswith("//") else f"{scheme}:…"
+    return shown(f"{kept}@{where.partition('?')[0]}")

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from everwhen.engine.delivery import Deliveries
 from everwhen.engine.service import Service
-from everwhen.errors import StoreError, shown
+from everwhen.errors import StoreError, shown_url
 from everwhen.model.node import Role
 from everwhen.model.retention import Retention
 from everwhen.operations.validity import restore_valid_schedules
@@ -197,18 +197,6 @@ def _database(url: str) -> tuple[Any, Sequence[Migration]]:
         return open_sqlite(url), SQLITE_MIGRATIONS
     postgres = _postgres()
     return postgres.PostgresDatabase(url), postgres.MIGRATIONS
-
-
-def shown_url(url: str) -> str:
-    """A database's URL as people may see it: without its password.
-
-    >>> shown_url("postgresql://app:secret@db.example/everwhen"), shown_url("sqlite:///everwhen.db")
-    ('postgresql://app@db.example/everwhen', 'sqlite:///everwhen.db')
-    """
-    scheme, separator, rest = url.partition("://")
-    who, at, where = rest.rpartition("@")
-    shown_rest = f"{who.partition(':')[0]}{at}{where.partition('?')[0]}"
-    return shown(f"{scheme}{separator}{shown_rest}" if scheme != "sqlite" else url)
 
 
 def http_subscriber(stack: Stack, subscriber_id: str, words: Mapping[str, Any]) -> Subscriber:

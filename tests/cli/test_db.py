@@ -175,3 +175,16 @@ def test_a_file_that_is_there_is_replaced_only_by_force(tmp_path: Path, url: str
 def test_a_place_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path, url: str) -> None:
     assert "cannot be written" in refusal("backup", str(tmp_path / "no" / "copy.db"), "--database", url)
     assert "is a directory" in refusal("backup", str(tmp_path), "--database", url)
+
+
+@pytest.mark.parametrize(
+    "command", [["db", "check"], ["db", "migrate"], ["up"], ["worker"], ["config", "reload"]]
+)
+def test_an_empty_database_is_no_default(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(everwhen, [*command, "--database", ""])
+    assert result.exit_code == 2
+    assert "it is empty; write sqlite:///FILE" in result.stderr
+    assert not list(tmp_path.iterdir())

@@ -5,11 +5,25 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import psycopg
+import pytest
+
+from everwhen.errors import StoreError
 from everwhen.model.claim import ClaimedJob
+from everwhen.model.instants import SECOND
 from everwhen.model.job import Job
 from everwhen.model.outcome import SUCCEEDED
+from everwhen.model.schedule import QuietHoursPolicy
+from everwhen.stores.flows.system import write_policy
+from everwhen.stores.lanes import Lane
+from everwhen.stores.plans import PlanCache
+from everwhen.stores.postgres_store import PostgresStore
+from everwhen.stores.transaction import Transaction
+from everwhen.timetable.civil_time import zone
+from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
 from tests.cluster.conftest import together
 from tests.conformance.tenant import FAILED, Tenant
 
@@ -173,3 +187,59 @@ def test_pauses_edits_ticks_and_settlements_get_along(house: Tenant, other: Tena
         house.wait("10s")
         together(lambda: work(house), lambda: work(other), meddle)
     assert set(slots_of([job for job in house.jobs() if job.origin == "schedule"]).values()) == {1}
+
+
+def test_of_two_policies_that_are_put_at_once_every_node_hears_of_both(house: Tenant, other: Tenant) -> None:
+    third = house.neighbour("node-3")
+    house.put_quiet_hours("20:00-21:00", "skip")
+    house.add("a", every="10m", quiet_hours="nights")
+    hours = QuietHours(zone("UTC"), (QuietWindow(parse_window("08:00-08:15")),))
+
+    def put(tx: Transaction) -> None:
+        tx.settings()  # as they were before the first
+        house.put_quiet_hours("21:00-22:00", "skip", policy_id="others")
+        third.step()
+        write_policy(tx, PlanCache(), house.now, QuietHoursPolicy("nights", "nights", hours, "skip"))
+
+    PostgresStore(other.stack.database).write(Lane.API, put)
+    house.run()
+    third.wait_and_step("10m")
+    third.wait_and_step("10m")
+    assert house.slots("a") == ["08:00:00", "08:20:00"]
+
+
+def test_a_node_that_two_others_miss_at_once_is_lost_once(house: Tenant, other: Tenant) -> None:
+    house.house.slots.heartbeat(house.now, node="dead", version="1", is_scheduler=True)
+    house.wait("1h")
+    for node in (house, other):
+        node.beat()
+
+    def noting(node: Tenant) -> Action:
+        return lambda: node.house.upkeep.note_lost(node.now, node=node.node, lease=60 * SECOND)
+
+    with psycopg.connect(house.site.url, autocommit=True) as keeper:
+        keeper.execute("BEGIN; SELECT 1 FROM nodes FOR UPDATE")
+        with ThreadPoolExecutor() as threads:
+            noted = [threads.submit(noting(node)) for node in (house, other)]
+            while keeper.execute(_WAITING).fetchall() != [(2,)]:
+                assert not any(one.done() for one in noted)
+            keeper.execute("ROLLBACK")
+    assert sorted(len(one.result()) for one in noted) == [0, 1]
+    assert len(house.events(None, "node.lost")) == 1
+
+
+_WAITING = """
+SELECT count(*)::int FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"""
+
+
+def test_a_job_that_was_claimed_anew_is_not_handed_over(house: Tenant) -> None:
+    house.add("a", every="1h")
+    house.step()
+    (claimed,) = house.claim()
+    stale = claimed.job._replace(fence=claimed.job.fence - 1)
+    with pytest.raises(StoreError, match="lost 6 times"):
+        PostgresStore(house.stack.database).write(
+            Lane.SETTLE, lambda tx: tx.hand_over_jobs([(stale, "token")])
+        )
+    assert house.job(claimed.job.job_id).node == house.node
+    house.settle(claimed)

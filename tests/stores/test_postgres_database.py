@@ -283,3 +283,18 @@ def test_a_row_that_somebody_keeps_is_no_lost_connection(database: PostgresDatab
             keeper.execute("ROLLBACK")
         with pytest.raises(StoreError, match=r"ended a statement .*statement timeout"):
             hurried.ask("SELECT pg_sleep(30)::text")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:s#cret/secret@127.0.0.1/db",
+        "postgresql://me:sec/ret@127.0.0.1/db",
+        "postgresql://me:secret%zz@127.0.0.1/db",
+        "postgresql://me@127.0.0.1/db?password=secret&nothing=@127.0.0.1",
+    ],
+)
+def test_a_mistyped_url_shows_nothing_of_its_password(url: str) -> None:
+    with pytest.raises(StoreError, match="cannot be read") as raised:
+        PostgresDatabase(url)
+    assert not any(word in str(raised.value) for word in ("secret", "s#cret", "sec/", "ret@"))

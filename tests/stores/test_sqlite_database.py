@@ -562,7 +562,9 @@ def test_a_url_names_a_relative_or_an_absolute_file_or_memory(
         ("sqlite:///a.db?mode=ro", "takes no options"),
         ("sqlite:///a\x00.db", "nothing more"),
         ("postgresql://me:secret@host/db", "names no SQLite file"),
-        ("everwhen.db", "names no SQLite file"),
+        ("mysql://me:secret@host/db", "or postgresql://USER:PASSWORD@HOST/DATABASE"),
+        ("postgresql:me:secret@host/db", "“postgresql:…@host/db” names no SQLite file"),
+        ("everwhen.db", "“everwhen.db” names no SQLite file"),
         ("", "names no SQLite file"),
     ],
 )

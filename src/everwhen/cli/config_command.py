@@ -10,7 +10,7 @@ import click
 
 from everwhen.cli.config_diff import as_words
 from everwhen.cli.config_diff import show as show_changes
-from everwhen.cli.configuration import config_option, opened, show_warnings, this_host
+from everwhen.cli.configuration import config_option, database_option, opened, show_warnings, this_host
 from everwhen.cli.reloader import spelled
 from everwhen.config.problems import Problem, Report
 from everwhen.config.read import Configuration, examine, read_configuration
@@ -87,7 +87,7 @@ def schema() -> None:
 
 @command.command()
 @config_option
-@click.option("--database", help="sqlite:///FILE; stands before the file's own.")
+@database_option
 @click.option("--yes", is_flag=True, help="Remove schedules even when they are more than half of all.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
 def reload(path: Path, database: str | None, yes: bool, as_json: bool) -> None:
@@ -122,7 +122,7 @@ def show(path: Path, as_json: bool) -> None:
 
 @command.command()
 @config_option
-@click.option("--database", help="sqlite:///FILE; stands before the file's own.")
+@database_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
 def diff(path: Path, database: str | None, as_json: bool) -> None:
     """Say what a reload would change, and which firings of the next 7 days move, vanish or appear.

@@ -34,8 +34,17 @@ def config_option(command: Callable[..., Any]) -> Callable[..., Any]:
 def database_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """`--database` stands before EVERWHEN_DATABASE and the file."""
     return click.option(
-        "--database", metavar="URL", help="sqlite:///FILE or postgresql://…; stands before the file's own."
+        "--database",
+        metavar="URL",
+        callback=_some_database,
+        help="sqlite:///FILE or postgresql://…; stands before the file's own.",
     )(command)
+
+
+def _some_database(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
+    if url is not None and not url.strip():  # a variable of a script that is not set
+        raise click.BadParameter("it is empty; write sqlite:///FILE or postgresql://…, or leave it out")
+    return url
 
 
 def is_missing(path: Path) -> bool:

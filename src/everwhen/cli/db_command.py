@@ -18,12 +18,12 @@ from everwhen.cli.configuration import config_option, database_option, read_sett
 from everwhen.cli.progress import Bar
 from everwhen.config.settings import Settings
 from everwhen.decide.check_ledger import LedgerReport
-from everwhen.errors import IntervalParseError
+from everwhen.errors import IntervalParseError, shown_url
 from everwhen.model.instants import SECOND, moment_of
 from everwhen.model.retention import Retention
 from everwhen.timetable.describe import describe_seconds
 from everwhen.timetable.interval import parse_seconds
-from everwhen.wiring import Stack, migrate_database, open_existing_stack, shown_url
+from everwhen.wiring import Stack, migrate_database, open_existing_stack
 
 FAULTS_SHOWN = 50
 AGES = [age.name for age in fields(Retention)]

@@ -23,11 +23,11 @@ from everwhen.config.problems import Report
 from everwhen.config.read import Configuration, examine, read_configuration
 from everwhen.config.settings import Settings
 from everwhen.engine.service import Service
-from everwhen.errors import SchedulerShutdownError
+from everwhen.errors import SchedulerShutdownError, shown_url
 from everwhen.model.instants import SECOND
 from everwhen.model.node import Role
 from everwhen.operations.apply import Applied, apply
-from everwhen.wiring import Stack, build_service, open_stack, shown_url
+from everwhen.wiring import Stack, build_service, open_stack
 
 _COLOURS = {logging.WARNING: "yellow", logging.ERROR: "red"}
 

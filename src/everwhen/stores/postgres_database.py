@@ -19,7 +19,7 @@ from psycopg import Connection, errors, pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
-from everwhen.errors import StoreError, shown
+from everwhen.errors import StoreError, shown, shown_url
 from everwhen.stores.migrate import Builder
 from everwhen.stores.postgres_adapters import register
 from everwhen.stores.postgres_asking import Asking
@@ -255,12 +255,19 @@ def where(url: str) -> str:
 
 def _words_of(url: str) -> dict[str, Any]:
     try:
-        return dict(conninfo_to_dict(url))
+        words: dict[str, Any] = dict(conninfo_to_dict(url))
     except psycopg.ProgrammingError as error:
-        raise StoreError(
-            f"the database URL cannot be read ({shown(str(error).strip())}); "
-            "write postgresql://USER:PASSWORD@HOST/DATABASE"
-        ) from None
+        raise _unreadable(url, "" if "@" in url else f" ({shown(str(error).strip())})") from None
+    if "@" in str(words.get("dbname")) or not str(words.get("port") or 0).replace(",", "").isdecimal():
+        raise _unreadable(url, "")
+    return words
+
+
+def _unreadable(url: str, why: str) -> StoreError:
+    return StoreError(
+        f"the database URL “{shown_url(url)}” cannot be read{why}; write postgresql://USER:PASSWORD@HOST/DATABASE, "
+        "and / # ? @ in a password as %2F %23 %3F %40"
+    )
 
 
 def _takes_connections(url: str) -> bool:

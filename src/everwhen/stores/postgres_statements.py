@@ -149,7 +149,7 @@ NODES = f"SELECT {NODE} FROM nodes ORDER BY started_at, node"
 LOST_NODES = f"""
 SELECT {NODE} FROM nodes WHERE node <> %s AND stopped_at IS NULL AND lost_at IS NULL
     AND heartbeat_at NOT BETWEEN %s AND %s ORDER BY node"""
-PUT_LOST = "UPDATE nodes SET lost_at = %s WHERE node = ANY(%s)"
+PUT_LOST = "UPDATE nodes SET lost_at = %s WHERE node = ANY(%s) AND lost_at IS NULL RETURNING node"
 # idx_jobs_unreleased
 JOBS_ELSEWHERE_OVER = f"""
 SELECT {JOB} FROM jobs WHERE node = '{ELSEWHERE}' AND released_at IS NULL
@@ -180,7 +180,8 @@ UPDATE jobs j SET status = 'cancelled', ended_at = %s, ready_at = NULL, reason =
 FROM unnest(%s, %s) AS v(reason, row_id) WHERE j.row_id = v.row_id AND j.status IN ('queued', 'running')"""
 HAND_OVER_JOBS = f"""
 UPDATE jobs j SET node = '{ELSEWHERE}', outcome_token = v.token
-FROM unnest(%s::text[], %s::bigint[]) AS v(token, row_id) WHERE j.row_id = v.row_id"""
+FROM unnest(%s, %s, %s) AS v(token, row_id, fence)
+WHERE j.row_id = v.row_id AND j.fence = v.fence AND j.status = 'running'"""
 KEEP_JOBS = "UPDATE jobs SET released_at = NULL WHERE row_id = ANY(%s)"
 RELEASE_JOBS = "UPDATE jobs SET released_at = %s WHERE row_id = ANY(%s) AND released_at IS NULL"
 REQUEUE_JOBS = """

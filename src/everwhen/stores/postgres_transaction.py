@@ -198,8 +198,9 @@ class PostgresTransaction(PostgresSnapshot):
         self._run_guarded(len(jobs), sql.RELEASE_JOBS, At(now), _row_ids(jobs))
 
     def hand_over_jobs(self, jobs: Sequence[tuple[Job, str]]) -> None:
-        tokens = [token for _, token in jobs]
-        self._run(sql.HAND_OVER_JOBS, tokens, [job.row_id for job, _ in jobs])
+        rows = [(token, job.row_id, job.fence) for job, token in jobs]
+        columns = columns_of(("outcome_token", "row_id", "fence"), rows)
+        self._run_guarded(len(rows), sql.HAND_OVER_JOBS, *columns)
 
     def requeue_jobs(self, jobs: Sequence[Job], now: int, *, is_rescue: bool) -> None:
         fences = Integers([job.fence for job in jobs])
@@ -335,8 +336,8 @@ class PostgresTransaction(PostgresSnapshot):
         }
         self._cursor.execute(sql.HEARTBEAT, {**values, "skew": self._skew()})
 
-    def put_lost(self, nodes: Sequence[str], now: int) -> None:
-        self._run(sql.PUT_LOST, At(now), Texts(nodes))
+    def put_lost(self, nodes: Sequence[str], now: int) -> set[str]:
+        return {row[0] for row in self._rows(sql.PUT_LOST, (At(now), Texts(nodes)))}
 
     def put_output(self, pieces: Sequence[OutputPiece], gaps: Sequence[OutputGap], now: int) -> None:
         for piece in pieces:

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TypeVar
 
-from everwhen.errors import StoreError, shown
+from everwhen.errors import StoreError, shown, shown_url
 from everwhen.stores.change_counter import ChangeCounter
 from everwhen.stores.file_system import refuse_network_file_system
 from everwhen.stores.lanes import Lane
@@ -45,9 +45,10 @@ def path_of(url: str) -> str | None:
     """
     scheme, separator, rest = url.partition("://")
     if scheme != "sqlite" or not separator:
-        # The rest is not shown: another database's URL may hold a password.
+        kind = f"of kind “{shown(scheme)}”" if separator else f"“{shown_url(url)}”"
         raise StoreError(
-            f"a database URL of kind “{shown(scheme)}” names no SQLite file; write sqlite:///FILE"
+            f"a database URL {kind} names no SQLite file; write sqlite:///FILE, "
+            "or postgresql://USER:PASSWORD@HOST/DATABASE for PostgreSQL"
         )
     if not rest:
         return None

@@ -103,7 +103,7 @@ class SqliteTransaction(SqliteSnapshot):
         self._many(sql.RELEASE_JOB, [(now, job.row_id) for job in jobs])
 
     def hand_over_jobs(self, jobs: Sequence[tuple[Job, str]]) -> None:
-        self._many(sql.HAND_OVER_JOB, [(token, job.row_id) for job, token in jobs])
+        self._many(sql.HAND_OVER_JOB, [(token, job.row_id, job.fence) for job, token in jobs])
 
     def requeue_jobs(self, jobs: Sequence[Job], now: int, *, is_rescue: bool) -> None:
         shared = {"now": now, "counted": int(is_rescue)}
@@ -227,8 +227,9 @@ class SqliteTransaction(SqliteSnapshot):
         }
         self._all(sql.HEARTBEAT, values)
 
-    def put_lost(self, nodes: Sequence[str], now: int) -> None:
+    def put_lost(self, nodes: Sequence[str], now: int) -> set[str]:
         self._many("UPDATE nodes SET lost_at = ? WHERE node = ?", [(now, node) for node in nodes])
+        return set(nodes)  # writers come one after the other
 
     def put_output(self, pieces: Sequence[OutputPiece], gaps: Sequence[OutputGap], now: int) -> None:
         self._many(sql.PUT_OUTPUT, [(*piece.stream, piece.position, now, piece.data) for piece in pieces])

@@ -141,8 +141,9 @@ class StoredUpkeep:
                 return []
 
         def note(tx: Transaction) -> list[Node]:
-            lost = lost_nodes(tx)
-            tx.put_lost([one.node for one in lost], now)
+            found = lost_nodes(tx)
+            noted = tx.put_lost([one.node for one in found], now)
+            lost = [one for one in found if one.node in noted]
             tx.insert_events([_about(one, now) for one in lost])
             return lost
 
