@@ -15,7 +15,6 @@ from everwhen.decide.ledger_slots import slots_between
 from everwhen.model.events import Event
 from everwhen.model.history import Life, Recorded
 from everwhen.model.instants import HOUR, MINUTE, SECOND
-from everwhen.timetable.civil_time import zone
 from everwhen.timetable.trigger import Every
 from tests.decide.test_check_ledger import (
     START,
@@ -215,5 +214,5 @@ def test_an_earlier_failure_read_later_is_not_the_last() -> None:
 
 def test_why_passes_over_events_that_say_nothing_of_the_slots_fate() -> None:
     event = Recorded(1, Event("job.cancelled", START, "s", UID, slot_at=START, reason="person"))
-    evidence = Evidence(START, zone("UTC"), None, events=[event])
+    evidence = Evidence(START, START, an_hour().revisions[0], None, events=[event])
     assert explain_slot(evidence, START + HOUR).fate == "unknown"

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from everwhen.decide import explain
+from everwhen.decide import sentences
+from everwhen.decide.sentences import cause, spoken
 from everwhen.errors import UnknownScheduleError
 from everwhen.model import reasons
 from everwhen.model.instants import instant_of
 from everwhen.model.outcome import Outcome
+from everwhen.model.policy import BreakerRule, Budget, Capacity, Guard
+from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Target
 from everwhen.operations.schedules import pause_system, resume_system
 from everwhen.operations.why import why
 from everwhen.testing import ManualScheduler, manual_scheduler
 from everwhen.timetable.civil_time import zone
-from everwhen.timetable.trigger import parse_instant
+from everwhen.timetable.trigger import Every, parse_instant
+from everwhen.timetable.windows import QuietHours, QuietWindow, Window
 
 
 def scheduler(start: str = "08:00:00") -> ManualScheduler:
@@ -31,18 +35,71 @@ def said(s: ManualScheduler, schedule_id: str, text: str | None = None) -> str:
 @pytest.mark.parametrize(
     ("words", "listed"),
     [
-        (explain.SKIPPED, reasons.SKIP_REASONS),
-        (explain.MISSED, reasons.MISS_REASONS),
-        (explain.HELD, reasons.HOLD_REASONS),
-        (explain.SPANS, reasons.SPAN_REASONS),
-        (explain.CHECKS, reasons.CHECK_REASONS),
-        (explain.CANCELLED, reasons.CANCEL_REASONS),
+        (sentences.SKIPPED, reasons.SKIP_REASONS),
+        (sentences.MISSED, reasons.MISS_REASONS),
+        (sentences.HELD, reasons.HOLD_REASONS),
+        (sentences.SPANS, reasons.SPAN_REASONS),
+        (sentences.CHECKS, reasons.CHECK_REASONS),
+        (sentences.CANCELLED, reasons.CANCEL_REASONS),
     ],
 )
 def test_every_reason_has_its_sentence_and_no_other_has_one(
     words: dict[str, str], listed: tuple[str, ...]
 ) -> None:
     assert set(words) == set(listed)
+
+
+@pytest.mark.parametrize(
+    ("words", "reason", "expected"),
+    [
+        (sentences.SKIPPED, "excluded_day", "the schedule does not run on a Monday (not_on)"),
+        (
+            sentences.SKIPPED,
+            "outside_window",
+            "09:00 is outside its window 10:00-18:00 Europe/Paris (only_between)",
+        ),
+        (
+            sentences.SKIPPED,
+            "quiet_hours",
+            "quiet hours nights (Mon Tue 22:00-10:00, its dates America/New_York) were in force",
+        ),
+        (sentences.SKIPPED, "circuit_open", "the circuit breaker mail was open"),
+        (sentences.SKIPPED, "queue_full", "1,000 jobs were waiting already (queue_limit)"),
+        (sentences.SKIPPED, "budget", "the budget of firings was spent (team)"),
+        (sentences.MISSED, "catch_up_limit", "more slots had been missed than the 100 that may be caught up"),
+        (sentences.HELD, "outstanding_limit", "2 jobs of its kind may be outstanding, and that many are"),
+        (
+            sentences.HELD,
+            "at_capacity",
+            "g may run 1 job at once, and that many are running (max_concurrent)",
+        ),
+    ],
+)
+def test_the_sentence_of_a_reason_holds_what_was_declared(
+    words: dict[str, str], reason: str, expected: str
+) -> None:
+    hours = QuietHours(zone("America/New_York"), (QuietWindow(Window(22 * 60, 10 * 60), 0b110),), ((1, 1),))
+    definition = Definition(
+        Every(60, "1m"),
+        zone("Europe/Paris"),
+        Target("command"),
+        group="g",
+        only_between=Window(600, 1080),
+        not_on=0b10,
+        guard=Guard("g", 2),
+        capacity=Capacity("g", 1),
+        breaker=BreakerRule("mail", 3, 1),
+        budgets=(Budget("team", 1),),
+    )
+    plan = Plan("a", definition, QuietHoursPolicy("q", "nights", hours))
+    assert cause(words, reason, plan, at("08:00:00")).startswith(expected)
+
+
+@pytest.mark.parametrize("words", [sentences.SKIPPED, sentences.MISSED, sentences.HELD])
+def test_a_reason_whose_rule_is_gone_from_the_definition_still_has_a_sentence(words: dict[str, str]) -> None:
+    plan = Plan("a", Definition(Every(60, "1m"), zone("UTC"), Target("command")), None)
+    for reason in words:
+        assert "{" not in cause(words, reason, plan, at("08:00:00"))
 
 
 def test_a_fired_slot_says_how_its_job_ended() -> None:
@@ -72,7 +129,8 @@ def test_a_skipped_slot_says_why() -> None:
     s.add("a", every="1h", only_between="08:00-08:30")
     s.advance("1h")
     assert said(s, "a", "09:00:00").startswith(
-        "09:00 on Monday, 5 January 2026 was skipped: it lay outside the window only_between. Next: "
+        "09:00 on Monday, 5 January 2026 was skipped:"
+        " 09:00 is outside its window 08:00-08:30 UTC (only_between). Next: "
     )
 
 
@@ -101,7 +159,9 @@ def test_a_held_slot_says_what_it_waits_for() -> None:
         s.add(f"g.{name}", every="1h", group="g", max_concurrent=1)
     s.tick()
     held = next(name for name in ("g.one", "g.two") if s.state(name).held_slot_at)
-    assert "is held: its group runs as many jobs as max_concurrent allows" in said(s, held, "08:00:00")
+    assert "is held: g may run 1 job at once, and that many are running (max_concurrent)" in said(
+        s, held, "08:00:00"
+    )
 
 
 def test_a_slot_inside_a_pause_is_answered_by_the_span() -> None:
@@ -135,6 +195,37 @@ def test_a_slot_to_come_will_fire() -> None:
     assert said(s, "a", "09:00:00") == "09:00 on Monday, 5 January 2026 will fire."
 
 
+def test_a_slot_to_come_that_will_be_skipped_says_why() -> None:
+    s = scheduler()
+    s.add("a", every="1h", first_run="after_interval", only_between="08:00-09:30")
+    assert said(s, "a", "11:00:00") == (
+        "11:00 on Monday, 5 January 2026 will be skipped because"
+        " 11:00 is outside its window 08:00-09:30 UTC (only_between)."
+    )
+
+
+def test_a_slot_to_come_that_will_wait_says_until_when() -> None:
+    s = scheduler()
+    s.add("a", every="1h", first_run="after_interval", only_between="08:00-08:30", outside_window="defer")
+    answer = why(s.house, "a", at("09:00:00"))
+    assert answer.sentence == (
+        "09:00 on Monday, 5 January 2026 will be held until 08:00 on Tuesday, 6 January 2026 because"
+        " 09:00 is outside its window 08:00-08:30 UTC (only_between)."
+    )
+    assert (answer.fate, answer.reason) == ("pending", "outside_window")
+
+
+def test_the_evidence_names_the_revision_and_who_was_running() -> None:
+    s = scheduler()
+    s.add("a", every="1h")
+    s.step()
+    s.clock.advance(60)
+    s.edit("a", every="1h", description="now with words")
+    evidence = why(s.house, "a", at("08:00:00")).evidence
+    assert evidence is not None
+    assert (evidence.revision.revision, evidence.due_at) == (1, at("08:00:00"))
+
+
 def test_an_instant_that_is_no_slot_names_the_nearest() -> None:
     s = scheduler()
     s.add("a", every="1h", first_run="after_interval")
@@ -158,7 +249,7 @@ def test_a_deleted_schedule_still_answers() -> None:
 
 def test_seconds_are_spoken_only_where_they_matter() -> None:
     moment = instant_of(scheduler("08:00:05").clock.moment)
-    assert explain.spoken(zone("UTC"), moment) == "08:00:05 on Monday, 5 January 2026"
+    assert spoken(zone("UTC"), moment) == "08:00:05 on Monday, 5 January 2026"
 
 
 # -- slots that only the record knows --

@@ -1,134 +1,149 @@
-"""Why: what became of a slot, in a sentence, from the record (L3)."""
+"""Why: what became of a slot, or will, in a sentence with its evidence (L3). The words are in `sentences`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from everwhen.model.history import Recorded
-from everwhen.model.instants import moment_of
+from everwhen.decide.sentences import CANCELLED, HELD, MISSED, SKIPPED, SPANS, cause, spoken
+from everwhen.model.breaker import Transition
+from everwhen.model.history import Recorded, Revision
 from everwhen.model.job import Job
+from everwhen.model.node import Node
 from everwhen.model.schedule import Plan, State
 from everwhen.timetable.civil_time import Zone
 
 Fate = Literal["fired", "skipped", "missed", "caught_up", "held", "pending", "span", "no_slot", "unknown"]
 
-SKIPPED: Mapping[str, str] = {
-    "excluded_day": "was skipped: the schedule does not run on that day (not_on)",
-    "outside_window": "was skipped: it lay outside the window only_between",
-    "quiet_hours": "was skipped: quiet hours were in force",
-    "circuit_open": "was skipped: the circuit breaker was open",
-    "already_running": "was skipped: an earlier run was still going (if_running: skip)",
-    "retrying": "was skipped: an earlier slot was still waiting for its turn or its retry (if_running: skip)",
-    "queue_full": "was skipped: the queue of waiting jobs was full (queue_limit)",
-    "budget": "was skipped: the budget of firings was spent",
-    "superseded": "was skipped: it was held, and the next slot came first",
-    "edited": "was skipped: the schedule's times were edited before it was decided",
-    "paused": "was skipped: the schedule was stopped before it was decided",
-}
-MISSED: Mapping[str, str] = {
-    "down": "was missed: no scheduler was running then",
-    "late": "was missed: the scheduler was running but came too late for it",
-    "catch_up_limit": "was missed: more slots had been missed than catch_up_limit allows to run",
-    "circuit_open": "was missed: the circuit breaker was open when it could have been caught up",
-    "budget": "was missed: the budget of firings was spent when it could have been caught up",
-}
-HELD: Mapping[str, str] = {
-    "outstanding_limit": "is held: as many jobs of its kind as max_outstanding allows are outstanding",
-    "at_capacity": "is held: its group runs as many jobs as max_concurrent allows",
-    "excluded_day": "is held until the schedule opens: it does not run on that day",
-    "outside_window": "is held until the schedule opens: it lies outside the window",
-    "quiet_hours": "is held until the schedule opens: quiet hours are in force",
-}
-SPANS: Mapping[str, str] = {
-    "paused": "lies in a span in which the schedule was paused",
-    "invalid": "lies in a span in which the schedule could not run as configured",
-    "done": "lies after the schedule was done",
-    "dead": "lies after the schedule died of too many failures",
-    "in_the_past": "was already past when the schedule was declared",
-    "system": "lies in a span in which the whole system was paused",
-}
-CHECKS: Mapping[str, str] = {
-    "unsupported_type": "is fired by a request, never by the clock",
-    "disabled": "does not fire: the schedule is not active",
-    "not_due": "is not due yet",
-}
-CANCELLED: Mapping[str, str] = {
-    "pause": "its job was cancelled because the schedule was paused",
-    "done": "its job was cancelled because the schedule was done",
-    "dead": "its job was cancelled because the schedule died",
-    "deleted": "its job was cancelled because the schedule was deleted",
-    "overlap": "its job was cancelled by the next slot (if_running: cancel)",
-    "circuit_open": "its job was cancelled because the circuit breaker opened",
-    "person": "its job was cancelled by a person",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """One sentence first, then the evidence under it."""
-
-    sentence: str
-    fate: Fate
-    slot_at: int | None
-    reason: str | None = None
-    job: Job | None = None
-    events: Sequence[Recorded] = ()
-    next_run_at: int | None = None
-
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that the record holds about one slot of one schedule."""
+    """All that the record holds about one slot of one schedule, the revision that was in force first of all."""
 
     slot_at: int
-    zone: Zone
+    due_at: int
+    revision: Revision
     state: State | None
     jobs: Sequence[Job] = ()
     events: Sequence[Recorded] = ()
     stopped_by: str | None = None
+    transitions: Sequence[Transition] = ()
+    schedulers: Sequence[Node] = ()  # that were running at the slot
+
+    @property
+    def plan(self) -> Plan:
+        return self.revision.plan
+
+    @property
+    def zone(self) -> Zone:
+        return self.plan.definition.zone
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One sentence first, then the evidence under it; there is none for an instant that is no slot."""
+
+    sentence: str
+    fate: Fate
+    zone: Zone
+    slot_at: int | None = None
+    reason: str | None = None
+    next_run_at: int | None = None
+    evidence: Evidence | None = None
+
+    @property
+    def job(self) -> Job | None:
+        """The last job of the slot."""
+        return self.evidence.jobs[-1] if self.evidence and self.evidence.jobs else None
+
+
+class _Verdict(NamedTuple):
+    fate: Fate
+    words: str
+    reason: str | None = None
 
 
 def explain_slot(evidence: Evidence, now: int) -> Explanation:
     """What became of a slot, or will."""
-    state, slot_at = evidence.state, evidence.slot_at
-    when = spoken(evidence.zone, slot_at)
+    state, zone = evidence.state, evidence.zone
     next_run_at = state.next_run_at if state is not None else None
-    fate, reason, words = _fate(evidence, now)
-    sentence = f"{when} {words}."
-    if next_run_at is not None and next_run_at > now and fate != "pending":
-        sentence += f" Next: {spoken(evidence.zone, next_run_at)}."
-    job = evidence.jobs[-1] if evidence.jobs else None
-    return Explanation(sentence, fate, slot_at, reason, job, evidence.events, next_run_at)
+    verdict = _verdict(evidence, now)
+    sentence = f"{spoken(zone, evidence.slot_at)} {verdict.words}."
+    if next_run_at is not None and next_run_at > now and verdict.fate != "pending":
+        sentence += f" Next: {spoken(zone, next_run_at)}."
+    return Explanation(sentence, verdict.fate, zone, evidence.slot_at, verdict.reason, next_run_at, evidence)
 
 
-def _fate(evidence: Evidence, now: int) -> tuple[Fate, str | None, str]:
+def _verdict(evidence: Evidence, now: int) -> _Verdict:
     if evidence.jobs:
-        return "fired", None, _fired(evidence.jobs)
+        return _Verdict("fired", _fired(evidence.jobs))
+    found = _on_record(evidence) or _on_the_row(evidence)
+    if found is not None:
+        return found
+    if evidence.stopped_by is not None:
+        return _Verdict("span", SPANS[evidence.stopped_by], evidence.stopped_by)
+    state = evidence.state
+    if state is not None and state.status == "active" and evidence.slot_at >= (state.next_slot_at or now):
+        return _to_come(evidence, now)
+    return _Verdict(
+        "unknown", "has no entry: it lies before the schedule, after its end, or beyond retention"
+    )
+
+
+def _on_record(evidence: Evidence) -> _Verdict | None:
     for recorded in reversed(evidence.events):
         event = recorded.event
         if event.type == "schedule.skipped" and event.reason is not None:
-            return "skipped", event.reason, SKIPPED[event.reason] + _rest(event.slot_count)
+            return _skipped(evidence, event.reason, event.slot_count)
         if event.type == "schedule.missed" and event.reason is not None:
-            return "missed", event.reason, MISSED[event.reason] + _rest(event.slot_count)
+            why = cause(MISSED, event.reason, evidence.plan, evidence.due_at)
+            return _Verdict("missed", f"was missed: {why}{_rest(event.slot_count)}", event.reason)
         if event.type == "schedule.caught_up":
-            return (
-                "caught_up",
-                None,
-                f"was missed; job {event.job_id} stood for it and {event.slot_count - 1} others",
-            )
+            others = event.slot_count - 1
+            stood = f"stood for it and {others:,} others" if others else "stood for it"
+            return _Verdict("caught_up", f"was missed; job {event.job_id} {stood}")
+    return None
+
+
+def _on_the_row(evidence: Evidence) -> _Verdict | None:
+    """What is still only on the schedule's row: a gathered skip (L5), or a slot that is held."""
     state = evidence.state
-    gathered = None if state is None else _gathered(state, evidence.slot_at)
+    if state is None:
+        return None
+    gathered = _gathered(state, evidence.slot_at)
     if gathered is not None:
-        return "skipped", gathered, SKIPPED[gathered]
-    if state is not None and state.held_slot_at == evidence.slot_at and state.held_reason is not None:
-        return "held", state.held_reason, HELD[state.held_reason]
-    if evidence.stopped_by is not None:
-        return "span", evidence.stopped_by, SPANS[evidence.stopped_by]
-    if state is not None and state.status == "active" and evidence.slot_at >= (state.next_slot_at or now):
-        return "pending", None, "will fire" if evidence.slot_at > now else "is being decided"
-    return "unknown", None, "has no entry: it lies before the schedule, after its end, or beyond retention"
+        return _skipped(evidence, gathered, 1)
+    if state.held_slot_at != evidence.slot_at or state.held_reason is None:
+        return None
+    why = cause(HELD, state.held_reason, evidence.plan, evidence.due_at, were="are")
+    return _Verdict("held", f"is held{_until_opening(evidence, state.held_reason)}: {why}", state.held_reason)
+
+
+def _to_come(evidence: Evidence, now: int) -> _Verdict:
+    if evidence.slot_at <= now:
+        return _Verdict("pending", "is being decided")
+    calendar = evidence.plan.calendar(evidence.state.anchor_at if evidence.state else None)
+    reason = calendar.closed_reason(evidence.due_at)
+    if reason is None:
+        return _Verdict("pending", "will fire")
+    why = cause(SKIPPED, reason, evidence.plan, evidence.due_at, were="will be")
+    if reason in evidence.plan.defers:
+        return _Verdict("pending", f"will be held{_until_opening(evidence, reason)} because {why}", reason)
+    return _Verdict("pending", f"will be skipped because {why}", reason)
+
+
+def _until_opening(evidence: Evidence, reason: str) -> str:
+    if reason not in evidence.plan.defers:
+        return ""
+    calendar = evidence.plan.calendar(evidence.state.anchor_at if evidence.state else None)
+    opening = calendar.opening_from(evidence.due_at)
+    return "" if opening is None else f" until {spoken(evidence.zone, opening)}"
+
+
+def _skipped(evidence: Evidence, reason: str, count: int) -> _Verdict:
+    why = cause(SKIPPED, reason, evidence.plan, evidence.due_at)
+    return _Verdict("skipped", f"was skipped: {why}{_rest(count)}", reason)
 
 
 def _gathered(state: State, slot_at: int) -> str | None:
@@ -166,11 +181,6 @@ def no_slot(plan: Plan, at: int, before: int | None, after: int | None) -> Expla
     """The instant asked about is none of the schedule's."""
     zone = plan.definition.zone
     near = [spoken(zone, slot) for slot in (before, after) if slot is not None]
-    words = f"; the nearest are {' and '.join(near)}" if near else ""
-    return Explanation(f"No slot at {spoken(zone, at)}{words}.", "no_slot", None)
-
-
-def spoken(zone: Zone, instant: int) -> str:
-    """An instant as a person says it: time, weekday, date, on the wall of the schedule's zone."""
-    moment = moment_of(instant).astimezone(zone.tzinfo)
-    return f"{moment:%H:%M:%S} on {moment:%A}, {moment.day} {moment:%B %Y}".replace(":00 on", " on", 1)
+    verb = "are" if len(near) > 1 else "is"
+    words = f"; the nearest {verb} {' and '.join(near)}" if near else ""
+    return Explanation(f"No slot at {spoken(zone, at)}{words}.", "no_slot", zone)

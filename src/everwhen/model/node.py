@@ -25,3 +25,8 @@ class Node(NamedTuple):
         if self.is_scheduler and self.is_worker:
             return "up"
         return "scheduler" if self.is_scheduler else "worker"
+
+    def was_up_at(self, instant: int) -> bool:
+        """It had started, and was neither stopped nor silent for good."""
+        ended_at = next((at for at in (self.stopped_at, self.lost_at) if at is not None), None)
+        return self.started_at <= instant and (ended_at is None or instant <= ended_at)

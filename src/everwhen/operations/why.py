@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from everwhen.decide.explain import Evidence, Explanation, explain_slot, no_slot
 from everwhen.errors import UnknownScheduleError
+from everwhen.model.breaker import Transition
 from everwhen.model.history import OF_SLOTS, STARTS, STOPS, Life, Recorded, Revision
 from everwhen.model.instants import SECOND
 from everwhen.model.job import OWN_ORIGINS
@@ -25,16 +26,30 @@ def why(house: House, schedule_id: str, at: int | None = None) -> Explanation:
         slot_at = _nearest(life, now, at)
     if isinstance(slot_at, Explanation):
         return slot_at
+    return explain_slot(_evidence(house, life, system, slot_at), now)
+
+
+def _evidence(house: House, life: Life, system: Sequence[Recorded], slot_at: int) -> Evidence:
+    """Everything on record about one slot. A deferred slot has moved on its row; the rest are due as they were."""
     jobs = house.ledger.jobs(JobFilter(uid=life.uid, slot_at=slot_at, origins=OWN_ORIGINS), limit=100)
-    evidence = Evidence(
+    revision = _revision_at(life, slot_at)
+    breaker = revision.plan.definition.breaker
+    return Evidence(
         slot_at,
-        _revision_at(life, slot_at).plan.definition.zone,
+        revision.plan.calendar(_anchor_at(life, slot_at)).due_at(slot_at),
+        revision,
         life.state,
         list(reversed(jobs)),
         house.ledger.events_of_slot(life.uid, slot_at),
         "system" if _is_system_paused(system, slot_at) else _stopped_by(life, slot_at),
+        () if breaker is None else _transitions_before(house, breaker.key, slot_at),
+        [node for node in house.upkeep.nodes() if node.is_scheduler and node.was_up_at(slot_at)],
     )
-    return explain_slot(evidence, now)
+
+
+def _transitions_before(house: House, key: str, slot_at: int) -> list[Transition]:
+    """The change of the breaker that was in force at the slot, and the few before it."""
+    return [move for move in house.ledger.transitions(key, limit=200) if move.at <= slot_at][:3]
 
 
 def _uid(house: House, schedule_id: str) -> str:
