@@ -6,7 +6,7 @@ Things that are expected to happen (a lost claim, a skipped slot, a failed job) 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 
@@ -131,6 +131,14 @@ class PolicyInUseError(SchedulerError):
 
 class ConfigError(SchedulerError):
     """A configuration that cannot be used."""
+
+
+class SubmissionError(ConfigError):
+    """One schedule that cannot be: every problem with the path of the word that it is about."""
+
+    def __init__(self, problems: Iterable[tuple[str, str]]) -> None:
+        self.problems = tuple(sorted(problems))
+        super().__init__("\n".join(f"{path}: {what}" if path else what for path, what in self.problems))
 
 
 class ManifestError(ConfigError):

@@ -32,6 +32,7 @@ def run(words: str, *said: str) -> Broken:
 
 
 _FORMAT = 'Expected format: "{number}{unit}"'
+_NO_WEEKDAY = "is no weekday; use names (saturday, sat) or 0 to 7, where 0 and 7 are Sunday"
 _ONE_TARGET = "must name exactly one of command, http, python, message, plugin, agent, workflow"
 
 YAML = {
@@ -104,6 +105,22 @@ SHAPE = {
     "a number in words": Broken(
         "service: {max_workers: eight}",
         ('1: service.max_workers: must be a whole number from 1 to 1,000, not "eight"',),
+    ),
+    "true is no duration, though 1 is one": Broken(
+        "service: {check_interval: 1, lease: true}",
+        (f'1: service.lease: Invalid interval "True". {_FORMAT}',),
+    ),
+    "true is no weekday, though 1 is one": Broken(
+        "schedules:\n- {id: a, every: 1m, not_on: [1], run: {command: [ls]}}\n"
+        "- {id: b, every: 1m, not_on: [true], run: {command: [ls]}}",
+        (f'3: schedules[1].not_on: "True" {_NO_WEEKDAY}',),
+    ),
+    "a zero byte": Broken(
+        'schedules:\n- {id: a, every: 1m, name: "a\\0b", run: {command: [ls, "\\0"]}}',
+        (
+            "2: schedules[0].name: holds a zero byte, which no program and no database takes",
+            "2: schedules[0].run.command[1]: holds a zero byte, which no program and no database takes",
+        ),
     ),
     "true is no number": Broken(
         "service: {max_workers: true}",

@@ -39,6 +39,17 @@ def is_kept(path: Path) -> bool:
     )
 
 
+def references_in(value: Any, path: Path) -> list[Path]:
+    """Where a value refers to the environment."""
+    if isinstance(value, str):
+        return [path] if any(not found[1] for found in _REFERENCE.finditer(value)) else []
+    if isinstance(value, Block):
+        return [found for key, item in value.items() for found in references_in(item, (*path, key))]
+    if isinstance(value, Items):
+        return [found for number, item in enumerate(value) for found in references_in(item, (*path, number))]
+    return []
+
+
 class _Resolver:
     def __init__(self, document: Document, environ: Mapping[str, str], report: Report) -> None:
         self._document = document

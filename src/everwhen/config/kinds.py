@@ -43,6 +43,8 @@ class Text:
         value = node.value
         if not isinstance(value, str):
             node.complain(f"{self._wanted}, not {spelled(value)}{_quote_hint(value)}")
+        elif "\0" in value:
+            node.complain(ZERO_BYTE)
         elif not value.strip() or len(value) > self.longest or not _fits(self.pattern, value):
             node.complain(
                 f'"{shown(value)}" {self._wanted}' if value.strip() else f"{self._wanted}, not empty"
@@ -57,6 +59,21 @@ class Text:
         if self.pattern:
             found["pattern"] = f"^(?:{self.pattern})$"
         return found | ({"examples": [self.example]} if self.example else {})
+
+
+@dataclass(frozen=True, slots=True)
+class AnyText:
+    """A text that may be empty, for programs and headers."""
+
+    def check(self, node: Node) -> None:
+        if "\0" in node.value:
+            node.complain(ZERO_BYTE)
+
+    def schema(self) -> Schema:
+        return {"type": "string"}
+
+
+ZERO_BYTE = "holds a zero byte, which no program and no database takes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +157,7 @@ class Parsed:
         return {"anyOf": [dict(self.shape), {"enum": list(self.also)}]} if self.also else dict(self.shape)
 
 
-@lru_cache(maxsize=20_000)  # thousands of schedules say `5m` or `Europe/Berlin`
+@lru_cache(maxsize=20_000, typed=True)  # 1 is no true; thousands of schedules say `5m` or `Europe/Berlin`
 def _complaint(parse: Callable[[Any], object], value: Any) -> str | None:
     try:
         parse(list(value) if isinstance(value, tuple) else value)
@@ -151,7 +168,7 @@ def _complaint(parse: Callable[[Any], object], value: Any) -> str | None:
 
 def _hashable(value: Any) -> Any:
     if isinstance(value, list):
-        return tuple(_hashable(item) for item in value)
+        return tuple(repr(item) if isinstance(item, bool) else _hashable(item) for item in value)
     return repr(value) if isinstance(value, dict) else value
 
 

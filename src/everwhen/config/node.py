@@ -36,6 +36,15 @@ class Node:
         """Whether nothing was found wrong here or inside."""
         return self.report.is_sound(self.document.file, self.path)
 
+    def has(self, path: Path) -> bool:
+        """Whether something stands there."""
+        value = self.value
+        for step in path:
+            if not isinstance(value, Block) or step not in value:
+                return False
+            value = value[str(step)]
+        return True
+
     def words(self) -> dict[str, Any]:
         """The entries of a mapping that are set and sound, as plain values."""
         return {key: child.value for key, child in self.entries() if child.is_sound}

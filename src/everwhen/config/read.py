@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from everwhen.config.doors.admission import Admission
+from everwhen.config.doors.admission import Admission, Words
 from everwhen.config.doors.agents import read_agents
 from everwhen.config.doors.budgets import read_budgets, warn_of_idle_budgets
 from everwhen.config.doors.general import read_schedules
@@ -57,9 +57,9 @@ class Configuration:
     warnings: tuple[Problem, ...] = ()
     plugin_dirs: tuple[Path, ...] = ()
     workflows: tuple[Workflow, ...] = ()
-    sections: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # the words of api, messages, notify and budgets
+    groups: Mapping[tuple[str, str], Words] = field(default_factory=dict)  # by kind and name
+    # The words of api, messages, notify and budgets.
+    sections: Mapping[str, Any] = field(default_factory=dict)
 
     surroundings: tuple[object, ...] = ()
 
@@ -119,6 +119,7 @@ def examine(path: Path, host: Host, report: Report, last: Configuration | None =
         tuple(report.warnings),
         tuple(directories),
         tuple(admission.workflows.values()),
+        admission.groups,
         {section: _merged(files, section) for section in _OTHERS},
         _surroundings(settings, admission),
     )

@@ -34,6 +34,7 @@ from everwhen.config.values import (
     URL,
     WEEKDAYS,
     WINDOW,
+    WORKFLOW_ID,
     ZONE,
 )
 from everwhen.model.policy import CatchUp, IfRunning, IntervalFrom, OnLost, WhenClosed
@@ -106,7 +107,7 @@ RUN = Record(
         "workflow": Key(
             Record(
                 {
-                    "id": Key(SCALAR, "The workflow.", is_required=True),
+                    "id": Key(WORKFLOW_ID, "The workflow.", is_required=True),
                     "trigger_node_id": Key(Text(), "The trigger of the workflow that is meant."),
                 }
             ),

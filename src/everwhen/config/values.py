@@ -6,6 +6,7 @@ import re
 from typing import Any, get_args
 
 from everwhen.config.kinds import (
+    AnyText,
     Anything,
     Either,
     Flag,
@@ -61,6 +62,11 @@ def _seconds(value: Any) -> None:
         parse_seconds(value)
 
 
+def _workflow_id(value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+        raise ConfigError(f'"{shown(value)}" must be a number or text')
+
+
 def _quiet_days(value: Any) -> None:
     parse_weekdays(value, "days")
 
@@ -86,7 +92,8 @@ PERCENT_OR_DURATION = Text("30s or 5%")
 NAME_TEXT = Text(
     "nightly-backup", r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", "must be a name of letters, digits, - and _"
 )
-SCALAR = Either(((str, Anything()), (bool, Flag()), ((int, float), Anything())), Text())
+SCALAR = Either(((str, AnyText()), (bool, Flag()), ((int, float), Anything())), Text())
+WORKFLOW_ID = Parsed(_workflow_id, {"type": ["string", "integer"]})
 ARGV = ListOf(SCALAR, "must be a list: the program, then its arguments", 1)
 ENVIRONMENT = MapOf(SCALAR, has_names=False, says="must be a mapping of variables")
 

@@ -17,10 +17,18 @@ NOT_FOUND = "Workflow not found."
 def workflow_target(
     workflow_id: str | int, *, trigger_node_id: str | None = None, owner: str | None = None
 ) -> Target:
-    """The target that starts a workflow, at one of its triggers where that is said."""
+    """The target that starts a workflow, at one of its triggers where that is said.
+
+    Workflows are found by their text; whether a number was given is kept, because it is answered as it was given.
+    """
     if isinstance(workflow_id, bool) or not isinstance(workflow_id, str | int) or workflow_id == "":
         raise TimetableError("workflow_id must be a number or text", key="workflow_id", value=workflow_id)
-    spec = {"workflow_id": str(workflow_id), "trigger_node_id": trigger_node_id, "owner": owner}
+    spec = {
+        "workflow_id": str(workflow_id),
+        "is_number": True if isinstance(workflow_id, int) else None,
+        "trigger_node_id": trigger_node_id,
+        "owner": owner,
+    }
     return Target("workflow", json.dumps({key: value for key, value in spec.items() if value is not None}))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from everwhen.config.node import Node
 from everwhen.config.problems import Place, Report, unknown
+from everwhen.decide.edit import raise_past
 from everwhen.decide.slots import first_slot
 from everwhen.errors import SchedulerError, shown
 from everwhen.model.declare import declare
@@ -39,6 +40,8 @@ class Admission:
     timezone: str
     local_zone: Callable[[], str]
     misfire_grace: str | int = "auto"
+    is_file: bool = True  # or one schedule by itself, which is told less about others
+    may_be_past: bool = True  # with a warning, or refused (T6)
     policies: dict[str, QuietHoursPolicy] = field(default_factory=dict)
     policy_places: dict[str, Place] = field(default_factory=dict)  # of the unsound ones as well
     budgets: dict[str, Words] = field(default_factory=dict)
@@ -129,14 +132,18 @@ class Admission:
     def _try_first_slot(self, node: Node, schedule_id: str, definition: Definition) -> None:
         """Bounds and one-shots may leave no slot to come: a file may say so, and is warned."""
         is_bounded = (definition.start_at, definition.end_at, definition.first_run) != (None, None, None)
-        if not is_bounded and not isinstance(definition.trigger, Once):
+        if isinstance(definition.trigger, OnRequest) or not (
+            is_bounded or isinstance(definition.trigger, Once)
+        ):
             return
         try:
             found = first_slot(Plan(schedule_id, definition, None), self.now)
+            if found.slot_at is None and not self.may_be_past:
+                raise_past(definition, self.now)
         except SchedulerError as error:
             _complain(node, error, {})
             return
-        if found.slot_at is None and not isinstance(definition.trigger, OnRequest):
+        if found.slot_at is None:
             key = "at" if isinstance(definition.trigger, Once) else "end_at"
             node.complain(
                 "has no slot to come: the schedule is done and fires nothing",

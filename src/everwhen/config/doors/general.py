@@ -6,7 +6,7 @@ from typing import Any
 
 from everwhen.config.doors.admission import NOTHING, Admission
 from everwhen.config.doors.groups import inherited
-from everwhen.config.doors.plugins import refuse_faults
+from everwhen.config.doors.plugins import find_manifest, refuse_faults
 from everwhen.config.node import Node
 from everwhen.config.problems import unknown
 from everwhen.config.run_words import target_of
@@ -22,17 +22,15 @@ _GROUPS = ("plugin", "agent", "workflow")
 
 def read_schedules(node: Node, admission: Admission) -> None:
     for item in node.items():
-        if not admission.admit_again(item):
-            read_schedule(item, admission)
+        if not admission.admit_again(item) and "id" in (words := item.words()):
+            read_schedule(item, words["id"], admission)
 
 
-def read_schedule(item: Node, admission: Admission) -> None:
+def read_schedule(item: Node, schedule_id: str, admission: Admission) -> None:
     """One general schedule whose keys were checked."""
-    words = item.words()
-    schedule_id, run = words.pop("id", None), words.pop("run", None)
+    words = {key: value for key, value in item.words().items() if key != "id"}
+    run = words.pop("run", None)
     kind = next((kind for kind in _GROUPS if run and run.get(kind) is not None), None)
-    if schedule_id is None:
-        return
     if kind is None:
         admission.admit(item, schedule_id, words, _target(item, run, admission))
         return
@@ -42,7 +40,7 @@ def read_schedule(item: Node, admission: Admission) -> None:
         _refuse_unknown(item, kind, name, admission)
         return
     words = {**{key: group[key] for key in _LIMITS if key in group}, **inherited(words, group)}
-    target = _TARGETS[kind](item, name, run[kind], words, admission)
+    target = _TARGETS[kind](item, schedule_id, name, run[kind], words, admission)
     admission.admit(item, schedule_id, words, target, group=name)
 
 
@@ -62,31 +60,34 @@ def _target(item: Node, run: dict[str, Any] | None, admission: Admission) -> Tar
 
 def _refuse_unknown(item: Node, kind: str, name: str, admission: Admission) -> None:
     known = [other for group, other in admission.groups if group == kind]
-    hint = unknown(kind, name, known).removeprefix(f"unknown {kind}")
+    hint = unknown(kind, name, known).removeprefix(f"unknown {kind}") if admission.is_file else ""
     if kind == "workflow":
         item["run"]["workflow"].complain(f"{NOT_FOUND.rstrip('.')}{hint or '.'}", "id")
     else:
-        item["run"][kind].complain(f'there is no {kind} "{shown(name)}" in this file{hint}', "name")
+        where = "this file" if admission.is_file else "the configuration"
+        item["run"][kind].complain(f'there is no {kind} "{shown(name)}" in {where}{hint}', "name")
 
 
 def _plugin(
-    item: Node, name: str, run: dict[str, Any], words: dict[str, Any], admission: Admission
+    item: Node, schedule_id: str, name: str, run: dict[str, Any], words: dict[str, Any], admission: Admission
 ) -> Target:
     command = words["command"] = run.get("command") or DEFAULT_COMMAND
-    manifest = admission.manifests.get(name)
+    manifest = find_manifest(item["run"]["plugin"], name, admission)
     if manifest is not None:
-        refuse_faults(item, manifest, str(item.value.get("id")), command, words.get("payload") or {})
+        refuse_faults(item, ("run", "plugin"), manifest, schedule_id, command, words.get("payload") or {})
     return plugin_target(name, command, admission.groups["plugin", name].get("config"))
 
 
-def _agent(item: Node, name: str, run: dict[str, Any], words: dict[str, Any], admission: Admission) -> Target:
+def _agent(
+    item: Node, schedule_id: str, name: str, run: dict[str, Any], words: dict[str, Any], admission: Admission
+) -> Target:
     group = admission.groups["agent", name]
     words.setdefault("max_concurrent", (group.get("instances") or {}).get("max_concurrent", 1))
     return agent_target(name, group, run) if "command" in group else NOTHING
 
 
 def _workflow(
-    item: Node, name: str, run: dict[str, Any], words: dict[str, Any], admission: Admission
+    item: Node, schedule_id: str, name: str, run: dict[str, Any], words: dict[str, Any], admission: Admission
 ) -> Target:
     workflow, trigger = admission.workflows.get(name), run.get("trigger_node_id")
     if (
@@ -99,7 +100,8 @@ def _workflow(
             f'workflow "{name}" has no trigger "{shown(trigger)}", only {", ".join(workflow.triggers)}',
             "trigger_node_id",
         )
-    return workflow_target(name, trigger_node_id=trigger, owner=words.get("owner"))
+    given = name if admission.is_file else run["id"]
+    return workflow_target(given, trigger_node_id=trigger, owner=words.get("owner"))
 
 
 _TARGETS = {"plugin": _plugin, "agent": _agent, "workflow": _workflow}

@@ -7,7 +7,7 @@ from typing import Any
 from everwhen.config.doors.admission import Admission
 from everwhen.config.doors.groups import inherited, join
 from everwhen.config.node import Node
-from everwhen.config.problems import Severity
+from everwhen.config.problems import Path, Severity
 from everwhen.errors import ManifestError, shown
 from everwhen.model.manifest import Manifest, missing_config
 from everwhen.model.plugin_schedule import (
@@ -83,16 +83,16 @@ def _read(
     words.pop("id", None)
     command = words.get("command", DEFAULT_COMMAND)
     if manifest is not None:
-        refuse_faults(entry, manifest, schedule_id, command, words.get("payload") or {})
+        refuse_faults(entry, (), manifest, schedule_id, command, words.get("payload") or {})
     complete = plugin_words(manifest or Manifest(plugin, "", "", ()), words, group=group)
     target = plugin_target(plugin, command, group.get("config"))
     admission.admit(entry, f"{plugin}.{schedule_id}", complete, target, group=plugin)
 
 
 def refuse_faults(
-    entry: Node, manifest: Manifest, schedule_id: str, command: str, payload: dict[str, Any]
+    entry: Node, within: Path, manifest: Manifest, schedule_id: str, command: str, payload: dict[str, Any]
 ) -> None:
-    """D38–D40: what the plugin's manifest says against it."""
+    """D38–D40: what the plugin's manifest says against it; `within` leads to where the command stands."""
     for fault in plugin_schedule_faults(manifest, schedule_id, command, payload):
-        key = "payload" if "payload" in fault else "command"
-        entry.complain(fault, *([key] if key in entry.value else []))
+        path = ("payload",) if "payload" in fault else (*within, "command")
+        entry.complain(fault, *(path if entry.has(path) else within))

@@ -1,0 +1,139 @@
+"""One schedule that comes by itself, over REST or from Python: judged by the same checks as one of a file.
+
+Everything that is wrong with it is said at once, each with the path of the submitter's own word. Who may submit what
+(roles, code targets, private addresses) is not judged here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from everwhen.config.document import plain_document
+from everwhen.config.doors.admission import Admission, NoPlugins, Words
+from everwhen.config.doors.general import read_schedule
+from everwhen.config.environment import references_in
+from everwhen.config.kinds import NAME, NO_NAME, spelled
+from everwhen.config.node import Node
+from everwhen.config.problems import Place, Problem, Report
+from everwhen.config.read import Configuration, Host
+from everwhen.config.submission_keys import SUBMISSION, translate
+from everwhen.errors import SubmissionError, TimetableError, shown
+from everwhen.model.declared import Declared
+from everwhen.ports.plugins import Plugins
+from everwhen.ports.workflows import Workflow
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a submission is judged by beside its own words."""
+
+    now: int
+    local_zone: Callable[[], str]
+    timezone: str = "UTC"
+    misfire_grace: str | int = "auto"
+    quiet_hours: frozenset[str] = frozenset()  # the ids of the policies that there are
+    groups: Mapping[tuple[str, str], Words] = field(default_factory=dict)  # by kind and name
+    workflows: Mapping[str, Workflow] = field(default_factory=dict)
+    budgets: Mapping[str, Words] = field(default_factory=dict)
+    plugins: Plugins = field(default_factory=NoPlugins)
+    plugin_dirs: str = "plugins"
+    python_fault: Callable[[str], str | None] | None = None
+    may_refer: bool = True  # to the environment of the workers, as in ${NAME}
+
+
+def surroundings_of(
+    configuration: Configuration, host: Host, quiet_hours: Iterable[str], *, may_refer: bool = True
+) -> Surroundings:
+    """What the configuration in force says; `quiet_hours` are the ids of all policies, of those over REST as well."""
+    return Surroundings(
+        now=host.now,
+        local_zone=host.local_zone,
+        timezone=configuration.settings.timezone,
+        misfire_grace=configuration.settings.misfire_grace,
+        quiet_hours=frozenset(quiet_hours),
+        groups=configuration.groups,
+        workflows={workflow.workflow_id: workflow for workflow in configuration.workflows},
+        budgets=configuration.sections.get("budgets") or {},
+        plugins=host.plugins_in(list(configuration.plugin_dirs)) if host.plugins_in else NoPlugins(),
+        plugin_dirs=", ".join(map(str, configuration.plugin_dirs)),
+        python_fault=host.python_fault,
+        may_refer=may_refer,
+    )
+
+
+def read_submission(
+    words: Mapping[str, Any], schedule_id: str, surroundings: Surroundings, *, may_be_past: bool = False
+) -> Declared:
+    """The declaration that the words of one schedule say; SubmissionError with every problem and its path.
+
+    `words` are plain JSON data in the words of the table in the contract. An `at` or `end_at` that is past is refused
+    unless `may_be_past`: an edit may leave alone what is over.
+    """
+    if not NAME.fullmatch(schedule_id):
+        raise TimetableError(f'id "{shown(schedule_id)}" {NO_NAME}', key="id", value=schedule_id)
+    report = Report()
+    document = plain_document(words, report)
+    submitted = Node(document, (), document.root, report)
+    if not isinstance(words, Mapping):
+        raise SubmissionError([("", f"a schedule is an object, not {spelled(words)}")])
+    SUBMISSION.check(submitted)
+    if not surroundings.may_refer:
+        _refuse_references(submitted)
+    before = len(report.found)
+    translated = translate(submitted)
+    admission = _admission(surroundings, report, may_be_past=may_be_past)
+    if "run" not in translated.node.value:
+        submitted.complain("run is required")
+    read_schedule(translated.node, schedule_id, admission)
+    if report.errors:
+        raise SubmissionError(
+            _said(report.found[:before], {}) | _said(report.found[before:], translated.spelled)
+        )
+    return admission.admitted[schedule_id]
+
+
+def _said(problems: list[Problem], spelled: Mapping[str, str]) -> set[tuple[str, str]]:
+    errors = [problem for problem in problems if problem.severity == "error"]
+    return {(as_submitted(problem.path, spelled), problem.message) for problem in errors}
+
+
+def _admission(surroundings: Surroundings, report: Report, *, may_be_past: bool) -> Admission:
+    return Admission(
+        report,
+        surroundings.now,
+        surroundings.timezone,
+        surroundings.local_zone,
+        surroundings.misfire_grace,
+        is_file=False,
+        may_be_past=may_be_past,
+        policy_places=dict.fromkeys(surroundings.quiet_hours, Place("", 0)),
+        budgets=dict(surroundings.budgets),
+        plugins=surroundings.plugins,
+        plugin_dirs=surroundings.plugin_dirs,
+        python_fault=surroundings.python_fault,
+        groups=dict(surroundings.groups),
+        workflows=dict(surroundings.workflows),
+    )
+
+
+def _refuse_references(submitted: Node) -> None:
+    """What a worker resolves is the worker's: whoever may not see its environment may not send it elsewhere."""
+    for path in references_in(submitted.value.get("run"), ("run",)) + references_in(
+        submitted.value.get("ping"), ("ping",)
+    ):
+        submitted.complain("refers to the environment, which is for the configuration file only", *path)
+
+
+def as_submitted(path: str, spelled: Mapping[str, str]) -> str:
+    """A path in the words that the submitter used.
+
+    >>> as_submitted("run.workflow.id", {"run": "workflow_id", "run.workflow.id": "workflow_id"})
+    'workflow_id'
+    """
+    for key in sorted(spelled, key=len, reverse=True):
+        rest = path.removeprefix(key)
+        if rest != path and rest[:1] in ("", ".", "["):
+            return spelled[key] + rest
+    return path

@@ -1,0 +1,149 @@
+"""The words of one schedule that comes by itself, over REST or from Python: those of a file, and Pipelit's and SYRIS's.
+
+`interval_seconds` makes it Pipelit's shape, `type` with `spec` SYRIS's; each shape has defaults of its own
+(SEMANTICS 10). Everything is turned into the words of a file, and what is judged are those.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from everwhen.config.document import Block, Document
+from everwhen.config.kinds import Either, Key, Number, Object, Record, Text, Word
+from everwhen.config.node import Node
+from everwhen.config.schedule_keys import POLICIES, SCHEDULE, TRIGGER
+from everwhen.config.values import MOST_PAYLOAD, WORKFLOW_ID
+from everwhen.errors import SchedulerError
+from everwhen.model.message import message_target
+
+_MOST_SECONDS = 3650 * 24 * 3600
+_WHOLE = re.compile(r"\s*[-+]?[0-9]+\s*")
+_TRIGGER_OF = {"interval": "every", "cron": "cron", "one_shot": "at"}
+GENERAL = {name: key for name, key in SCHEDULE.keys.items() if name not in ("id", "run")}
+GENERAL["run"] = Key(SCHEDULE.keys["run"].kind, "What it runs.")
+SUBMISSION = Record(
+    {
+        **GENERAL,
+        "interval_seconds": Key(Number(1, _MOST_SECONDS), "every, in seconds."),
+        "type": Key(Word(tuple(_TRIGGER_OF)), "What spec is."),
+        "spec": Key(Either(((int, Number(1, _MOST_SECONDS)),), Text("300 or 0 9 * * *")), "The trigger."),
+        "workflow_id": Key(WORKFLOW_ID, "The workflow that it starts."),
+        "trigger_node_id": Key(Text(), "The trigger of the workflow that is meant."),
+        "timeout_seconds": Key(Number(0, _MOST_SECONDS), "timeout, in seconds; 0 means for ever."),
+        "trigger_payload": Key(Object(MOST_PAYLOAD), "payload."),
+        "catch_up_policy": POLICIES["catch_up"],
+        "quiet_hours_policy_id": POLICIES["quiet_hours"],
+        "user_profile_id": Key(WORKFLOW_ID, "owner."),
+    }
+)
+
+
+class _Alias(NamedTuple):
+    """Another word for a key, and how its value is said there."""
+
+    key: str
+    said: Callable[[Any], Any] = lambda value: value
+
+
+_ALIASES = {
+    "interval_seconds": _Alias("every", lambda seconds: f"{seconds}s"),
+    "timeout_seconds": _Alias("timeout", lambda seconds: f"{seconds}s"),
+    "trigger_payload": _Alias("payload"),
+    "catch_up_policy": _Alias("catch_up"),
+    "quiet_hours_policy_id": _Alias("quiet_hours"),
+    "user_profile_id": _Alias("owner", str),
+}
+
+
+class Translated(NamedTuple):
+    """The words of a file, and under which of the submitter's a word of them stood."""
+
+    node: Node
+    spelled: dict[str, str]
+
+
+def translate(submitted: Node, *, is_new: bool = True) -> Translated:
+    """The sound words of a submission as those of a file; a new one gets the defaults of its shape."""
+    given = submitted.words()
+    block = Block()
+    block.update(
+        {key: value for key, value in submitted.value.items() if key in GENERAL and value is not None}
+    )
+    translated = Translated(Node(Document("", block, is_file=False), (), block, submitted.report), {})
+    for name, alias in _ALIASES.items():
+        if name in given:
+            _say(translated, name, alias.key, alias.said(given[name]))
+    _take_workflow(submitted, given, translated)
+    _take_spec(submitted, given, translated)
+    if is_new:
+        _fill_in(given, block)
+    return translated
+
+
+def _say(translated: Translated, name: str, key: str, value: Any) -> None:
+    block = translated.node.value
+    if key in block:
+        translated.node.complain(f"is another word for {key}; keep one", name)
+        return
+    block[key] = value
+    translated.spelled[key] = name
+
+
+def _take_workflow(submitted: Node, given: dict[str, Any], translated: Translated) -> None:
+    trigger = given.get("trigger_node_id")
+    if "workflow_id" in given:
+        workflow = {"id": given["workflow_id"], "trigger_node_id": trigger}
+        run = Block()
+        run["workflow"] = Block()
+        run["workflow"].update({key: value for key, value in workflow.items() if value is not None})
+        _say(translated, "workflow_id", "run", run)
+        translated.spelled["run.workflow.id"] = "workflow_id"
+        translated.spelled["run.workflow.trigger_node_id"] = "trigger_node_id"
+    elif trigger is not None and submitted.value.get("workflow_id") is None:
+        submitted.complain("goes with workflow_id only", "trigger_node_id")
+
+
+def _take_spec(submitted: Node, given: dict[str, Any], translated: Translated) -> None:
+    kind, spec = submitted.value.get("type"), submitted.value.get("spec")
+    if kind is None and spec is None:
+        return
+    for name, other, value in (("type", "spec", spec), ("spec", "type", kind)):
+        if value is None:
+            submitted.complain(f"needs {other} beside it", name)
+    if "type" in given and "spec" in given:
+        key = _TRIGGER_OF[kind]
+        is_number = key == "every" and _WHOLE.fullmatch(str(spec))
+        _say(translated, "spec", key, f"{str(spec).strip()}s" if is_number else spec)
+        if translated.spelled.get(key) == "spec":
+            TRIGGER[key].kind.check(translated.node[key])
+    _take_template(submitted, translated)
+
+
+def _take_template(submitted: Node, translated: Translated) -> None:
+    """In SYRIS's shape the payload is the MessageEvent that is said, unless another target is named."""
+    block = translated.node.value
+    if submitted.value.get("run") is not None or submitted.value.get("workflow_id") is not None:
+        return
+    template = block.pop("payload", None)
+    name = translated.spelled.pop("payload", "payload")
+    block["run"] = Block()
+    block["run"]["message"] = template if isinstance(template, Block) else Block()
+    translated.spelled["run.message"] = name
+    try:
+        message_target(block["run"]["message"])
+    except SchedulerError as error:
+        submitted.complain(str(error).removeprefix("message: "), name)
+
+
+def _fill_in(given: dict[str, Any], block: Block) -> None:
+    defaults: dict[str, Any] = {}
+    if "interval_seconds" in given:
+        defaults = {"max_retries": 3, "retry_delay": block["every"], "timeout": "600s"}
+    elif "type" in given:
+        defaults = {"retry_delay": "60s", "timeout": "10m", "timezone": "UTC"}
+    if defaults and "every" in block and "start_at" not in block:
+        defaults["first_run"] = "after_interval"
+    for key, value in defaults.items():
+        block.setdefault(key, value)

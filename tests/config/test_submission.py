@@ -1,0 +1,335 @@
+"""One schedule that comes by itself: the words of a file, Pipelit's and SYRIS's, judged like those of a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from everwhen.config.kinds import ZERO_BYTE
+from everwhen.config.submission import Surroundings, read_submission, surroundings_of
+from everwhen.errors import SubmissionError, TimetableError
+from everwhen.model.instants import HOUR, MINUTE, SECOND
+from everwhen.model.policy import Budget, Capacity
+from everwhen.model.schedule import Definition
+from everwhen.operations.schedules import Submission, create_schedule, get_schedule
+from everwhen.testing import manual_scheduler
+from tests.config.reading import host, read
+
+FILE = """
+service: {timezone: Europe/Berlin, misfire_grace: 3m}
+quiet_hours: {nights: {windows: [{between: "22:00-07:00"}]}}
+workflows:
+  "1": {name: report, owner: ada, max_concurrent: 2, run: {http: {url: "http://x/run"}}, triggers: [t1]}
+plugins: {withings: {config: {token_file: t}}}
+agents: {bot: {command: [x]}}
+budgets: {bob: {fires_per_hour: 5}}
+"""
+RUN = {"command": ["ls"]}
+
+
+@pytest.fixture
+def around(tmp_path: Path) -> Surroundings:
+    return surroundings_of(read(tmp_path, FILE), host(), ["nights", "over-rest"])
+
+
+def definition(words: Mapping[str, Any], around: Surroundings) -> Definition:
+    return read_submission(words, "a", around).definition
+
+
+def problems(words: Any, around: Surroundings) -> list[tuple[str, str]]:
+    with pytest.raises(SubmissionError) as caught:
+        read_submission(words, "a", around)
+    return list(caught.value.problems)
+
+
+def test_the_general_shape_has_the_words_of_a_file(around: Surroundings) -> None:
+    words = {
+        "name": "Backup",
+        "cron": "0 2 * * *",
+        "jitter": "5m",
+        "only_between": "01:00-05:00",
+        "not_on": ["sun"],
+        "quiet_hours": "over-rest",
+        "catch_up": "run_all_capped",
+        "owner": "bob",
+        "enabled": False,
+        "payload": {"a": [1, None, {"b": "ä"}]},
+        "run": {"command": ["pg_dump", 1, True], "env": {"A": "1"}},
+    }
+    declared = read_submission(words, "a", around)
+    found = declared.definition
+    assert (found.zone.name, found.misfire_grace, found.catch_up) == ("Europe/Berlin", 3 * MINUTE, "run_all")
+    assert (found.quiet_hours_id, found.owner) == ("over-rest", "bob")
+    assert found.budgets == (Budget("budget:bob", 5, None),)
+    assert json.loads(found.payload) == words["payload"]
+    assert json.loads(found.target.spec) == {"argv": ["pg_dump", "1", "true"], "env": {"A": "1"}}
+    assert not declared.is_enabled
+
+
+def test_pipelits_shape_has_pipelits_defaults(around: Surroundings) -> None:
+    words = {
+        "name": "Daily",
+        "workflow_id": 1,
+        "trigger_node_id": "t1",
+        "interval_seconds": 300,
+        "total_repeats": 5,
+        "trigger_payload": {"x": 1},
+        "user_profile_id": 7,
+    }
+    declared = read_submission(words, "a", around)
+    found = declared.definition
+    assert (found.trigger.seconds, found.first_run) == (300, "after_interval")  # type: ignore[union-attr]
+    assert (found.max_retries, found.retry_delay, found.timeout) == (3, 300 * SECOND, 600 * SECOND)
+    assert (found.owner, found.payload, found.total_repeats) == ("7", '{"x": 1}', 5)
+    assert (declared.group, found.capacity) == ("1", Capacity("capacity:1", 2))
+    assert json.loads(found.target.spec) == {
+        "workflow_id": "1",
+        "is_number": True,
+        "trigger_node_id": "t1",
+        "owner": "7",
+    }
+
+
+def test_pipelits_own_words_stand_before_its_defaults(around: Surroundings) -> None:
+    words = {
+        "workflow_id": "1",
+        "interval_seconds": 60,
+        "max_retries": 0,
+        "timeout_seconds": 0,
+        "retry_delay": "5s",
+        "start_at": "2026-02-01T00:00:00Z",
+    }
+    found = definition(words, around)
+    assert (found.max_retries, found.timeout, found.retry_delay) == (0, None, 5 * SECOND)
+    assert found.first_run is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "type_"),
+    [
+        ("interval", "300", "interval"),
+        ("interval", 300, "interval"),
+        ("interval", "5m", "interval"),
+        ("cron", "0 9 * * *", "cron"),
+        ("one_shot", "2026-12-24T18:00:00+01:00", "one_shot"),
+    ],
+)
+def test_syriss_shape_says_a_message(around: Surroundings, kind: str, spec: Any, type_: str) -> None:
+    template = {"source": {"thread_id": "family"}, "content": {"text": "Presents!"}, "schema_version": "1.0"}
+    words = {
+        "name": "Reminder",
+        "type": kind,
+        "spec": spec,
+        "quiet_hours_policy_id": "nights",
+        "catch_up_policy": "run_once",
+        "payload": template,
+    }
+    found = definition(words, around)
+    assert (found.type, found.zone.name, found.quiet_hours_id) == (type_, "UTC", "nights")
+    assert (found.catch_up, found.retry_delay, found.timeout) == ("run_once", MINUTE, 10 * MINUTE)
+    assert found.first_run == ("after_interval" if kind == "interval" else None)
+    assert (found.target.kind, json.loads(found.target.spec)) == ("message", template)
+    assert found.payload == "{}"
+
+
+def test_syriss_trigger_may_start_another_target(around: Surroundings) -> None:
+    found = definition({"type": "interval", "spec": "60", "payload": {"a": 1}, "run": RUN}, around)
+    assert (found.target.kind, found.payload, found.timeout) == ("command", '{"a": 1}', 10 * MINUTE)
+
+
+def test_a_submission_can_be_created_as_it_was_read(around: Surroundings) -> None:
+    s = manual_scheduler("2026-01-05T00:00:00Z")
+    one = read_submission({"interval_seconds": 3600, "run": RUN}, "a", around)
+    create_schedule(s.house, Submission(one.schedule_id, one.words, one.target, group=one.group))
+    stored = get_schedule(s.house, "a")
+    assert stored.definition == one.definition
+    assert stored.state.next_run_at == s.clock.now() + HOUR
+
+
+BAD: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
+    "an unknown key": (
+        {"every": "1h", "jiter": "5m", "run": RUN},
+        [("jiter", 'unknown key, did you mean "jitter"?')],
+    ),
+    "an alias misspelled": (
+        {"interval_secs": 5, "run": RUN},
+        [("interval_secs", 'unknown key, did you mean "interval_seconds"?')],
+    ),
+    "no trigger": ({"run": RUN}, [("", "requires one of every, cron, at, or after")]),
+    "two triggers": (
+        {"every": "1h", "cron": "0 2 * * *", "run": RUN},
+        [("", "must set exactly one of every, cron, at, or after")],
+    ),
+    "one trigger twice": (
+        {"every": "1h", "interval_seconds": 5, "run": RUN},
+        [("interval_seconds", "is another word for every; keep one")],
+    ),
+    "no target": ({"every": "1h"}, [("", "run is required")]),
+    "two targets": (
+        {"every": "1h", "run": RUN, "workflow_id": 1},
+        [("workflow_id", "is another word for run; keep one")],
+    ),
+    "everything at once": (
+        {"cron": "0 25 * * *", "max_retries": -1, "if_running": "wait", "run": {"http": {"url": "x"}}},
+        [
+            ("cron", 'Invalid cron expression "0 25 * * *" - hour must be 0-23'),
+            ("if_running", '"wait" must be one of skip, queue, cancel, allow'),
+            ("max_retries", "must be a whole number from 0 on, not -1"),
+            ("run.http.url", '"x" must be a URL, such as https://host/path'),
+        ],
+    ),
+    "zero seconds": (
+        {"interval_seconds": 0, "workflow_id": 1},
+        [("interval_seconds", "must be a whole number from 1 to 315,360,000, not 0")],
+    ),
+    "true is no number": (
+        {"interval_seconds": True, "workflow_id": 1},
+        [("interval_seconds", "must be a whole number from 1 to 315,360,000, not true")],
+    ),
+    "a workflow that is not there": (
+        {"interval_seconds": 5, "workflow_id": 2},
+        [("workflow_id", "Workflow not found.")],
+    ),
+    "a trigger node that is not there": (
+        {"interval_seconds": 5, "workflow_id": 1, "trigger_node_id": "t2"},
+        [("trigger_node_id", 'workflow "1" has no trigger "t2", only t1')],
+    ),
+    "a trigger node alone": (
+        {"every": "1h", "run": RUN, "trigger_node_id": "t1"},
+        [("trigger_node_id", "goes with workflow_id only")],
+    ),
+    "a type alone": ({"type": "cron"}, [("type", "needs spec beside it")]),
+    "a spec alone": ({"spec": "5"}, [("spec", "needs type beside it")]),
+    "a spec that is no cron": (
+        {"type": "cron", "spec": "* * *"},
+        [("spec", 'Invalid cron expression "* * *" - expected 5 fields, got 3')],
+    ),
+    "a spec of no seconds": (
+        {"type": "interval", "spec": "0"},
+        [("spec", "Zero interval is not allowed")],
+    ),
+    "a message of unknown words": (
+        {"type": "cron", "spec": "@daily", "payload": {"txt": 1}},
+        [("payload", 'unknown key "txt", known are text, thread_id, actor, structured')],
+    ),
+    "a time that is past": (
+        {"at": "2026-01-01T00:00:00Z", "run": RUN},
+        [("at", "at is already past (it is 2026-01-05T00:00:00+00:00); give a time to come")],
+    ),
+    "a spec that is past": (
+        {"type": "one_shot", "spec": "2026-01-01T00:00:00Z"},
+        [("spec", "at is already past (it is 2026-01-05T00:00:00+00:00); give a time to come")],
+    ),
+    "an end that is past": (
+        {"every": "1h", "end_at": "2026-01-01T00:00:00Z", "run": RUN},
+        [("end_at", "end_at is already past (it is 2026-01-05T00:00:00+00:00); give a time to come")],
+    ),
+    "quiet hours that are not there": (
+        {"every": "1h", "run": RUN, "quiet_hours_policy_id": "night"},
+        [("quiet_hours_policy_id", 'there are no quiet hours "night", did you mean "nights"?')],
+    ),
+    "a plugin that is not there": (
+        {"every": "1h", "run": {"plugin": {"name": "withing"}}},
+        [("run.plugin.name", 'there is no plugin "withing" in the configuration')],
+    ),
+    "jitter that is no duration": (
+        {"every": "1h", "jitter": "5x", "run": RUN},
+        [("jitter", 'jitter "5x": Invalid time unit "x". Valid units are: s, m, h, d')],
+    ),
+    "jitter larger than the interval": (
+        {"interval_seconds": 60, "jitter": "5m", "run": RUN},
+        [("jitter", 'jitter "5m" must be smaller than the interval')],
+    ),
+    "a payload that is no object": (
+        {"every": "1h", "trigger_payload": [1], "run": RUN},
+        [("trigger_payload", "must be an object, not a list")],
+    ),
+    "a payload too large": (
+        {"every": "1h", "trigger_payload": {"a": "x" * 70_000}, "run": RUN},
+        [("trigger_payload", "is 70,009 bytes long; at most 65,536 are taken")],
+    ),
+    "a number that JSON does not know": (
+        {"every": "1h", "payload": {"a": [float("nan")]}, "run": RUN},
+        [("payload.a[0]", "nan is no JSON value")],
+    ),
+    "half a character": (
+        {"every": "1h", "name": "\ud800", "run": RUN},
+        [("name", "holds no Unicode text")],
+    ),
+    "a zero byte": (
+        {"every": "1h", "name": "a\0b", "run": {"command": ["ls", "\0"]}},
+        [("name", ZERO_BYTE), ("run.command[1]", ZERO_BYTE)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_submission_is_told_all_that_is_wrong_with_it(around: Surroundings, name: str) -> None:
+    words, expected = BAD[name]
+    assert problems(words, around) == expected
+
+
+def test_d38_d39_d40_the_manifest_is_asked_about_a_submission(around: Surroundings) -> None:
+    def run(**plugin: Any) -> dict[str, Any]:
+        return {"every": "1h", "run": {"plugin": {"name": "withings", **plugin}}}
+
+    assert problems(run(command="handle"), around) == [
+        ("run.plugin.command", 'command "handle" cannot be scheduled')
+    ]
+    assert problems(run(command="nothing"), around) == [
+        ("run.plugin.command", 'schedule "a" references unsupported command "nothing"')
+    ]
+    ((path, message),) = problems({**run(command="token_refresh"), "payload": {"source": 5}}, around)
+    assert path == "payload"
+    assert message.startswith('schedule "a": payload')
+
+
+def test_nesting_is_bounded(around: Surroundings) -> None:
+    deep: Any = "x"
+    for _ in range(5_000):
+        deep = [deep]
+    assert problems({"every": "1h", "payload": {"a": deep}, "run": RUN}, around) == [
+        ("payload.a[0]", "is nested more than 50 levels deep")
+    ]
+
+
+@pytest.mark.parametrize("words", [[], "x", None, 5])
+def test_a_submission_is_an_object(around: Surroundings, words: Any) -> None:
+    ((path, message),) = problems(words, around)
+    assert path == ""
+    assert message.startswith("a schedule is an object, not ")
+
+
+@pytest.mark.parametrize("name", ["", "a.b", "ä", "-a", "a" * 101])
+def test_an_id_is_a_name(around: Surroundings, name: str) -> None:
+    with pytest.raises(TimetableError, match="is no name"):
+        read_submission({"every": "1h", "run": RUN}, name, around)
+
+
+def test_an_edit_may_leave_alone_what_is_over(around: Surroundings) -> None:
+    words = {"at": "2026-01-01T00:00:00Z", "run": RUN}
+    assert read_submission(words, "a", around, may_be_past=True).definition.is_one_shot
+
+
+def test_references_to_the_environment_can_be_kept_to_the_file(around: Surroundings) -> None:
+    words = {"every": "1h", "run": {"http": {"url": "https://x/?k=${KEY}", "headers": {"a": "${B:-c}"}}}}
+    assert "${KEY}" in definition(words, around).target.spec
+    message = "refers to the environment, which is for the configuration file only"
+    assert problems(words, replace(around, may_refer=False)) == [
+        ("run.http.headers.a", message),
+        ("run.http.url", message),
+    ]
+
+
+def test_a_submission_has_the_error_of_the_file_as_text(around: Surroundings) -> None:
+    with pytest.raises(SubmissionError) as caught:
+        read_submission({"every": "0m", "jiter": 1, "run": RUN}, "a", around)
+    assert str(caught.value).splitlines() == [
+        "every: Zero interval is not allowed",
+        'jiter: unknown key, did you mean "jitter"?',
+    ]
