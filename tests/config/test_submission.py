@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from everwhen.config.kinds import ZERO_BYTE
-from everwhen.config.submission import Surroundings, read_submission, surroundings_of
+from everwhen.config.spelling import schedule_words
+from everwhen.config.submission import Surroundings, read_change, read_submission, surroundings_of
 from everwhen.errors import SubmissionError, TimetableError
 from everwhen.model.instants import HOUR, MINUTE, SECOND
 from everwhen.model.policy import Budget, Capacity
@@ -333,3 +334,124 @@ def test_a_submission_has_the_error_of_the_file_as_text(around: Surroundings) ->
         "every: Zero interval is not allowed",
         'jiter: unknown key, did you mean "jitter"?',
     ]
+
+
+EVERYTHING: dict[str, dict[str, Any]] = {
+    "a command": {
+        "every": "1h30m",
+        "jitter": "5%",
+        "start_at": "2026-02-01T00:00:00Z",
+        "end_at": "2027-02-01T00:00:00+01:00",
+        "run": {"command": ["a", "b"], "cwd": "/x", "env": {"A": "${B}"}},
+        "circuit_breaker": {"threshold": 2, "reset_after": "90s"},
+        "max_outstanding": 2,
+        "max_concurrent": 3,
+        "expect": {"within": "26h", "grace": "1h"},
+        "ping": {"url": "https://hc/1"},
+        "timeout": 0,
+    },
+    "jitter in thousandths": {"every": "3s", "jitter": "7%", "run": RUN, "interval_from": "completion"},
+    "a request": {
+        "cron": "*/5 9-17 * * mon-fri",
+        "timezone": "Asia/Tokyo",
+        "dst": {"gap": "skip"},
+        "jitter": "90s",
+        "only_between": "22:00-24:00",
+        "not_on": [6, 7],
+        "outside_window": "defer",
+        "quiet_hours": "nights",
+        "misfire_grace": "1m",
+        "catch_up": "run_all",
+        "catch_up_limit": 5,
+        "if_running": "queue",
+        "queue_limit": 3,
+        "payload": {"a": None, "b": [1.5]},
+        "run": {"http": {"url": "https://x/y", "headers": {"A": "b"}, "redirects": True}},
+    },
+    "a month": {
+        "every": "monthly",
+        "first_run": "after_interval",
+        "run": {"python": "a.b:c", "isolate": True},
+    },
+    "one instant": {"at": "2026-12-24T18:00:00", "run": {"message": {"text": "x", "structured": {"a": 1}}}},
+    "a delay": {"after": "90m", "max_retries": 2, "retry_delay": "1s", "on_lost": "fail", "run": RUN},
+    "a plugin": {"every": "1h", "run": {"plugin": {"name": "withings", "command": "poll"}}},
+    "an agent": {"every": "1h", "run": {"agent": {"name": "bot", "prompt": "Hello."}}},
+    "a workflow": {"interval_seconds": 300, "workflow_id": 1, "trigger_node_id": "t1", "total_repeats": 9},
+    "a workflow by its text": {"every": "1h", "workflow_id": "1", "owner": "bob", "queue": "slow"},
+    "a template": {"type": "cron", "spec": "@daily", "payload": {"content": {"text": "x"}}},
+}
+
+
+@pytest.mark.parametrize("name", EVERYTHING)
+def test_a_change_of_nothing_changes_nothing(around: Surroundings, name: str) -> None:
+    current = definition(EVERYTHING[name], around)
+    assert read_change({}, "a", current, around).definition == current
+
+
+@pytest.mark.parametrize("name", EVERYTHING)
+def test_the_words_of_a_stored_schedule_say_it_again(around: Surroundings, name: str) -> None:
+    current = definition(EVERYTHING[name], around)
+    words = schedule_words(current)
+    json.dumps(words)
+    assert (
+        schedule_words(read_change(words if name != "a template" else {}, "a", current, around).definition)
+        == words
+    )
+
+
+def change(words: dict[str, Any], changes: dict[str, Any], around: Surroundings) -> Definition:
+    return read_change(changes, "a", definition(words, around), around).definition
+
+
+def test_a_word_of_the_trigger_replaces_the_trigger(around: Surroundings) -> None:
+    found = change({"every": "1h", "jitter": "1m", "run": RUN}, {"cron": "@daily"}, around)
+    assert (found.type, found.jitter_ms) == ("cron", 60_000)
+
+
+def test_null_clears_a_word(around: Surroundings) -> None:
+    words = {"every": "1h", "jitter": "1m", "max_retries": 3, "trigger_payload": {"a": 1}, "run": RUN}
+    found = change(words, {"jitter": None, "max_retries": None, "trigger_payload": None}, around)
+    assert (found.jitter_ms, found.max_retries, found.payload) == (0, None, "{}")
+
+
+def test_what_must_be_there_cannot_be_cleared(around: Surroundings) -> None:
+    with pytest.raises(SubmissionError) as caught:
+        change({"every": "1h", "run": RUN}, {"every": None, "run": None}, around)
+    assert ("", "run is required") in caught.value.problems
+
+
+def test_a_change_is_judged_with_what_stays(around: Surroundings) -> None:
+    with pytest.raises(SubmissionError) as caught:
+        change({"every": "1h", "jitter": "30m", "run": RUN}, {"interval_seconds": 60}, around)
+    assert caught.value.problems == (("jitter", 'jitter "30m" must be smaller than the interval'),)
+
+
+def test_a_change_takes_no_defaults_of_another_shape(around: Surroundings) -> None:
+    found = change({"every": "1h", "run": RUN}, {"interval_seconds": 60}, around)
+    assert (found.max_retries, found.first_run, found.timeout) == (None, None, HOUR)
+
+
+def test_pipelits_retries_go_along_with_its_interval(around: Surroundings) -> None:
+    found = change({"interval_seconds": 300, "workflow_id": 1}, {"interval_seconds": 60}, around)
+    assert (found.retry_delay, found.max_retries) == (MINUTE, 3)
+
+
+def test_syriss_spec_alone_keeps_its_type_and_its_payload_is_what_is_said(around: Surroundings) -> None:
+    words = {"type": "interval", "spec": "60", "payload": {"content": {"text": "x"}}}
+    found = change(words, {"spec": "120", "payload": {"content": {"text": "y"}}}, around)
+    assert found.trigger.seconds == 120  # type: ignore[union-attr]
+    assert (json.loads(found.target.spec), found.payload) == ({"content": {"text": "y"}}, "{}")
+
+
+def test_a_delay_that_is_not_changed_means_the_instant_that_it_meant(around: Surroundings) -> None:
+    current = definition({"after": "1h", "run": RUN}, around)
+    later = replace(around, now=around.now + MINUTE)
+    assert read_change({"name": "x"}, "a", current, later).definition.trigger == current.trigger
+    assert read_change({"after": "1h"}, "a", current, later).definition.trigger != current.trigger
+
+
+def test_an_instant_that_is_past_is_left_to_the_edit(around: Surroundings) -> None:
+    current = definition({"at": "2026-01-06T00:00:00Z", "run": RUN}, around)
+    later = replace(around, now=around.now + 48 * HOUR)
+    assert read_change({"name": "x"}, "a", current, later).definition.name == "x"

@@ -7,10 +7,10 @@ Everything that is wrong with it is said at once, each with the path of the subm
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from everwhen.config.document import plain_document
+from everwhen.config.document import Block, plain_document
 from everwhen.config.doors.admission import Admission, NoPlugins, Words
 from everwhen.config.doors.general import read_schedule
 from everwhen.config.environment import references_in
@@ -18,11 +18,16 @@ from everwhen.config.kinds import NAME, NO_NAME, spelled
 from everwhen.config.node import Node
 from everwhen.config.problems import Place, Problem, Report
 from everwhen.config.read import Configuration, Host
-from everwhen.config.submission_keys import SUBMISSION, translate
+from everwhen.config.schedule_keys import TRIGGER
+from everwhen.config.spelling import schedule_words
+from everwhen.config.submission_keys import SUBMISSION, Translated, translate
 from everwhen.errors import SubmissionError, TimetableError, shown
 from everwhen.model.declared import Declared
+from everwhen.model.instants import SECOND
+from everwhen.model.schedule import Definition
 from everwhen.ports.plugins import Plugins
 from everwhen.ports.workflows import Workflow
+from everwhen.timetable.trigger import Every, Once
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,25 +78,71 @@ def read_submission(
     """
     if not NAME.fullmatch(schedule_id):
         raise TimetableError(f'id "{shown(schedule_id)}" {NO_NAME}', key="id", value=schedule_id)
+    submitted = _submitted(words, surroundings)
+    before = len(submitted.report.found)
+    return _judged(translate(submitted), before, schedule_id, surroundings, may_be_past=may_be_past)
+
+
+def read_change(
+    changes: Mapping[str, Any], schedule_id: str, current: Definition, surroundings: Surroundings
+) -> Declared:
+    """The declaration of a schedule with some of its words changed; SubmissionError as above.
+
+    A word of the trigger replaces the trigger, null clears a word, and what is not named stays as it is; so does the
+    instant of an `after`. Whether an instant that is past may be left alone is decided by the edit itself.
+    """
+    submitted = _submitted(changes, surroundings)
+    before = len(submitted.report.found)
+    stored = schedule_words(current)
+    translated = translate(submitted, beside=stored)
+    block = translated.node.value
+    if is_new_trigger := any(key in block for key in TRIGGER):
+        stored = {key: value for key, value in stored.items() if key not in TRIGGER}
+    _move_retries(changes, current, block)
+    kept = plain_document(stored, submitted.report).root
+    block.update({key: value for key, value in kept.items() if key not in block})
+    declared = _judged(translated, before, schedule_id, surroundings, may_be_past=True)
+    if is_new_trigger or not isinstance(current.trigger, Once) or current.trigger.kind != "after":
+        return declared
+    return replace(declared, definition=replace(declared.definition, trigger=current.trigger))
+
+
+def _submitted(words: Mapping[str, Any], surroundings: Surroundings) -> Node:
+    """The words in their places, each looked at by itself."""
+    if not isinstance(words, Mapping):
+        raise SubmissionError([("", f"a schedule is an object, not {spelled(words)}")])
     report = Report()
     document = plain_document(words, report)
     submitted = Node(document, (), document.root, report)
-    if not isinstance(words, Mapping):
-        raise SubmissionError([("", f"a schedule is an object, not {spelled(words)}")])
     SUBMISSION.check(submitted)
     if not surroundings.may_refer:
         _refuse_references(submitted)
-    before = len(report.found)
-    translated = translate(submitted)
+    return submitted
+
+
+def _judged(
+    translated: Translated, before: int, schedule_id: str, surroundings: Surroundings, *, may_be_past: bool
+) -> Declared:
+    """The words looked at as a whole; the problems that were found before name the submitter's words already."""
+    report = translated.node.report
     admission = _admission(surroundings, report, may_be_past=may_be_past)
-    if "run" not in translated.node.value:
-        submitted.complain("run is required")
+    if translated.node.value.get("run") is None:
+        translated.node.complain("run is required")
     read_schedule(translated.node, schedule_id, admission)
     if report.errors:
         raise SubmissionError(
             _said(report.found[:before], {}) | _said(report.found[before:], translated.spelled)
         )
     return admission.admitted[schedule_id]
+
+
+def _move_retries(changes: Mapping[str, Any], current: Definition, block: Block) -> None:
+    """Pipelit's retries wait for one interval: they go along with it."""
+    is_pipelits = (
+        isinstance(current.trigger, Every) and current.retry_delay == current.trigger.seconds * SECOND
+    )
+    if is_pipelits and "interval_seconds" in changes and "every" in block:
+        block.setdefault("retry_delay", block["every"])
 
 
 def _said(problems: list[Problem], spelled: Mapping[str, str]) -> set[tuple[str, str]]:

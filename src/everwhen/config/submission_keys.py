@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from everwhen.config.document import Block, Document
@@ -64,27 +64,31 @@ class Translated(NamedTuple):
     spelled: dict[str, str]
 
 
-def translate(submitted: Node, *, is_new: bool = True) -> Translated:
-    """The sound words of a submission as those of a file; a new one gets the defaults of its shape."""
+def translate(submitted: Node, *, beside: Mapping[str, Any] | None = None) -> Translated:
+    """The words of a submission as those of a file, null where one is cleared.
+
+    A new one gets the defaults of its shape; one that changes a schedule is read `beside` the words that it has.
+    """
     given = submitted.words()
     block = Block()
-    block.update(
-        {key: value for key, value in submitted.value.items() if key in GENERAL and value is not None}
-    )
+    block.update({key: value for key, value in submitted.value.items() if key in GENERAL})
     translated = Translated(Node(Document("", block, is_file=False), (), block, submitted.report), {})
     for name, alias in _ALIASES.items():
         if name in given:
             _say(translated, name, alias.key, alias.said(given[name]))
+        elif name in submitted.value:
+            block.setdefault(alias.key, None)
     _take_workflow(submitted, given, translated)
-    _take_spec(submitted, given, translated)
-    if is_new:
+    _take_spec(submitted, given, translated, beside or {})
+    _take_template(submitted, translated, beside)
+    if beside is None:
         _fill_in(given, block)
     return translated
 
 
 def _say(translated: Translated, name: str, key: str, value: Any) -> None:
     block = translated.node.value
-    if key in block:
+    if block.get(key) is not None:
         translated.node.complain(f"is another word for {key}; keep one", name)
         return
     block[key] = value
@@ -105,26 +109,35 @@ def _take_workflow(submitted: Node, given: dict[str, Any], translated: Translate
         submitted.complain("goes with workflow_id only", "trigger_node_id")
 
 
-def _take_spec(submitted: Node, given: dict[str, Any], translated: Translated) -> None:
+def _take_spec(
+    submitted: Node, given: dict[str, Any], translated: Translated, beside: Mapping[str, Any]
+) -> None:
     kind, spec = submitted.value.get("type"), submitted.value.get("spec")
     if kind is None and spec is None:
         return
+    if kind is None:  # the type of a schedule that is there is known
+        kind = next((name for name, key in _TRIGGER_OF.items() if key in beside), None)
     for name, other, value in (("type", "spec", spec), ("spec", "type", kind)):
         if value is None:
             submitted.complain(f"needs {other} beside it", name)
-    if "type" in given and "spec" in given:
-        key = _TRIGGER_OF[kind]
-        is_number = key == "every" and _WHOLE.fullmatch(str(spec))
-        _say(translated, "spec", key, f"{str(spec).strip()}s" if is_number else spec)
-        if translated.spelled.get(key) == "spec":
-            TRIGGER[key].kind.check(translated.node[key])
-    _take_template(submitted, translated)
+    if kind not in _TRIGGER_OF or "spec" not in given:
+        return
+    key = _TRIGGER_OF[kind]
+    is_number = key == "every" and _WHOLE.fullmatch(str(spec))
+    _say(translated, "spec", key, f"{str(spec).strip()}s" if is_number else spec)
+    if translated.spelled.get(key) == "spec":
+        TRIGGER[key].kind.check(translated.node[key])
 
 
-def _take_template(submitted: Node, translated: Translated) -> None:
+def _take_template(submitted: Node, translated: Translated, beside: Mapping[str, Any] | None) -> None:
     """In SYRIS's shape the payload is the MessageEvent that is said, unless another target is named."""
-    block = translated.node.value
-    if submitted.value.get("run") is not None or submitted.value.get("workflow_id") is not None:
+    block, words = translated.node.value, submitted.value
+    if words.get("run") is not None or words.get("workflow_id") is not None:
+        return
+    is_template = "type" in words or "spec" in words
+    if beside is not None:
+        is_template = _says_template(beside) and "payload" in block
+    if not is_template:
         return
     template = block.pop("payload", None)
     name = translated.spelled.pop("payload", "payload")
@@ -137,13 +150,18 @@ def _take_template(submitted: Node, translated: Translated) -> None:
         submitted.complain(str(error).removeprefix("message: "), name)
 
 
+def _says_template(words: Mapping[str, Any]) -> bool:
+    """Whether a schedule says a MessageEvent as SYRIS gives it."""
+    message = (words.get("run") or {}).get("message")
+    return message is not None and (not message or "content" in message or "source" in message)
+
+
 def _fill_in(given: dict[str, Any], block: Block) -> None:
     defaults: dict[str, Any] = {}
     if "interval_seconds" in given:
         defaults = {"max_retries": 3, "retry_delay": block["every"], "timeout": "600s"}
     elif "type" in given:
         defaults = {"retry_delay": "60s", "timeout": "10m", "timezone": "UTC"}
-    if defaults and "every" in block and "start_at" not in block:
+    if defaults and block.get("every") is not None and block.get("start_at") is None:
         defaults["first_run"] = "after_interval"
-    for key, value in defaults.items():
-        block.setdefault(key, value)
+    block.update({key: value for key, value in defaults.items() if block.get(key) is None})

@@ -248,6 +248,15 @@ def parse_weekdays(days: Sequence[str | int] | str | int, key: str = "not_on") -
     return mask
 
 
+def weekday_names(mask: int) -> list[str]:
+    """The days of a mask.
+
+    >>> weekday_names(0b1000001)
+    ['sunday', 'saturday']
+    """
+    return [name for number, name in enumerate(_WEEKDAYS) if mask >> number & 1]
+
+
 def _parse_weekday(day: str | int, key: str) -> int:
     if isinstance(day, int) and not isinstance(day, bool) and 0 <= day <= 7:
         return day % 7
