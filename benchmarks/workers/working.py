@@ -7,8 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Event
 from time import perf_counter
 from typing import Any
@@ -18,7 +16,7 @@ import aiohttp
 from benchmarks.workers import houses
 from benchmarks.workers.answering import Task, Timings, answer_until_end
 from benchmarks.workers.houses import NoWork, Witness
-from benchmarks.workers.places import SQLITE
+from benchmarks.workers.places import Place, a_place
 from everwhen.engine.service import Service
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedules
@@ -67,9 +65,9 @@ class Queued:
 
     version = houses.VERSION
 
-    def __init__(self, folder: Path, count: int, in_flight: int, kind: str, spec: dict[str, Any]) -> None:
+    def __init__(self, place: Place, count: int, in_flight: int, kind: str, spec: dict[str, Any]) -> None:
         self.count, self.in_flight = count, in_flight
-        self.stack = houses.a_stack(f"{SQLITE}{folder}/everwhen.db")
+        self.stack = houses.a_stack(place.fresh())
         self.witness = self.stack.house.slots = Strict(self.stack.house.slots)
         self.target = Target(kind, json.dumps(spec))
         self.rounds = 0
@@ -166,17 +164,17 @@ async def requests(url: str, count: int, in_flight: int) -> None:
         await side_by_side(one, count, in_flight)
 
 
-def a_task(name: str, folder: Path, url: str, is_quick: bool) -> Task:
+def a_task(name: str, place: Place, url: str, is_quick: bool) -> Task:
     no_ops, commands, posts = (1_000, 100, 400) if is_quick else (5_000, 400, 2_000)
     match name:
         case "no-op":
-            return Queued(folder, no_ops, 100, "no-op", {})
+            return Queued(place, no_ops, 100, "no-op", {})
         case "command":
-            return Queued(folder, commands, 8, "command", {"argv": [PROGRAM]})
+            return Queued(place, commands, 8, "command", {"argv": [PROGRAM]})
         case "bare-command":
             return Bare(commands, 8, processes)
         case "http":
-            return Queued(folder, posts, 32, "http", {"url": url})
+            return Queued(place, posts, 32, "http", {"url": url})
         case _:
             return Bare(posts, 32, partial(requests, url))
 
@@ -191,12 +189,12 @@ def main() -> None:
     options = parser.parse_args()
     pipe = subprocess.PIPE
     with (
-        TemporaryDirectory(prefix="everwhen-bench-") as folder,
+        a_place() as place,
         subprocess.Popen([sys.executable, "-c", SERVER], stdin=pipe, stdout=pipe, text=True) as server,
     ):
         assert server.stdout is not None and server.stdin is not None
         url = f"http://127.0.0.1:{server.stdout.readline().strip()}/"
-        answer_until_end(a_task(options.task, Path(folder), url, options.quick))
+        answer_until_end(a_task(options.task, place, url, options.quick))
         server.stdin.close()
 
 
