@@ -74,6 +74,7 @@ def open_workshop(
     plugin_dirs: Iterable[str | Path] = (),
     workflows: Workflows | None = None,
     max_workers: int = 8,
+    allow_private_urls: bool = False,
 ) -> Workshop:
     """The targets of this package and of those that are installed beside it; one's own kinds come first."""
     processes = Processes()  # one for all, so that a second signal to stop reaches all of them
@@ -82,7 +83,7 @@ def open_workshop(
     targets: dict[str, Target] = installed_targets()
     targets |= {
         "command": CommandTarget(processes),
-        "http": HttpTarget(house.clock.now),
+        "http": HttpTarget(house.clock.now, allow_private_urls=allow_private_urls),
         "python": PythonTarget(Crew(max_workers)),
         "plugin": PluginTarget(plugins, house.plugin_state, processes),
         "agent": AgentTarget(installed_sources(), house.clock, processes),

@@ -1,9 +1,10 @@
-"""A server on loopback that answers as a test tells it, down to the bytes."""
+"""A server on loopback that answers as a test tells it, down to the bytes; and the target that asks it."""
 
 from __future__ import annotations
 
 import json
 import socket
+import ssl
 import struct
 import threading
 from collections.abc import Callable, Iterator
@@ -11,7 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from everwhen.model.instants import SECOND
+from everwhen.model.outcome import Outcome
+from everwhen.ports.target import Run
+from everwhen.targets.http import HttpTarget
+
 Answer = Callable[[socket.socket, "Seen"], None]
+NOW = 1_767_600_000 * SECOND
 
 
 @dataclass
@@ -31,7 +38,8 @@ class Seen:
 @dataclass
 class Server:
     answer: Answer
-    listener: socket.socket = field(default_factory=lambda: socket.create_server(("127.0.0.1", 0)))
+    listener: socket.socket
+    tls: ssl.SSLContext | None = None
     seen: list[Seen] = field(default_factory=list)
     closing: threading.Event = field(default_factory=threading.Event)
 
@@ -42,7 +50,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.listener.getsockname()[0]}:{self.port}"
 
     def serve(self) -> None:
         while True:
@@ -53,19 +61,24 @@ class Server:
             threading.Thread(target=self._handle, args=(connection,), daemon=True).start()
 
     def _handle(self, connection: socket.socket) -> None:
-        with connection:
-            try:
-                request = _read(connection)
+        try:
+            with self._secured(connection) as stream:
+                request = _read(stream)
                 if request is not None:
                     self.seen.append(request)
-                    self.answer(connection, request)
-            except OSError:
-                return
+                    self.answer(stream, request)
+        except OSError:
+            return
+
+    def _secured(self, connection: socket.socket) -> socket.socket:
+        return connection if self.tls is None else self.tls.wrap_socket(connection, server_side=True)
 
 
 @contextmanager
-def a_server(answer: Answer) -> Iterator[Server]:
-    server = Server(answer)
+def a_server(
+    answer: Answer, *, host: str = "127.0.0.1", tls: ssl.SSLContext | None = None
+) -> Iterator[Server]:
+    server = Server(answer, socket.create_server((host, 0)), tls)
     thread = threading.Thread(target=server.serve, daemon=True)
     thread.start()
     try:
@@ -107,3 +120,17 @@ def status(code: int, body: str = "", **headers: str) -> Answer:
 def reset(connection: socket.socket, _request: Seen) -> None:
     """The connection is broken off, not closed."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+class Requests:
+    """The target as one job uses it: opened, run, closed."""
+
+    def __init__(self, **keys: Any) -> None:
+        self._keys = keys
+
+    async def run(self, spec: str, run: Run) -> Outcome:
+        target = HttpTarget(lambda: NOW, **self._keys)
+        try:
+            return await target.run(spec, run)
+        finally:
+            await target.close()

@@ -17,9 +17,9 @@ from everwhen.ports.target import Run, Target
 from everwhen.targets.command import CommandTarget
 from everwhen.targets.python_call import PythonTarget
 from tests.targets import functions
-from tests.targets.http_server import Seen, a_server, status
+from tests.targets.http_server import Requests, Seen, a_server, status
 from tests.targets.running import a_run, perform, until
-from tests.targets.test_http import Requests, hang
+from tests.targets.test_http import hang
 
 ROOT = Path(__file__).parents[2]
 PRINT = "import os; print(os.environ['EVERWHEN_PAYLOAD'])"

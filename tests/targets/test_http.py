@@ -11,27 +11,10 @@ import pytest
 from everwhen.model.instants import SECOND
 from everwhen.model.outcome import Outcome
 from everwhen.ports.target import Run
-from everwhen.targets.http import HttpTarget
-from everwhen.targets.http_addresses import ForbiddenAddressError, require_public
+from everwhen.targets.http_addresses import Address, ForbiddenAddressError, is_public, require
 from everwhen.targets.http_exchange import retry_after
-from tests.targets.http_server import Seen, Server, a_server, reset, status
+from tests.targets.http_server import NOW, Requests, Seen, Server, a_server, reset, status
 from tests.targets.running import Kept, a_run, perform
-
-NOW = 1_767_600_000 * SECOND
-
-
-class Requests:
-    """The target as one job uses it: opened, run, closed."""
-
-    def __init__(self, **keys: Any) -> None:
-        self._keys = keys
-
-    async def run(self, spec: str, run: Run) -> Outcome:
-        target = HttpTarget(lambda: NOW, **self._keys)
-        try:
-            return await target.run(spec, run)
-        finally:
-            await target.close()
 
 
 def send(
@@ -185,6 +168,52 @@ def test_a_url_from_outside_reaches_no_private_address_however_it_is_spelled(hos
         assert server.seen == []
 
 
+def only_the_second(address: Address) -> bool:
+    """Another idea of what is public, so that a request from outside has a first hop on this machine."""
+    return str(address) == "127.0.0.2"
+
+
+def send_from_outside(server: Server, **words: Any) -> Outcome:
+    spec = {"url": f"http://127.0.0.2:{server.port}/hook", "source": "api", **words}
+    return perform(Requests(may_reach=only_the_second), spec)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "2130706433"])
+@pytest.mark.parametrize("code", [302, 307])
+def test_a_redirect_of_a_request_from_outside_reaches_no_private_address(code: int, host: str) -> None:
+    with a_server(status(200, "private")) as private:
+        location = f"http://{host}:{private.port}/"
+        with a_server(status(code, Location=location), host="127.0.0.2") as server:
+            outcome = send_from_outside(server, redirects=True)
+        assert len(server.seen) == 1
+        assert private.seen == []
+    assert outcome.status == "failed"
+
+
+def test_a_forbidden_hop_is_final_and_says_which() -> None:
+    answer = status(302, Location="http://localhost:1/inside")
+    with a_server(answer, host="127.0.0.2") as server:
+        outcome = send_from_outside(server, redirects=True)
+    assert outcome.is_final
+    assert "localhost (127.0.0.1) is not a public address" in (outcome.error or "")
+
+
+def test_a_redirect_of_a_request_from_outside_is_followed_where_it_may_go() -> None:
+    with a_server(status(200, "there"), host="127.0.0.2") as other:
+        location = f"http://127.0.0.2:{other.port}/"
+        with a_server(status(307, Location=location), host="127.0.0.2") as server:
+            assert send_from_outside(server, redirects=True) == Outcome("succeeded", result="there")
+
+
+def test_what_came_from_outside_reads_nothing_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOOK_TOKEN", "t0ken-value")
+    with a_server(status(200), host="127.0.0.2") as server:
+        outcome = send_from_outside(server, headers={"X-Token": "${HOOK_TOKEN}"}, body="${HOOK_TOKEN}")
+    assert outcome.status == "succeeded"
+    (request,) = server.seen
+    assert (request.headers["x-token"], request.body) == ("${HOOK_TOKEN}", b"${HOOK_TOKEN}")
+
+
 def test_a_private_address_is_refused_for_good_and_says_what_to_do() -> None:
     outcome = send("http://localhost:1/", source="api")
     assert outcome.is_final
@@ -208,12 +237,12 @@ def test_a_url_of_the_file_or_with_leave_goes_anywhere() -> None:
 )  # fmt: skip
 def test_private_addresses(address: str) -> None:
     with pytest.raises(ForbiddenAddressError):
-        require_public("host", address)
+        require(is_public, "host", address)
 
 
 @pytest.mark.parametrize("address", ["1.1.1.1", "8.8.8.8", "2606:4700::1111", "::ffff:1.1.1.1"])
 def test_public_addresses(address: str) -> None:
-    require_public("host", address)
+    require(is_public, "host", address)
 
 
 # -- servers and words that misbehave --
@@ -276,7 +305,7 @@ def test_an_answer_without_end_is_read_only_so_far() -> None:
 
 def test_a_plain_server_behind_https_is_no_success() -> None:
     with a_server(status(200)) as server:
-        outcome = send(f"https://127.0.0.1:{server.port}/")
+        outcome = send(f"https://127.0.0.1:{server.port}/", connect_timeout=0.5)
     assert (outcome.status, outcome.is_final) == ("failed", False)
 
 

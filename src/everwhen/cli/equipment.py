@@ -39,6 +39,7 @@ class Equipment:
             plugin_dirs=self._current.plugin_dirs,
             workflows=self._workflows,
             max_workers=settings.max_workers,
+            allow_private_urls=_allows_private_urls(self._current),
         )
         self.subscribers: list[Subscriber] = [
             http_subscriber(stack, one["id"], one["http"])
@@ -50,8 +51,17 @@ class Equipment:
         self._workflows.take(configuration.workflows)
         for what, before, after in (
             ("plugin_dirs", self._current.plugin_dirs, configuration.plugin_dirs),
+            (
+                "api.allow_private_urls",
+                _allows_private_urls(self._current),
+                _allows_private_urls(configuration),
+            ),
             ("messages", self._current.sections.get("messages"), configuration.sections.get("messages")),
         ):
             if before != after:
                 click.secho(f"{what} changed: it takes effect at the next start", err=True, fg="yellow")
         self._current = configuration
+
+
+def _allows_private_urls(configuration: Configuration) -> bool:
+    return bool((configuration.sections.get("api") or {}).get("allow_private_urls"))

@@ -10,6 +10,7 @@ from everwhen.model.outcome import Outcome
 from everwhen.ports.target import Run
 
 if TYPE_CHECKING:
+    from everwhen.targets.http_addresses import Rule
     from everwhen.targets.http_exchange import HttpExchange
 
 
@@ -17,12 +18,15 @@ class HttpTarget:
     """Runs `{"url": …, "method": "POST", "headers": {…}, "body": …, "redirects": false, "connect_timeout": 10}`.
 
     `"source": "api"` marks a URL that came over REST or MCP: it reaches public addresses only, unless
-    `allow_private_urls` says otherwise.
+    `allow_private_urls` says otherwise. `may_reach` is another idea of what is public.
     """
 
-    def __init__(self, now: Callable[[], int], *, allow_private_urls: bool = False) -> None:
+    def __init__(
+        self, now: Callable[[], int], *, allow_private_urls: bool = False, may_reach: Rule | None = None
+    ) -> None:
         self._now = now
         self._allow_private_urls = allow_private_urls
+        self._may_reach = may_reach
         self._exchange: HttpExchange | None = None
 
     async def run(self, spec: str, run: Run) -> Outcome:
@@ -37,7 +41,9 @@ class HttpTarget:
         """Import it in a thread: that takes longer than the loop may stand still."""
         kind = await asyncio.to_thread(_client)
         if self._exchange is None:  # several jobs may have waited for it
-            self._exchange = kind(self._now, allow_private_urls=self._allow_private_urls)
+            self._exchange = kind(
+                self._now, allow_private_urls=self._allow_private_urls, may_reach=self._may_reach
+            )
         return self._exchange
 
 

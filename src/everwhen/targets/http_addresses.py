@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import aiohttp
@@ -15,6 +16,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Rule = Callable[[Address], bool]
 
 
 class ForbiddenAddressError(Exception):
@@ -28,39 +30,41 @@ class ForbiddenAddressError(Exception):
         )
 
 
-class PublicResolver(AbstractResolver):
-    """Resolves names to public addresses; a name that has any other is refused whole."""
+def is_public(address: Address) -> bool:
+    return address.is_global and not address.is_multicast and not address.is_reserved
 
-    def __init__(self) -> None:
+
+class GuardedResolver(AbstractResolver):
+    """Resolves names to addresses that the rule lets pass; a name that has any other is refused whole."""
+
+    def __init__(self, rule: Rule = is_public) -> None:
         self._resolver = aiohttp.ThreadedResolver()
+        self._rule = rule
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
         found = await self._resolver.resolve(host, port, family)
         for entry in found:
-            require_public(host, entry["host"])
+            require(self._rule, host, entry["host"])
         return found
 
     async def close(self) -> None:
         await self._resolver.close()
 
 
-def require_public_literal(url: URL) -> None:
-    """Refuse a URL that spells out an address that is not public; names are looked at when they are resolved."""
+def require_literal(rule: Rule, url: URL) -> None:
+    """Refuse a URL that spells out a forbidden address; names are looked at when they are resolved."""
     host = url.raw_host or ""
     if _address(host) is not None:
-        require_public(host, host)
+        require(rule, host, host)
 
 
-def require_public(host: str, address: str) -> None:
+def require(rule: Rule, host: str, address: str) -> None:
+    """Refuse an address unless the rule lets it pass, and every other that it carries."""
     parsed = _address(address)
-    if parsed is None or not all(_is_public(each) for each in _faces(parsed)):
+    if parsed is None or not all(rule(each) for each in _faces(parsed)):
         raise ForbiddenAddressError(host, address)
-
-
-def _is_public(address: Address) -> bool:
-    return address.is_global and not address.is_multicast and not address.is_reserved
 
 
 def _faces(address: Address) -> list[Address]:

@@ -21,13 +21,20 @@ from everwhen.model.instants import SECOND, instant_of
 from everwhen.model.outcome import Outcome
 from everwhen.ports.target import Run
 from everwhen.targets.captured import READ_LIMIT, Captured
-from everwhen.targets.http_addresses import ForbiddenAddressError, PublicResolver, require_public_literal
+from everwhen.targets.http_addresses import (
+    ForbiddenAddressError,
+    GuardedResolver,
+    Rule,
+    is_public,
+    require_literal,
+)
 from everwhen.targets.http_request import Request, request_of
 from everwhen.targets.secrets import with_secrets
 
 CONNECT_TIMEOUT = 10.0
 MOST_HOPS = 10
 SHOWN = 4_096
+OUTSIDE = "api"  # the source of what came over REST or MCP
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _MAY_PASS = frozenset((408, 429))
 _PIECE = 64 * 1024
@@ -36,13 +43,16 @@ _PIECE = 64 * 1024
 class HttpExchange:
     """Runs `{"url": …, "method": "POST", "headers": {…}, "body": …, "redirects": false, "connect_timeout": 10}`.
 
-    `"source": "api"` marks a URL that came over REST or MCP: it reaches public addresses only, unless
-    `allow_private_urls` says otherwise.
+    `"source": "api"` marks a URL that came over REST or MCP: it reaches only what `may_reach` lets pass, public
+    addresses, unless `allow_private_urls` says otherwise; and `${NAME}` in its words is sent as it stands.
     """
 
-    def __init__(self, now: Callable[[], int], *, allow_private_urls: bool = False) -> None:
+    def __init__(
+        self, now: Callable[[], int], *, allow_private_urls: bool = False, may_reach: Rule | None = None
+    ) -> None:
         self._now = now
         self._allow_private_urls = allow_private_urls
+        self._may_reach = may_reach or is_public
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
 
     async def close(self) -> None:
@@ -51,7 +61,10 @@ class HttpExchange:
             await session.close()
 
     async def run(self, spec: str, run: Run) -> Outcome:
-        return await with_secrets(json.loads(spec), run, self._perform)
+        words = json.loads(spec)
+        if words.get("source") == OUTSIDE:  # the environment of this node is not its author's to read
+            return await self._perform(words, run)
+        return await with_secrets(words, run, self._perform)
 
     async def _perform(self, words: dict[str, Any], run: Run) -> Outcome:
         token = secrets.token_urlsafe(32)
@@ -68,13 +81,13 @@ class HttpExchange:
             return Outcome("failed", error=_network_fault(words["url"], error))
 
     async def _exchange(self, request: Request, words: dict[str, Any], run: Run, token: str) -> Outcome:
-        is_guarded = words.get("source") == "api" and not self._allow_private_urls
+        is_guarded = words.get("source") == OUTSIDE and not self._allow_private_urls
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=float(words.get("connect_timeout") or CONNECT_TIMEOUT)
         )
         for _ in range(MOST_HOPS + 1):
             if is_guarded:
-                require_public_literal(request.url)
+                require_literal(self._may_reach, request.url)
             async with self._session(is_guarded).request(
                 request.method,
                 request.url,
@@ -93,7 +106,7 @@ class HttpExchange:
     def _session(self, is_guarded: bool) -> aiohttp.ClientSession:
         """One per rule: connections to the same server are used again."""
         if is_guarded not in self._sessions:
-            resolver = PublicResolver() if is_guarded else aiohttp.ThreadedResolver()
+            resolver = GuardedResolver(self._may_reach) if is_guarded else aiohttp.ThreadedResolver()
             connector = aiohttp.TCPConnector(limit=0, resolver=resolver)
             self._sessions[is_guarded] = aiohttp.ClientSession(
                 connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
