@@ -52,6 +52,38 @@ def test_the_word_of_a_worker_that_was_given_up_for_dead_is_not_remembered(house
     assert house.house.plugin_state.state_of("withings") == {}
 
 
+def announcing(events: str, *, succeeds: bool = True) -> Outcome:
+    return Outcome("succeeded" if succeeds else "failed", error=None if succeeds else "no", events=events)
+
+
+def test_events_are_kept_with_the_output_of_their_attempt(house: Tenant) -> None:
+    house.add("poll", every="1h", max_retries=1, retry_delay="1s")
+    house.step()
+    (first,) = house.claim()
+    house.settle(first, outcome=announcing('{"type": "half"}\n', succeeds=False))
+    house.wait_and_step("1m")
+    (second,) = house.claim()
+    whole = '{"type": "done"}\n' * 10_000
+    house.settle(second, outcome=announcing(whole))
+    (piece,) = house.house.ledger.output(first.job.job_id)
+    assert (piece.stream.stream, piece.stream.attempt, piece.data) == ("events", 1, b'{"type": "half"}\n')
+    pieces = house.house.ledger.output(second.job.job_id)
+    assert {piece.stream.attempt for piece in pieces} == {2}
+    assert b"".join(piece.data for piece in pieces) == whole.encode()
+
+
+def test_the_events_of_a_worker_that_was_given_up_for_dead_are_not_kept(house: Tenant) -> None:
+    house.add("poll", every="1h")
+    house.step()
+    (claimed,) = house.claim()
+    neighbour = house.neighbour()
+    house.wait("1m")
+    neighbour.beat()
+    assert neighbour.rescue() == 1
+    assert house.settle(claimed, outcome=announcing("{}\n")) == 0
+    assert house.house.ledger.output(claimed.job.job_id) == []
+
+
 def test_a_cancelled_job_leaves_nothing_behind(house: Tenant) -> None:
     house.add("poll", every="1h")
     house.step()

@@ -127,6 +127,15 @@ def test_its_complaints_and_its_logs_are_output_and_its_answer_is_not(tmp_path: 
     assert kept.text("stdout") == ""
 
 
+def test_its_events_go_with_its_outcome_a_line_each(tmp_path: Path) -> None:
+    events = '"events": [{"type": "weighed", "payload": {"kg": 71}}, {"type": "done"}]'
+    kept = '{"type": "weighed", "payload": {"kg": 71}}\n{"type": "done"}\n'
+    ok = shell(tmp_path, f"""cat >/dev/null; echo '{{"status": "ok", {events}}}'""")
+    assert ok == Outcome("succeeded", result="", events=kept)
+    error = shell(tmp_path, f"""cat >/dev/null; echo '{{"status": "error", "error": "half", {events}}}'""")
+    assert error == Outcome("failed", error="half", events=kept)
+
+
 def test_it_sees_no_secret_of_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_PASSWORD", "hush")
     script = """cat >/dev/null; echo "{\\"status\\": \\"ok\\", \\"result\\": \\"[$DATABASE_PASSWORD]\\"}\""""
@@ -144,11 +153,13 @@ def test_its_config_is_resolved_when_it_runs_and_masked_in_what_it_says(
 import json, sys
 token = json.load(sys.stdin)["config"]["token"]
 print(token, file=sys.stderr)
-print(json.dumps({{"status": "ok", "result": f"used {{token}}", "state_updates": {{"length": len(token)}}}}))
+print(json.dumps({{"status": "ok", "result": f"used {{token}}", "state_updates": {{"length": len(token)}},
+    "events": [{{"type": "used", "token": token}}]}}))
 """,
     )
     outcome = ask(tmp_path, config={"token": "${WITHINGS_TOKEN}"}, run=a_run(output=kept))
     assert outcome.result == "used ***"
+    assert outcome.events == '{"type": "used", "token": "***"}\n'
     assert outcome.also == PluginUpdate("withings", '{"length": 9}')
     assert kept.text("stderr") == "***\n"
     unset = ask(tmp_path, config={"token": "${NOT_THERE}"})

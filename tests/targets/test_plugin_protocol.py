@@ -49,7 +49,9 @@ def test_a_whole_response_is_understood() -> None:
         b'{"status": "ok", "result": "3 new", "state_updates": {"seen": 4}, "events": [{"type": "x"}],'
         b' "logs": [{"level": "warn", "message": "slow"}, "?"]}\n'
     )
-    assert response == Response(True, "3 new", state_updates={"seen": 4}, logs=("warn: slow",))
+    assert response == Response(
+        True, "3 new", state_updates={"seen": 4}, logs=("warn: slow",), events='{"type": "x"}\n'
+    )
 
 
 def test_a_response_may_be_as_short_as_its_status() -> None:
@@ -94,3 +96,23 @@ def test_text_that_no_database_takes_is_made_fit() -> None:
 def test_a_result_that_is_no_text_is_kept_as_json() -> None:
     assert response_of(b'{"status": "ok", "result": {"n": 1}}').result == '{"n": 1}'
     assert len(response_of(json.dumps({"status": "ok", "result": "x" * 10_000}).encode()).result) == 4_096
+
+
+@pytest.mark.parametrize("events", ["", ', "events": null', ', "events": []'])
+def test_no_events_are_no_line(events: str) -> None:
+    assert response_of(f'{{"status": "ok"{events}}}'.encode()).events == ""
+
+
+def test_an_event_that_stands_alone_is_kept_as_it_is() -> None:
+    assert (
+        response_of(b'{"status": "ok", "events": {"type": "a\\u0000b"}}').events == '{"type": "a\\u0000b"}\n'
+    )
+
+
+def test_of_too_many_events_the_first_are_kept_and_the_others_counted() -> None:
+    event = {"type": "x", "text": "y" * 1_000}
+    response = response_of(json.dumps({"status": "ok", "events": [event] * 1_000}).encode())
+    *kept, last = map(json.loads, response.events.splitlines())
+    assert kept == [event] * len(kept)
+    assert 200 < len(kept) < 260
+    assert last == {"not_kept": 1_000 - len(kept), "most_characters": 262_144}

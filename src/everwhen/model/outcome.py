@@ -35,7 +35,7 @@ class Outcome:
     `invalidates`: nothing that was declared can be run any more, so the schedule stops (R7). `also` is written by
     the transaction that settles the job, with it or not at all. `is_still_running`: the run is over and its work is
     not; the worker says when that has ended (R9). `awaits`: the work goes on elsewhere, and whoever shows the token
-    with this hash says what came of it.
+    with this hash says what came of it. `events`: what the run announced, a line of JSON each; kept with its output.
     """
 
     status: OutcomeStatus
@@ -47,6 +47,7 @@ class Outcome:
     also: PluginUpdate | NewMessage | None = None
     is_still_running: bool = False
     awaits: str | None = None
+    events: str = ""
 
     @property
     def is_failure(self) -> bool:

@@ -103,17 +103,23 @@ def _outcome(plugin: str, code: int, process: Process, run: Run) -> Outcome:
     response = _response(process)
     for line in response.logs:
         run.output.write("log", line.encode(errors="replace") + b"\n")
-    is_final = code == FINAL_EXIT or not response.may_retry
-    if response.fault is not None:
-        return Outcome("failed", error=_misanswered(response.fault, code, process), is_final=is_final)
-    if code < 0 or code == FINAL_EXIT:
-        return Outcome("failed", error=response.error or failure(code, process), is_final=is_final)
-    if not response.is_ok:
-        error = response.error or "the plugin reports an error and does not say which"
-        return Outcome("failed", error=error, is_final=is_final)
+    if error := _error(response, code, process):
+        is_final = code == FINAL_EXIT or not response.may_retry
+        return Outcome("failed", error=error, is_final=is_final, events=response.events)
     updates = response.state_updates
     also = None if updates is None else PluginUpdate(plugin, json.dumps(updates))
-    return Outcome("succeeded", result=response.result, also=also)
+    return Outcome("succeeded", result=response.result, also=also, events=response.events)
+
+
+def _error(response: Response, code: int, process: Process) -> str | None:
+    """Why the run failed; None when it did not."""
+    if response.fault is not None:
+        return _misanswered(response.fault, code, process)
+    if code < 0 or code == FINAL_EXIT:
+        return response.error or failure(code, process)
+    if not response.is_ok:
+        return response.error or "the plugin reports an error and does not say which"
+    return None
 
 
 def _misanswered(fault: str, code: int, process: Process) -> str:

@@ -16,6 +16,7 @@ from everwhen.ports.target import Run
 
 FIRST_BYTES = 200
 LONGEST_TEXT = 4_096
+MOST_EVENTS = 256 * 1024  # characters; as much as is kept of a stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Response:
     may_retry: bool = True
     state_updates: Mapping[str, Any] | None = None
     logs: tuple[str, ...] = ()
+    events: str = ""
     fault: str | None = None
 
 
@@ -89,6 +91,7 @@ def response_of(output: bytes) -> Response:
         may_retry=document.get("retry") is not False,
         state_updates=updates or None,
         logs=_logs(document.get("logs")),
+        events=_events(document.get("events")),
     )
 
 
@@ -123,3 +126,17 @@ def _logs(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list):
         return ()
     return tuple(f"{e.get('level', 'info')}: {e.get('message', '')}" for e in value if isinstance(e, dict))
+
+
+def _events(value: Any) -> str:
+    """What was announced, a line of JSON each; what is too much to keep is counted in the last."""
+    events = value if isinstance(value, list) else [] if value is None else [value]
+    lines, size = [], 0
+    for number, event in enumerate(events):
+        line = json.dumps(event)
+        size += len(line) + 1
+        if size > MOST_EVENTS:
+            lines.append(json.dumps({"not_kept": len(events) - number, "most_characters": MOST_EVENTS}))
+            break
+        lines.append(line)
+    return "".join(f"{line}\n" for line in lines)

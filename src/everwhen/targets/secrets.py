@@ -101,7 +101,12 @@ async def with_secrets(
     output = secrets.output(run.output)
     outcome = await perform(words, replace(run, output=output))
     output.end()
-    return replace(outcome, error=secrets.mask(outcome.error), result=secrets.mask(outcome.result))
+    return replace(
+        outcome,
+        error=secrets.mask(outcome.error),
+        result=secrets.mask(outcome.result),
+        events=secrets.mask(outcome.events) or "",
+    )
 
 
 class StreamMask:

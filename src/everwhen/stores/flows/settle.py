@@ -148,7 +148,7 @@ class _Ending:
         """Write what was decided since the last time, and forget it."""
         if self._ended:
             self._tx.end_jobs(self._ended, self._now)
-            leave_behind(self._tx, [o.also for _, o in self._ended if o.also is not None], self._now)
+            leave_behind(self._tx, self._ended, self._now)
             left = [job for job, outcome in self._ended if outcome.is_still_running]
             if left:
                 self._tx.keep_jobs(left)
