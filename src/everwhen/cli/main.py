@@ -18,6 +18,7 @@ COMMANDS = {
     "scheduler": "Only the scheduler, for many nodes on one database.",
     "worker": "Only workers, for many nodes on one database.",
     "config": "Check, show, compare and reload the configuration file.",
+    "simulate": "What this configuration would do, with a virtual clock.",
     "db": "The database: migrate, check, prune, backup.",
     "import": "Make an everwhen.yaml from a crontab, or from Ductile, herdctl or Celery.",
     "next": "Any cron expression or interval, in words and in instants.",

@@ -116,7 +116,7 @@ def _written(
 def _new(
     declared: Declared, policies: dict[str, QuietHoursPolicy], now: int, actor: str | None
 ) -> NewSchedule:
-    definition = _counted_from(now, declared.definition)
+    definition = counted_from(now, declared.definition)
     plan = Plan(declared.schedule_id, definition, _quiet(definition, policies))
     creation = edit.create(
         plan,
@@ -136,7 +136,7 @@ def _changes(
     for change in changes.changed:
         after, before = change.after, change.before
         if after.trigger != before.trigger:  # an `after` whose words stayed means the instant that it meant
-            after = _counted_from(now, after)
+            after = counted_from(now, after)
         quiet = _quiet(after, policies)
         decide = partial(reconcile.rewrite, after, quiet, actor=actor or "config")
         found.append((change.declared.schedule_id, decide))
@@ -145,7 +145,7 @@ def _changes(
     return found
 
 
-def _counted_from(now: int, definition: Definition) -> Definition:
+def counted_from(now: int, definition: Definition) -> Definition:
     """An `after` counts from here, and not from when the file was read, perhaps by another clock (T6)."""
     trigger = definition.trigger
     if not isinstance(trigger, Once) or trigger.kind != "after":
