@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 from everwhen.decide.check_ledger import check_ledger
+from everwhen.model.schedule import Target
+from everwhen.operations.schedules import Submission, create_schedule, get_schedule
 from everwhen.wiring import open_stack
 from tests.cli.test_up import lines_until
 
@@ -93,3 +95,92 @@ def test_plugins_of_the_file_run(tmp_path: Path) -> None:
         lines_until(process.stderr, "reloaded: 1 new", 1)
         seen = lines_until(process.stderr, "withings.default", 2)
         assert "succeeded" in seen[-1]
+
+
+WORKFLOW = """
+workflows: {"7": {run: {command: [echo, from the workflow]}}}
+schedules:
+- {id: first, every: 1s, run: {command: [echo, one]}}
+- {id: report, every: 1s, run: {workflow: {id: "7"}}}
+"""
+
+
+def reload_elsewhere(folder: Path) -> None:
+    subprocess.run([COMMAND, "config", "reload"], cwd=folder, check=True, capture_output=True, timeout=60)
+
+
+def test_a_service_runs_the_workflows_that_another_process_loaded(tmp_path: Path) -> None:
+    with running(tmp_path) as process:
+        replace(tmp_path, WORKFLOW)
+        reload_elsewhere(tmp_path)
+        seen = lines_until(process.stderr, "another process reloaded the configuration", 1)
+        seen += lines_until(process.stderr, "from the workflow", 1)
+        assert not any("failed" in line for line in seen), seen  # not the first one either
+
+
+def test_a_configuration_of_another_file_is_noticed_and_not_fought(tmp_path: Path) -> None:
+    with running(tmp_path) as process:
+        (tmp_path / "other.yaml").write_text(SECOND)
+        words = [str(COMMAND), "config", "reload", "--config", "other.yaml"]
+        subprocess.run(words, cwd=tmp_path, check=True, capture_output=True, timeout=60)
+        lines_until(process.stderr, "not the one in this node's file", 1)
+        seen = lines_until(process.stderr, "second", 3)
+        assert not any("reload" in line for line in seen)
+
+
+def test_a_worker_takes_the_workflows_of_a_new_file_on_sighup_and_applies_nothing(tmp_path: Path) -> None:
+    replace(tmp_path, FIRST)
+    words = [str(COMMAND), "worker"]
+    with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as worker:
+        try:
+            lines_until(worker.stderr, "Ctrl-C stops", 1)
+            replace(tmp_path, WORKFLOW)
+            worker.send_signal(signal.SIGHUP)
+            lines_until(worker.stderr, "reloaded: plugins and workflows as the file has them", 1)
+            replace(tmp_path, "schedules: 5")
+            worker.send_signal(signal.SIGHUP)
+            lines_until(worker.stderr, "everwhen.yaml:1: schedules: must be a list", 1)
+            worker.send_signal(signal.SIGTERM)
+            assert worker.wait(60) == 0
+        finally:
+            worker.kill()
+    stack = open_stack(f"sqlite:///{tmp_path}/everwhen.db")
+    assert stack.house.catalogue.of_source("config") == []
+    stack.close()
+
+
+def test_a_node_without_a_file_survives_sighup(tmp_path: Path) -> None:
+    words = [str(COMMAND), "worker", "--database", "sqlite:///x.db"]
+    with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as worker:
+        try:
+            lines_until(worker.stderr, "Ctrl-C stops", 1)
+            worker.send_signal(signal.SIGHUP)
+            worker.send_signal(signal.SIGTERM)
+            assert worker.wait(60) == 0
+        finally:
+            worker.kill()
+
+
+def test_a_storm_of_signals_ends_with_the_newest_file(tmp_path: Path) -> None:
+    with running(tmp_path) as process:
+        for number in range(60):
+            replace(tmp_path, FIRST.replace("echo, one", f"echo, number {number}"))
+            process.send_signal(signal.SIGHUP)
+        lines_until(process.stderr, "number 59", 1)
+
+
+def test_what_could_not_run_goes_on_when_a_reload_brings_its_workflow_back(tmp_path: Path) -> None:
+    with running(tmp_path) as process:
+        replace(tmp_path, WORKFLOW)
+        process.send_signal(signal.SIGHUP)
+        lines_until(process.stderr, "report", 1)
+        stack = open_stack(f"sqlite:///{tmp_path}/everwhen.db")
+        target = Target("workflow", '{"workflow_id": "8"}')
+        create_schedule(stack.house, Submission("by-hand", {"every": "1s"}, target))
+        seen = lines_until(process.stderr, "Workflow not found.", 1)
+        assert "by-hand" in seen[-1]
+        replace(tmp_path, WORKFLOW.replace('{"7"', '{"8": {run: {command: [echo, back]}}, "7"'))
+        process.send_signal(signal.SIGHUP)
+        lines_until(process.stderr, "back", 1)
+        assert get_schedule(stack.house, "by-hand").state.status == "active"
+        stack.close()

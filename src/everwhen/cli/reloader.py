@@ -1,7 +1,9 @@
-"""Reloads while the service runs: on SIGHUP, and with `--watch` when a file of the configuration changes.
+"""Reloads while a node runs: on SIGHUP, with `--watch` when a file changes, and when another process has reloaded.
 
 One thread reads and applies, so that two requests never overlap; requests that arrive meanwhile become one more. A
-second thread watches directories, not files: editors replace a file by renaming another over it.
+second thread watches directories, not files: editors replace a file by renaming another over it. What another
+process loaded (`everwhen config reload`, a second scheduler) is in the database already: only what this node itself
+runs with, its workflows, is then read anew. A worker never applies anything.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 
 import click
@@ -41,11 +44,16 @@ class Reloader:
         read: Callable[[Configuration], Configuration],
         current: Configuration,
         on_taken: Callable[[Configuration], None],
+        *,
+        applies: bool = True,
     ) -> None:
         self._house = house
         self._on_taken = on_taken
+        self._applies = applies
         self._read = read
         self._current = current
+        self._newest = current  # read, and perhaps refused
+        self._seen = 0  # the newest revision of the configuration in the database that was looked at
         self._tried = current.stamps
         self._asked = threading.Event()
         self._stopped = threading.Event()
@@ -75,33 +83,65 @@ class Reloader:
             thread.join(10)
 
     def _reload(self) -> None:
-        while self._asked.wait() and not self._stopped.is_set():
-            self._asked.clear()
-            try:
-                with _yielding():
-                    applied = reload(self._house, self._declared, actor=self._actor)
-                    self._on_taken(self._current)
-                self._tell(applied)
-            except ConfigError as error:
-                click.secho("reload refused, the old configuration goes on:", err=True, fg="red", bold=True)
-                click.secho(str(error), err=True, fg="red")
-            except SchedulerError as error:  # the database; the next request may find it
-                click.secho(f"reload failed: {error}", err=True, fg="red")
+        while not self._stopped.is_set():
+            if self._asked.wait(LOOK / 1_000):
+                self._asked.clear()
+                if not self._stopped.is_set():
+                    self._try(self._take)
+            elif (digest := self._loaded_elsewhere()) is not None:
+                self._try(partial(self._follow, digest))
+
+    def _try(self, step: Callable[[], None]) -> None:
+        try:
+            with _yielding():
+                step()
+        except ConfigError as error:
+            click.secho("reload refused, the old configuration goes on:", err=True, fg="red", bold=True)
+            click.secho(str(error), err=True, fg="red")
+        except SchedulerError as error:  # the database; the next request may find it
+            click.secho(f"reload failed: {error}", err=True, fg="red")
+
+    def _take(self) -> None:
+        if self._applies:
+            said = spelled(reload(self._house, self._declared, actor=self._actor))
+        else:
+            self._declared()
+            said = "plugins and workflows as the file has them"
+        self._be(self._newest)
+        click.secho(f"reloaded: {said}", err=True, bold=True)
+
+    def _loaded_elsewhere(self) -> str | None:
+        """What another process has loaded since the last look, when it is not what this node runs with."""
+        try:
+            revision, digest = self._house.catalogue.config_revision()
+        except SchedulerError:  # the loop says it
+            return None
+        is_new, self._seen = revision != self._seen, revision
+        return digest if is_new and digest != self._current.declared.digest else None
+
+    def _follow(self, digest: str) -> None:
+        if self._declared().digest == digest:
+            self._be(self._newest)
+            click.secho("another process reloaded the configuration; this node goes on with it", err=True)
+        else:
+            message = "another process reloaded a configuration that is not the one in this node's file"
+            click.secho(message, err=True, fg="yellow")
 
     def _declared(self) -> Declarations:
         self._tried = {path: stamp_of(path) for path in self._tried}  # of a file that is refused, too
-        configuration = self._read(self._current)
-        self._tried = configuration.stamps
-        show_warnings(configuration.warnings)
-        for name in _other_settings(self._current.settings, configuration.settings):
-            click.secho(f"service.{name} changed: it {_NEXT_START}", err=True, fg="yellow")
+        self._newest = self._read(self._current)
+        self._tried = self._newest.stamps
+        show_warnings(self._newest.warnings)
+        return self._newest.declared
+
+    def _be(self, configuration: Configuration) -> None:
+        """It is in force: what is not in the database is taken here."""
         before, self._current = self._current, configuration
+        for name in _other_settings(before.settings, configuration.settings):
+            click.secho(f"service.{name} changed: it {_NEXT_START}", err=True, fg="yellow")
         if before.directories != configuration.directories:
             self._moved.set()
-        return configuration.declared
-
-    def _tell(self, applied: Applied) -> None:
-        click.secho(f"reloaded: {spelled(applied)}", err=True, bold=True)
+        self._on_taken(configuration)
 
     def _watch(self) -> None:
         from watchfiles import watch

@@ -1,7 +1,7 @@
 """Running a node in the foreground: its configuration, its lines for operators, the signals that stop it.
 
 SIGTERM and SIGINT drain: no new firing, no new claim, running jobs are awaited for `shutdown_timeout`. The second
-one means it: what runs is killed, and the process ends. SIGHUP reloads where there is a file.
+one means it: what runs is killed, and the process ends. SIGHUP reloads where there is a file, and nothing elsewhere.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -47,20 +48,29 @@ def run_node(
     """One node until it is told to stop. Schedulers bring the database to what the file says; workers only read
     their settings in it."""
     show_log()
+    hangups = _Hangups()
     configuration = _configuration(role, path, database)
     settings = configuration.settings if configuration is not None else read_settings(path)
     url = database or settings.database
     stack = _opened(url, settings)
     try:
-        equipment = Equipment(stack, configuration or _equipment_of(path), settings)
+        known = configuration or _equipment_of(path)
+        read = partial(read_configuration, path, this_host()) if known is not None else None
+        equipment = Equipment(stack, known, settings, read)
         service = _service(stack, settings, role, queues, equipment)
         stopped = stop_on_signals(service.kill)
         if configuration is None:
             service.start(lambda: _greet(_title(role, queues), url))
-            _wait(stopped)
         else:
             service.start(lambda: _reconcile(configuration, stack, role, url, may_remove_most))
-            _run_with(configuration, stack, path, stopped, watch, equipment)
+        if known is None:
+            _wait(stopped)
+        else:
+            reloader = _reloader(known, stack, path, equipment, applies=configuration is not None)
+            hangups.tell(reloader.ask)
+            reloader.start(watch=watch)
+            _wait(stopped)
+            reloader.stop()
         _stop(service, settings.shutdown_timeout)
     finally:
         stack.close()
@@ -120,22 +130,34 @@ def _greet(title: str, url: str, applied: Applied | None = None) -> None:
     click.secho(f"{title} on {shown_url(url)}{news}; Ctrl-C stops", err=True, bold=True)
 
 
-def _run_with(
-    configuration: Configuration,
-    stack: Stack,
-    path: Path,
-    stopped: threading.Event,
-    watch: bool,
-    equipment: Equipment,
-) -> None:
+def _reloader(
+    configuration: Configuration, stack: Stack, path: Path, equipment: Equipment, *, applies: bool
+) -> Reloader:
     def read(last: Configuration) -> Configuration:
-        return read_configuration(path, this_host(), last)
+        # A worker starts with a file that has mistakes, too: only a valid one is a memory for the next reading.
+        return read_configuration(path, this_host(), last if applies else None)
 
-    reloader = Reloader(stack.house, read, configuration, equipment.take)
-    signal.signal(signal.SIGHUP, lambda _number, _frame: reloader.ask("SIGHUP"))
-    reloader.start(watch=watch)
-    _wait(stopped)
-    reloader.stop()
+    return Reloader(stack.house, read, configuration, equipment.take, applies=applies)
+
+
+class _Hangups:
+    """SIGHUP asks for a reload. One that comes while a node starts is kept, and where there is nothing to reload it is
+    no reason to die. A handler, and not `ignore`, which the programs of jobs would inherit."""
+
+    def __init__(self) -> None:
+        self._ask: Callable[[str], None] | None = None
+        self._is_pending = False
+        signal.signal(signal.SIGHUP, self._come)
+
+    def _come(self, _number: int, _frame: FrameType | None) -> None:
+        self._is_pending = True
+        if self._ask is not None:
+            self._ask("SIGHUP")
+
+    def tell(self, ask: Callable[[str], None]) -> None:
+        self._ask = ask
+        if self._is_pending:
+            ask("SIGHUP")
 
 
 def _wait(stopped: threading.Event) -> None:
