@@ -1,6 +1,7 @@
 """The databases that the crash tests run on: each test gets a URL, and does not know of which kind.
 
-PostgreSQL runs with fsync on: what it has committed must be there after a kill.
+PostgreSQL runs with fsync on: what it has committed must be there after a kill. The moments of death are drawn from
+one seed, which the report begins with; EVERWHEN_SEED sets another.
 """
 
 from __future__ import annotations
@@ -10,7 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.crash.nodes import SEED
 from tests.servers.postgres import PostgresServer
+
+
+def pytest_report_header() -> str:
+    return f"moments of death: EVERWHEN_SEED={SEED}"
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import signal
 import subprocess
 import sys
@@ -17,34 +16,35 @@ from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedules
 from everwhen.ports.ledger import JobFilter
 from everwhen.wiring import Stack, open_stack
+from tests.crash.nodes import fate
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_a_firing_process_killed_ten_times_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    kill_and_check(f"sqlite:///{tmp_path}/crash.db", kills=10, seed=2_026)
+    kill_and_check(f"sqlite:///{tmp_path}/crash.db", kills=10)
 
 
 def test_a_firing_process_on_postgresql_killed_three_times_loses_and_doubles_nothing(
     postgres_url: str,
 ) -> None:
-    kill_and_check(postgres_url, kills=3, seed=2_026)
+    kill_and_check(postgres_url, kills=3)
 
 
 @pytest.mark.long
 def test_a_firing_process_killed_fifty_times_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    kill_and_check(f"sqlite:///{tmp_path}/crash.db", kills=50, seed=7)
+    kill_and_check(f"sqlite:///{tmp_path}/crash.db", kills=50)
 
 
 @pytest.mark.long
 def test_a_firing_process_on_postgresql_killed_fifty_times_loses_and_doubles_nothing(
     postgres_url: str,
 ) -> None:
-    kill_and_check(postgres_url, kills=50, seed=7)
+    kill_and_check(postgres_url, kills=50)
 
 
-def kill_and_check(url: str, *, kills: int, seed: int) -> None:
-    draw = random.Random(seed)
+def kill_and_check(url: str, *, kills: int) -> None:
+    draw = fate(f"{kills} kills")
     prepare(url)
     for _ in range(kills):
         fire_and_kill(url, after=draw.uniform(0.05, 0.8))

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import random
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -15,25 +10,9 @@ from everwhen.model.node import Role
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedules
 from everwhen.ports.ledger import EventFilter, JobFilter
-from everwhen.wiring import Stack, open_stack
-from tests.crash.nodes import NodeProcess, check
+from everwhen.wiring import Stack
+from tests.crash.nodes import NodeProcess, check, fate, opened, wait_until
 from tests.servers.postgres import PostgresServer
-
-
-@contextmanager
-def opened(url: str) -> Iterator[Stack]:
-    stack = open_stack(url)
-    try:
-        yield stack
-    finally:
-        stack.close()
-
-
-def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        threading.Event().wait(0.02)
 
 
 def busy(stack: Stack) -> None:
@@ -50,16 +29,16 @@ def busy(stack: Stack) -> None:
 
 
 def test_schedulers_and_workers_killed_ten_times_lose_and_double_nothing(url: str) -> None:
-    kill_and_check(url, kills=10, seed=11)
+    kill_and_check(url, kills=10)
 
 
 @pytest.mark.long
 def test_schedulers_and_workers_killed_fifty_times_lose_and_double_nothing(url: str) -> None:
-    kill_and_check(url, kills=50, seed=12)
+    kill_and_check(url, kills=50)
 
 
-def kill_and_check(url: str, *, kills: int, seed: int) -> None:
-    draw = random.Random(seed)
+def kill_and_check(url: str, *, kills: int) -> None:
+    draw = fate(f"{kills} nodes")
     with opened(url) as stack:
         busy(stack)
     roles: list[Role] = ["scheduler", "scheduler", "worker", "worker"]
@@ -90,16 +69,16 @@ def test_schedulers_go_on_when_their_database_server_is_restarted_and_killed(
     durable_postgres: PostgresServer,
 ) -> None:
     """Two schedulers and a worker on one PostgreSQL with fsync on: what was committed is there, and nothing twice."""
-    outages(durable_postgres, schedulers=2, rounds=2, seed=21)
+    outages(durable_postgres, schedulers=2, rounds=2)
 
 
 @pytest.mark.long
 def test_three_schedulers_go_on_through_many_outages(durable_postgres: PostgresServer) -> None:
-    outages(durable_postgres, schedulers=3, rounds=15, seed=22)
+    outages(durable_postgres, schedulers=3, rounds=15)
 
 
-def outages(server: PostgresServer, *, schedulers: int, rounds: int, seed: int) -> None:
-    draw = random.Random(seed)
+def outages(server: PostgresServer, *, schedulers: int, rounds: int) -> None:
+    draw = fate(f"{rounds} outages")
     url = server.fresh_database()
     with opened(url) as stack:
         busy(stack)
