@@ -21,9 +21,6 @@ class Ground(Protocol):
     def columns(self, table: str) -> list[str]:
         """Those that an insert names."""
 
-    def instant(self, at: int) -> str:
-        """An instant as an expression."""
-
     def microseconds(self, column: str) -> str:
         """An instant as an integer."""
 
@@ -47,9 +44,6 @@ class SqliteGround:
 
     def columns(self, table: str) -> list[str]:
         return [row[1] for row in self.rows(f"PRAGMA table_info({table})") if row[1] != "row_id"]
-
-    def instant(self, at: int) -> str:
-        return str(at)
 
     def microseconds(self, column: str) -> str:
         return column
@@ -80,9 +74,6 @@ class PostgresGround:
         query = f"""SELECT column_name FROM information_schema.columns
         WHERE table_name = '{table}' AND is_generated = 'NEVER' AND column_name <> 'row_id'"""
         return [row[0] for row in self.rows(query)]
-
-    def instant(self, at: int) -> str:
-        return self.later("timestamptz 'epoch'", str(at))
 
     def microseconds(self, column: str) -> str:
         return f"(extract(epoch FROM {column}) * 1000000)::bigint"

@@ -149,7 +149,9 @@ def test_what_has_more_to_consider_goes_the_long_way(schedule: Schedule) -> None
     changes=states(),
     total_repeats=st.sampled_from([0, 0, 0, 3]),
     origin=st.sampled_from(["schedule", "catch_up", "retry", "manual", "backfill", "webhook"]),
-    outcome=st.sampled_from([SUCCEEDED, SUCCEEDED, FAILED, Outcome("timed_out")]),
+    outcome=st.sampled_from(
+        [SUCCEEDED, SUCCEEDED, FAILED, Outcome("timed_out"), Outcome("succeeded", is_still_running=True)]
+    ),
 )
 def test_a_success_by_the_short_way_is_the_success_by_the_long_way_or_nothing(
     definition: Definition, changes: dict[str, Any], total_repeats: int, origin: str, outcome: Outcome

@@ -13,42 +13,52 @@ from everwhen.decide import breaker as breakers
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.instants import SECOND
 from everwhen.model.job import Job
-from everwhen.model.schedule import Plan, State
+from everwhen.model.schedule import Plan
 from everwhen.model.shared import Shared
+from everwhen.model.standing import Standing, Start
 
 LOOK_AGAIN = SECOND
+_ORDINARY = Start()
 
 
 class Claims(NamedTuple):
-    """Jobs that are taken, and retries that are put off until their breaker may let them through."""
+    """Jobs that are taken, retries that are put off until their breaker may let them through, and what the starts
+    add to the rows of schedules."""
 
     taken: list[ClaimedJob]
     postponed: list[tuple[Job, int]]
+    starts: list[tuple[int, Start]]
 
 
 def claim(
     jobs: Sequence[Job],
     plans: Mapping[tuple[str, int], Plan],
-    states: dict[str, State],
+    standings: dict[str, Standing],
     shared: Shared,
     *,
     node: str,
     limit: int,
     now: int,
 ) -> Claims:
-    """Take up to `limit` of the ready jobs, in line; `states` and `shared` move along."""
-    claims = Claims([], [])
+    """Take up to `limit` of the ready jobs, in line; `standings` and `shared` move along."""
+    claims = Claims([], [], [])
     for job in in_line(jobs):
         if len(claims.taken) == limit:
             break
         plan = plans[job.uid, job.revision]
-        if not _is_its_turn(job, states) or not _has_place(job, shared):
+        if not _is_its_turn(job, standings) or not _has_place(job, shared):
             continue
         waits_until = _breaker_wait(job, plan, shared, now)
         if waits_until is not None:
             claims.postponed.append((job, waits_until))
             continue
-        claims.taken.append(_start(job, plan, states, shared, node, now))
+        is_probe = _count(job, plan, shared, now)
+        standing = standings.get(job.uid)
+        if standing is not None:
+            start = _start_of(job)
+            claims.starts.append((standing.row_id, start))
+            standings[job.uid] = standing.started(start.running_jobs)
+        claims.taken.append(_started(job, plan, standing, node=node, now=now, is_probe=is_probe))
     return claims
 
 
@@ -62,15 +72,15 @@ def in_line(jobs: Sequence[Job]) -> Sequence[Job]:
     return [of_uid[job.uid].pop() for job in jobs]
 
 
-def _is_its_turn(job: Job, states: Mapping[str, State]) -> bool:
-    """Own jobs wait for the one before them; `states` shows those that this very claim has started.
+def _is_its_turn(job: Job, standings: Mapping[str, Standing]) -> bool:
+    """Own jobs wait for the one before them; `standings` shows those that this very claim has started.
 
     The lines beside need no look: of each only the first is ready.
     """
     if job.line != "own":
         return True
-    state = states.get(job.uid)
-    return state is None or not state.running_jobs
+    standing = standings.get(job.uid)
+    return standing is None or not standing.running_jobs
 
 
 def _has_place(job: Job, shared: Shared) -> bool:
@@ -92,28 +102,36 @@ def _breaker_wait(job: Job, plan: Plan, shared: Shared, now: int) -> int | None:
     return now + LOOK_AGAIN
 
 
-def _start(job: Job, plan: Plan, states: dict[str, State], shared: Shared, node: str, now: int) -> ClaimedJob:
-    definition = plan.definition
+def _count(job: Job, plan: Plan, shared: Shared, now: int) -> bool:
+    """It takes its places, and is perhaps the probe of its breaker; whether it is."""
+    rule = plan.definition.breaker
     is_probe = job.is_probe
-    if job.origin == "retry" and breakers.gate(shared, definition.breaker, now) == "probe":
-        assert definition.breaker is not None
-        breakers.begin_probe(shared, definition.breaker, job.job_id, now)
+    if job.origin == "retry" and rule is not None and breakers.gate(shared, rule, now) == "probe":
+        breakers.begin_probe(shared, rule, job.job_id, now)
         is_probe = True
     if not job.is_counted:
         shared.move(job.guard_key, outstanding=1)
         shared.move(job.capacity_key, outstanding=1)
     shared.move(job.capacity_key, running=1)
-    state = states.get(job.uid)
-    if state is not None and job.not_before is None and job.is_own:
-        states[job.uid] = state.started(now)
-    elif state is not None:
-        was_waiting = job.not_before is not None and not job.fence  # never claimed before
-        states[job.uid] = state._replace(
-            running_jobs=state.running_jobs + (job.origin != "backfill"),
-            waiting=state.waiting - was_waiting,
-            retries_waiting=state.retries_waiting - (was_waiting and job.origin == "retry"),
-            last_run_at=now if job.is_own else state.last_run_at,
-        )
+    return is_probe
+
+
+def _start_of(job: Job) -> Start:
+    if job.not_before is None and job.is_own:
+        return _ORDINARY
+    was_waiting = job.not_before is not None and not job.fence  # never claimed before
+    return Start(
+        running_jobs=int(job.origin != "backfill"),
+        waiting=-was_waiting,
+        retries_waiting=-(was_waiting and job.origin == "retry"),
+        is_own=job.is_own,
+    )
+
+
+def _started(
+    job: Job, plan: Plan, standing: Standing | None, *, node: str, now: int, is_probe: bool
+) -> ClaimedJob:
+    definition = plan.definition
     deadline_at = None if definition.timeout is None else now + definition.timeout
     started = job.started(now, deadline_at, node, is_probe)
-    return ClaimedJob(started, definition, definition.name, state.current_repeat if state else 0)
+    return ClaimedJob(started, definition, definition.name, standing.current_repeat if standing else 0)

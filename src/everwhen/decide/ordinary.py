@@ -10,7 +10,7 @@ from __future__ import annotations
 from everwhen.model.decision import Decision
 from everwhen.model.job import Job, Line, NewJob, job_id
 from everwhen.model.outcome import Outcome
-from everwhen.model.schedule import Schedule
+from everwhen.model.schedule import Definition, Schedule
 from everwhen.model.shared import Shared
 
 
@@ -54,8 +54,13 @@ def _takes_places(schedule: Schedule, shared: Shared) -> bool:
 def succeed_ordinary(job: Job, outcome: Outcome, schedule: Schedule, now: int) -> Decision | None:
     """Count the success of an own job, where neither a breaker, nor a repeat limit, nor a chain waits for it."""
     state, plan, _ = schedule
-    if outcome.status != "succeeded" or not job.is_own or job.breaker_key is not None:
+    if outcome.status != "succeeded" or outcome.is_still_running or not job.is_own:
         return None
-    if plan.definition.total_repeats or plan.definition.is_chain:
+    if job.breaker_key is not None or awaits_successes(plan.definition):
         return None
     return Decision(state, state.succeeded(now, job.job_id), plan, [], [], [])
+
+
+def awaits_successes(definition: Definition) -> bool:
+    """Whether the success of a run may end the schedule, or makes its next slot."""
+    return bool(definition.total_repeats) or definition.is_chain

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 import traceback
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -27,14 +26,14 @@ _SAID = {
 
 @dataclass(slots=True, eq=False)
 class Running:
-    """Told to end once: the first reason counts. All but `ended` belongs to the loop's thread."""
+    """Told to end once: the first reason counts. Belongs to the loop's thread; others look whether `is_over`."""
 
     claimed: ClaimedJob
     run: Run
-    ended: threading.Event = field(default_factory=threading.Event)
     task: asyncio.Task[Outcome] | None = None
     timer: asyncio.TimerHandle | None = None
     ending: Ending | None = None
+    is_over: bool = False
     before: list[Running] = field(default_factory=list)  # older copies of the same job: to be over first
 
     @property

@@ -12,7 +12,9 @@ class Wake:
         self._event = threading.Event()
 
     def set(self) -> None:
-        self._event.set()
+        # What is set already costs nothing: whoever waits clears it before it looks at what there is to do.
+        if not self._event.is_set():
+            self._event.set()
 
     def wait(self, seconds: float) -> bool:
         """Sleep, at most so long; True when woken."""

@@ -12,9 +12,10 @@ import inspect
 import logging
 import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import cast
 
 from everwhen.engine.crew import Crew
 from everwhen.engine.loop_thread import LoopThread
@@ -63,6 +64,8 @@ class Worker:
         self._ended: queue.SimpleQueue[tuple[Running, Outcome]] = queue.SimpleQueue()
         self._running: dict[Held, Running] = {}  # of one job several, when it was rescued from under us
         self._lock = threading.Lock()
+        self._left = threading.Condition()  # notified when one of those that are waited for is over
+        self._is_async: dict[str, bool] = {}  # by kind of target
         self._loop = LoopThread("everwhen-targets")
         self._crew = Crew(max_workers)
         self._output = OutputBook(slots, clock)
@@ -200,9 +203,8 @@ class Worker:
             left = list(self._running.values())
         for running in left:
             self._loop.call(running.end, "abandoned")
-        deadline = self._clock.monotonic() + seconds
-        for running in left:
-            running.ended.wait(max(deadline - self._clock.monotonic(), 0.0))
+        with self._left:
+            self._left.wait_for(lambda: all(running.is_over for running in left), seconds)
         try:
             self.settle()  # those that ended by themselves meanwhile
         except StoreError as error:
@@ -251,7 +253,14 @@ class Worker:
             running.task.add_done_callback(partial(self._finish, running))
             if running.ending is not None:
                 running.task.cancel()
-            elif running.run.seconds_left is not None:
+        loop.call_soon(self._set_timers, batch)
+
+    def _set_timers(self, batch: Sequence[Running]) -> None:
+        """Behind the first step of their tasks: what has ended in that needs no timer."""
+        loop = asyncio.get_running_loop()
+        for running in batch:
+            assert running.task is not None
+            if running.run.seconds_left is not None and not running.task.done():
                 running.timer = loop.call_later(running.run.seconds_left, running.end, "timed_out")
 
     async def _work_of(self, running: Running) -> Outcome:
@@ -262,13 +271,17 @@ class Worker:
         if adapter is None:
             return drifted(f'no target of kind "{target.kind}" on this node')
         try:
-            if inspect.iscoroutinefunction(adapter.run):
-                outcome: Outcome = await adapter.run(target.spec, running.run)
-                return outcome
+            if self._is_async_kind(target.kind, adapter):
+                return await cast("Awaitable[Outcome]", adapter.run(target.spec, running.run))
             work = partial(adapter.run, target.spec, running.run)
             return await running.run.until_told(self._crew.hand_over(partial(_guarded, work)))
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             return failed_by(error)
+
+    def _is_async_kind(self, kind: str, adapter: Target) -> bool:
+        if kind not in self._is_async:
+            self._is_async[kind] = inspect.iscoroutinefunction(adapter.run)
+        return self._is_async[kind]
 
     def _finish(self, running: Running, _task: asyncio.Task[Outcome]) -> None:
         if running.timer is not None:
@@ -280,7 +293,10 @@ class Worker:
             if outcome.awaits is None:  # else it has not ended
                 self._tell(self._observer.ended, running.run, outcome)
             self._ended.put((running, outcome))
-        running.ended.set()
+        running.is_over = True
+        if self._is_over:  # looked at after the line above, as `abandon` looks the other way round
+            with self._left:
+                self._left.notify_all()
         self._wake.set()
 
     def _tell(self, tell: Callable[..., None], *what: object) -> None:

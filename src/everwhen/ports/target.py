@@ -30,6 +30,34 @@ class Nowhere:
         return None
 
 
+class Told:
+    """Whether a run is to end, as a `threading.Event`; one is made only for who waits, for nearly nobody does."""
+
+    __slots__ = ("_event", "_is_set")
+    _guard = threading.Lock()
+
+    def __init__(self) -> None:
+        self._event: threading.Event | None = None
+        self._is_set = False
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        with self._guard:
+            self._is_set = True
+            if self._event is not None:
+                self._event.set()
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Sleep, at most so long; True when the run is to end."""
+        with self._guard:
+            if self._is_set:
+                return True
+            event = self._event = self._event or threading.Event()
+        return event.wait(seconds)
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """What every target gets: which job, of which slot, with which payload, until when.
@@ -48,7 +76,7 @@ class Run:
     payload: dict[str, Any]
     deadline_at: int | None
     seconds_left: float | None
-    cancelled: threading.Event = field(default_factory=threading.Event)
+    cancelled: Told = field(default_factory=Told)
     output: Output = field(default_factory=Nowhere, compare=False)
     still_running: list[Future[Any]] = field(default_factory=list, compare=False)
 

@@ -13,12 +13,13 @@ from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.node import Node
 from everwhen.model.schedule import State
+from everwhen.model.standing import Standing
 from everwhen.ports.messages import Message, Subscription
 from everwhen.stores import postgres_statements as sql
 from everwhen.stores.postgres_adapters import At, Integers, Texts
 from everwhen.stores.postgres_watermark import Watermark
 from everwhen.stores.storable import storable
-from everwhen.stores.transaction import Due, Glimpse, Row
+from everwhen.stores.transaction import Due, Finished, Glimpse, Row
 
 
 class PostgresSnapshot:
@@ -31,7 +32,6 @@ class PostgresSnapshot:
         self._watermark = watermark
         self._settings: dict[str, str] | None = None
         self._glanced: list[int] = []  # the rows of the last glance, taken next
-        self._known: dict[str, State | None] = {}  # locked, read, and not written since
 
     def _rows(self, query: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
         return self._cursor.execute(query.encode(), values).fetchall()
@@ -94,14 +94,17 @@ class PostgresSnapshot:
         return sorted(found)  # by row_id, so that of equal ones the older goes first on every database
 
     def lock_schedules(self, uids: Collection[str]) -> None:
-        found = self.states(uids)
-        self._known = {uid: found.get(uid) for uid in uids}
+        self._rows(sql.SCHEDULES_OF + self._LOCK, (Texts(sorted(uids)),))
 
     def states(self, uids: Collection[str]) -> dict[str, State]:
-        if all(uid in self._known for uid in uids):
-            return {uid: state for uid in uids if (state := self._known[uid]) is not None}
         found = self._states(sql.STATES_OF + self._LOCK, (Texts(sorted(uids)),))
         return {state.uid: state for state in found}
+
+    def standings(self, uids: Collection[str]) -> dict[str, Standing]:
+        if not uids:
+            return {}
+        found = self._rows(sql.STANDINGS_OF + self._LOCK, (Texts(sorted(uids)),))
+        return {standing.uid: standing for standing in map(Standing._make, found)}
 
     def state(self, schedule_id: str) -> State | None:
         return next(iter(self._states(sql.STATE_BY_ID + self._LOCK, {"id": storable(schedule_id)})), None)
@@ -134,6 +137,9 @@ class PostgresSnapshot:
     def jobs(self, job_ids: Sequence[str]) -> dict[str, Job]:
         found = self._jobs(sql.JOBS, (Texts(sorted(set(job_ids))),))
         return {job.job_id: job for job in found}
+
+    def finished(self, job_ids: Sequence[str]) -> list[Finished]:
+        return [Finished._make(row) for row in self._rows(sql.FINISHED, (Texts(sorted(set(job_ids))),))]
 
     def outstanding(self, uids: Collection[str]) -> dict[str, list[Job]]:
         # No lock of their own: whoever changes them holds the row of their schedule.

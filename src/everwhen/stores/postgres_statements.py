@@ -11,6 +11,7 @@ from everwhen.model.job import ELSEWHERE, Job
 from everwhen.model.limits import Limit
 from everwhen.model.node import Node
 from everwhen.model.schedule import State
+from everwhen.model.standing import Standing
 from everwhen.ports.messages import Message, Subscription
 
 STATE = ", ".join(State._fields)
@@ -68,6 +69,8 @@ UNION ALL
 SELECT uid, revision, guard_key, capacity_key, breaker_key FROM jobs
 WHERE uid IN (SELECT uid FROM wanted) AND status IN ('queued', 'running')"""
 STATES_OF = f"SELECT {STATE} FROM schedules WHERE uid = ANY(%s) ORDER BY uid"
+SCHEDULES_OF = "SELECT uid FROM schedules WHERE uid = ANY(%s) ORDER BY uid"
+STANDINGS_OF = f"SELECT {', '.join(Standing._fields)} FROM schedules WHERE uid = ANY(%s) ORDER BY uid"
 STATES_OF_SOURCE = f"SELECT {STATE} FROM schedules WHERE source = %s ORDER BY uid"
 # A pass over schedules: rare, and by slot_at, which no index knows (jitter sets next_run_at apart).
 STATES_REACHED = f"SELECT {STATE} FROM schedules WHERE enabled AND next_slot_at <= %s ORDER BY uid"
@@ -131,6 +134,11 @@ SELECT (SELECT ready_at FROM jobs WHERE ready_at IS NOT NULL AND NOT {_IS_PAUSED
 GLANCE_JOBS = """
 SELECT uid, revision, guard_key, capacity_key, breaker_key FROM jobs WHERE job_id = ANY(%s)"""
 JOBS = f"SELECT {JOB} FROM jobs WHERE job_id = ANY(%s) ORDER BY row_id"
+# The same, and the primary key of schedules.
+FINISHED = """
+SELECT j.row_id, j.job_id, j.uid, j.origin, j.status, j.is_counted, j.guard_key, j.capacity_key, j.breaker_key, j.node,
+    j.fence, j.released_at, s.row_id, s.revision, s.outstanding
+FROM jobs j LEFT JOIN schedules s ON s.row_id = j.schedule_row AND s.uid = j.uid WHERE j.job_id = ANY(%s)"""
 # idx_jobs_outstanding
 OUTSTANDING = f"""
 SELECT {JOB} FROM jobs WHERE uid = ANY(%s) AND status IN ('queued', 'running') ORDER BY uid, slot_at, row_id"""
@@ -166,6 +174,14 @@ UPDATE jobs j SET status = 'running', ready_at = NULL, attempt = attempt + 1, st
     deadline_at = v.deadline_at, fence = j.fence + 1, is_counted = true, is_probe = v.is_probe
 FROM unnest(%s, %s, %s, %s) AS v(deadline_at, is_probe, row_id, fence)
 WHERE j.row_id = v.row_id AND j.fence = v.fence AND j.status = 'queued'"""
+# The primary key of schedules.
+COUNT_STARTS = """
+UPDATE schedules SET running_jobs = running_jobs + %s, waiting = waiting + %s, retries_waiting = retries_waiting + %s,
+    last_run_at = coalesce(%s, last_run_at) WHERE row_id = ANY(%s)"""
+COUNT_SUCCESSES = """
+UPDATE schedules s SET outstanding = outstanding - 1, running_jobs = running_jobs - 1, run_count = run_count + 1,
+    current_repeat = current_repeat + 1, current_retry = 0, last_completed_at = %s, last_success_at = %s,
+    last_success_job_id = v.job_id FROM unnest(%s, %s) AS v(row_id, job_id) WHERE s.row_id = v.row_id"""
 POSTPONE_JOBS = """
 UPDATE jobs j SET ready_at = v.ready_at FROM unnest(%s, %s) AS v(ready_at, row_id) WHERE j.row_id = v.row_id"""
 END_JOBS = """

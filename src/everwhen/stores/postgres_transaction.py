@@ -44,6 +44,7 @@ from everwhen.model.limits import Limit
 from everwhen.model.outcome import NewMessage, Outcome
 from everwhen.model.output import OutputGap, OutputPiece
 from everwhen.model.reasons import CancelReason
+from everwhen.model.standing import Start
 from everwhen.ports.messages import Subscription
 from everwhen.stores import postgres_statements as sql
 from everwhen.stores.flows.change import INSERTED
@@ -54,7 +55,7 @@ from everwhen.stores.postgres_database import Overtaken
 from everwhen.stores.postgres_snapshot import PostgresSnapshot
 from everwhen.stores.postgres_watermark import Watermark
 from everwhen.stores.storable import storable
-from everwhen.stores.transaction import Declined, Queue, Row
+from everwhen.stores.transaction import Declined, Finished, Queue, Row
 
 T = TypeVar("T")
 
@@ -181,7 +182,7 @@ class PostgresTransaction(PostgresSnapshot):
         until = Instants([until for _, until in postponed])
         self._run(sql.POSTPONE_JOBS, until, _row_ids([job for job, _ in postponed]))
 
-    def end_jobs(self, ended: Sequence[tuple[Job, Outcome]], now: int) -> None:
+    def end_jobs(self, ended: Sequence[tuple[Job | Finished, Outcome]], now: int) -> None:
         rows = [(o.status, o.error, o.result, job.row_id, job.fence) for job, o in ended]
         columns = columns_of(("status", "error", "result", "row_id", "fence"), rows)
         self._run_guarded(len(rows), sql.END_JOBS, At(now), At(now), *columns)
@@ -248,22 +249,27 @@ class PostgresTransaction(PostgresSnapshot):
 
     def update_states(self, columns: tuple[str, ...], rows: Sequence[Row]) -> None:
         self._run_batch(update("schedules", columns, rows))
-        self._known.clear()
         if "next_run_at" in columns:
             position = columns.index("next_run_at")
             self._watermark.lower(row[position] for row in rows)  # type: ignore[misc]
+
+    def count_starts(self, start: Start, row_ids: Sequence[int], now: int) -> None:
+        run_at = At(now) if start.is_own else None
+        self._run(sql.COUNT_STARTS, *start[:3], run_at, Integers(row_ids))
+
+    def count_successes(self, jobs: Sequence[Finished], now: int) -> None:
+        rows, ids = Integers([job.schedule_row for job in jobs]), Texts([job.job_id for job in jobs])
+        self._run(sql.COUNT_SUCCESSES, At(now), At(now), rows, ids)
 
     def delete_schedule(self, row_id: int) -> None:
         self._run("DELETE FROM schedules WHERE row_id = %s", row_id)
 
     def release_held(self, places: Sequence[tuple[str, int]], now: int) -> None:
         keys, free = Texts([key for key, _ in places]), Integers([free for _, free in places])
-        self._known.clear()
         if self._run(sql.RELEASE_HELD, At(now), keys, free):
             self.announce_due(now)
 
     def release_next_held(self, declined: Sequence[Declined], now: int) -> None:
-        self._known.clear()
         columns = columns_of(Declined._fields, declined)
         if self._run(sql.RELEASE_NEXT_HELD, At(now), *columns):
             self.announce_due(now)

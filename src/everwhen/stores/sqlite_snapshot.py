@@ -16,9 +16,10 @@ from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.node import Node
 from everwhen.model.schedule import State
+from everwhen.model.standing import Standing
 from everwhen.ports.messages import Message, Subscription
 from everwhen.stores import sqlite_statements as sql
-from everwhen.stores.transaction import Due, Glimpse, Row
+from everwhen.stores.transaction import Due, Finished, Glimpse, Row
 
 _PORTION = 1_000  # SQLite takes a bounded number of parameters
 
@@ -87,6 +88,9 @@ class SqliteSnapshot:
         query = f"SELECT {sql.STATE} FROM schedules WHERE uid IN"
         return {state.uid: state for state in map(State._make, self._of_keys(query, uids))}
 
+    def standings(self, uids: Collection[str]) -> dict[str, Standing]:
+        return {row[1]: Standing._make(row) for row in self._of_keys(sql.STANDINGS, uids)}  # type: ignore[misc]
+
     def state(self, schedule_id: str) -> State | None:
         return next(iter(self._states(sql.STATE_BY_ID, {"id": schedule_id})), None)
 
@@ -118,6 +122,9 @@ class SqliteSnapshot:
     def jobs(self, job_ids: Sequence[str]) -> dict[str, Job]:
         query = f"SELECT {sql.JOB} FROM jobs WHERE job_id IN"
         return {job.job_id: job for job in map(Job._make, self._of_keys(query, set(job_ids)))}
+
+    def finished(self, job_ids: Sequence[str]) -> list[Finished]:
+        return [Finished._make(row) for row in self._of_keys(sql.FINISHED, job_ids)]
 
     def outstanding(self, uids: Collection[str]) -> dict[str, list[Job]]:
         jobs = map(Job._make, self._of_keys(sql.OUTSTANDING, uids))

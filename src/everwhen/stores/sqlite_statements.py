@@ -8,6 +8,7 @@ from everwhen.model.events import Event
 from everwhen.model.job import ELSEWHERE, Job
 from everwhen.model.node import Node
 from everwhen.model.schedule import State
+from everwhen.model.standing import Standing
 from everwhen.ports.messages import Message, Subscription
 from everwhen.stores.flows.change import INSERTED
 from everwhen.stores.flows.commit import JOB_INSERTED
@@ -15,6 +16,10 @@ from everwhen.stores.sqlite_insert import SparseInsert
 
 STATE = ", ".join(State._fields)
 JOB = ", ".join(Job._fields)
+
+# Many rows by their primary key, as one JSON list: one statement for all costs half of one for each, and lets other
+# threads go on meanwhile.
+ROWS = "row_id IN (SELECT value FROM json_each(?))"
 
 # idx_schedules_next_run: a range from the front of the partial index, whatever the number of schedules.
 DUE_LATELY = f"""
@@ -115,9 +120,26 @@ SELECT (SELECT ready_at FROM jobs WHERE ready_at IS NOT NULL AND NOT {_IS_PAUSED
     AND (:queues IS NULL OR queue IN (SELECT value FROM json_each(:queues))) AND {_CAN_START}
     ORDER BY ready_at LIMIT 1)"""
 
-START_JOB = """
+# The unique key on uid.
+STANDINGS = f"SELECT {', '.join(Standing._fields)} FROM schedules WHERE uid IN"
+# The unique key on job_id, and the primary key of schedules.
+FINISHED = """
+SELECT j.row_id, j.job_id, j.uid, j.origin, j.status, j.is_counted, j.guard_key, j.capacity_key, j.breaker_key, j.node,
+    j.fence, j.released_at, s.row_id, s.revision, s.outstanding
+FROM jobs j LEFT JOIN schedules s ON s.row_id = j.schedule_row AND s.uid = j.uid WHERE j.job_id IN"""
+
+START_JOBS = f"""
 UPDATE jobs SET status = 'running', ready_at = NULL, attempt = attempt + 1, started_at = ?, deadline_at = ?,
-    node = ?, fence = fence + 1, is_counted = 1, is_probe = ? WHERE row_id = ?"""
+    node = ?, fence = fence + 1, is_counted = 1, is_probe = ? WHERE {ROWS}"""
+COUNT_STARTS = f"""
+UPDATE schedules SET running_jobs = running_jobs + ?, waiting = waiting + ?, retries_waiting = retries_waiting + ?,
+    last_run_at = coalesce(?, last_run_at) WHERE {ROWS}"""
+# The primary keys of both. No schedule has two of these jobs.
+COUNT_SUCCESSES = f"""
+UPDATE schedules SET outstanding = outstanding - 1, running_jobs = running_jobs - 1, run_count = run_count + 1,
+    current_repeat = current_repeat + 1, current_retry = 0, last_completed_at = ?1, last_success_at = ?1,
+    last_success_job_id = ended.job_id
+FROM (SELECT job_id, schedule_row FROM jobs WHERE {ROWS}) AS ended WHERE schedules.row_id = ended.schedule_row"""
 POSTPONE_JOB = "UPDATE jobs SET ready_at = ? WHERE row_id = ?"
 # idx_jobs_ready: a breaker that closed lets its retries go.
 LET_RETRIES_GO = """
@@ -127,7 +149,7 @@ UPDATE jobs SET ready_at = :now WHERE ready_at > :now AND breaker_key = :key AND
 END_JOB = """
 UPDATE jobs SET status = ?1, ended_at = ?2, released_at = ?2, error = ?3, result = ?4 WHERE row_id = ?5"""
 # The same where there is nothing to say: a job ends once, so both are empty.
-END_JOB_SILENTLY = "UPDATE jobs SET status = ?1, ended_at = ?2, released_at = ?2 WHERE row_id = ?3"
+END_JOBS_SILENTLY = f"UPDATE jobs SET status = ?1, ended_at = ?2, released_at = ?2 WHERE {ROWS}"
 HAND_OVER_JOB = f"""
 UPDATE jobs SET node = '{ELSEWHERE}', outcome_token = ? WHERE row_id = ? AND fence = ? AND status = 'running'"""
 KEEP_JOB = "UPDATE jobs SET released_at = NULL WHERE row_id = ?"

@@ -17,12 +17,13 @@ from everwhen.model.limits import Limit
 from everwhen.model.outcome import NewMessage, Outcome
 from everwhen.model.output import OutputGap, OutputPiece
 from everwhen.model.reasons import CancelReason
+from everwhen.model.standing import Start
 from everwhen.ports.messages import Subscription
 from everwhen.stores import sqlite_statements as sql
 from everwhen.stores.sqlite_database import Lane, SqliteDatabase
 from everwhen.stores.sqlite_insert import SparseInsert
 from everwhen.stores.sqlite_snapshot import SqliteSnapshot
-from everwhen.stores.transaction import Declined, Queue, Row, Snapshot, Transaction
+from everwhen.stores.transaction import Declined, Finished, Queue, Row, Snapshot, Transaction
 
 T = TypeVar("T")
 
@@ -75,22 +76,27 @@ class SqliteTransaction(SqliteSnapshot):
             ) from error
 
     def start_jobs(self, claimed: Sequence[ClaimedJob]) -> None:
-        jobs = [c.job for c in claimed]
-        self._many(sql.START_JOB, [(j.started_at, j.deadline_at, j.node, j.is_probe, j.row_id) for j in jobs])
+        alike: dict[Row, list[int]] = {}
+        for job in [one.job for one in claimed]:
+            start = (job.started_at, job.deadline_at, job.node, job.is_probe)
+            alike.setdefault(start, []).append(job.row_id)
+        for values, row_ids in alike.items():
+            self._all(sql.START_JOBS, (*values, json.dumps(row_ids)))
 
     def postpone_jobs(self, postponed: Sequence[tuple[Job, int]]) -> None:
         self._many(sql.POSTPONE_JOB, [(until, job.row_id) for job, until in postponed])
 
-    def end_jobs(self, ended: Sequence[tuple[Job, Outcome]], now: int) -> None:
+    def end_jobs(self, ended: Sequence[tuple[Job | Finished, Outcome]], now: int) -> None:
         loud: list[Row] = []
-        silent: list[Row] = []
+        silent: dict[str, list[int]] = {}
         for job, outcome in ended:
             if outcome.error is None and outcome.result is None:
-                silent.append((outcome.status, now, job.row_id))
+                silent.setdefault(outcome.status, []).append(job.row_id)
             else:
                 loud.append((outcome.status, now, outcome.error, outcome.result, job.row_id))
         self._many(sql.END_JOB, loud)
-        self._many(sql.END_JOB_SILENTLY, silent)
+        for status, row_ids in silent.items():
+            self._all(sql.END_JOBS_SILENTLY, (status, now, json.dumps(row_ids)))
 
     def cancel_jobs(self, cancelled: Sequence[tuple[Job, CancelReason]], now: int) -> None:
         rows = [{"now": now, "reason": reason, "row_id": job.row_id} for job, reason in cancelled]
@@ -150,6 +156,13 @@ class SqliteTransaction(SqliteSnapshot):
 
     def update_states(self, columns: tuple[str, ...], rows: Sequence[Row]) -> None:
         self._many(sql.update_of(columns), rows)
+
+    def count_starts(self, start: Start, row_ids: Sequence[int], now: int) -> None:
+        run_at = now if start.is_own else None
+        self._all(sql.COUNT_STARTS, (*start[:3], run_at, json.dumps(row_ids)))
+
+    def count_successes(self, jobs: Sequence[Finished], now: int) -> None:
+        self._all(sql.COUNT_SUCCESSES, (now, json.dumps([job.row_id for job in jobs])))
 
     def delete_schedule(self, row_id: int) -> None:
         self._all("DELETE FROM schedules WHERE row_id = ?", (row_id,))

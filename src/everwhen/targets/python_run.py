@@ -13,7 +13,7 @@ from typing import Any
 
 from everwhen.model.instants import moment_of
 from everwhen.model.outcome import Outcome
-from everwhen.ports.target import Run
+from everwhen.ports.target import Run, Told
 
 LONGEST_RESULT = 64 * 1024
 _log = logging.getLogger("everwhen.run")
@@ -22,7 +22,7 @@ _log = logging.getLogger("everwhen.run")
 class Cancelled:
     """Whether the run is to end: the time is up, somebody cancelled it, or the node stops."""
 
-    def __init__(self, event: threading.Event) -> None:
+    def __init__(self, event: threading.Event | Told) -> None:
         self._event = event
 
     def is_set(self) -> bool:
@@ -99,7 +99,9 @@ def spell_run(run: Run) -> dict[str, Any]:
     }
 
 
-def read_run(words: dict[str, Any], write: Callable[[bytes], None], cancelled: threading.Event) -> PythonRun:
+def read_run(
+    words: dict[str, Any], write: Callable[[bytes], None], cancelled: threading.Event | Told
+) -> PythonRun:
     deadline_at = words["deadline_at"]
     moments = {
         "slot_at": moment_of(words["slot_at"]),

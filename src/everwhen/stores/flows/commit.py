@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import compress
 from operator import itemgetter, ne
 
+from everwhen.decide.claim import Claims
 from everwhen.model.decision import Decision
 from everwhen.model.events import Event
 from everwhen.model.job import OWN_ORIGINS, Job, NewJob
@@ -13,6 +14,7 @@ from everwhen.model.limits import Limit
 from everwhen.model.reasons import CancelReason
 from everwhen.model.schedule import Plan, State
 from everwhen.model.shared import Shared
+from everwhen.model.standing import NO_START, Start
 from everwhen.stores.transaction import Declined, Queue, Row, Transaction
 
 _POSITIONS = range(len(State._fields))
@@ -94,6 +96,24 @@ def commit_decisions(tx: Transaction, decisions: Sequence[Decision], now: int) -
     move_states(tx, moved.values())
     if events:
         tx.insert_events(events)
+
+
+def write_starts(tx: Transaction, claims: Claims, now: int) -> None:
+    """Jobs begin, and the rows of their schedules count them, each statement for all that are alike.
+
+    Counting happens in the statement, where a row counts once however often it is named: what starts twice in one
+    claim is counted in two.
+    """
+    if claims.taken:
+        tx.start_jobs(claims.taken)
+    times: dict[int, int] = {}
+    alike: dict[tuple[Start, int], list[int]] = {}
+    for row_id, start in claims.starts:
+        times[row_id] = nth = times.get(row_id, 0) + 1
+        alike.setdefault((start, nth), []).append(row_id)
+    for (start, _), row_ids in alike.items():
+        if start != NO_START:
+            tx.count_starts(start, row_ids, now)
 
 
 def queues_behind(job: Job) -> list[Queue]:

@@ -9,7 +9,9 @@ from everwhen.model.job import Job
 from everwhen.model.schedule import Plan, Schedule, State
 from everwhen.model.shared import Coverage, Shared, keys_of
 from everwhen.stores.plans import PlanCache
-from everwhen.stores.transaction import Glimpse, Snapshot
+from everwhen.stores.transaction import Finished, Glimpse, Snapshot
+
+Holder = Job | Finished | Glimpse  # what has keys of limits and breakers
 
 _LOOK_BACK = 400 * DAY
 
@@ -34,7 +36,7 @@ def add_shared(
     tx: Snapshot,
     shared: Shared,
     schedules: Iterable[Schedule],
-    jobs: Iterable[Job] = (),
+    jobs: Iterable[Holder] = (),
     *,
     wait: bool = True,
 ) -> None:
@@ -46,7 +48,7 @@ def _add(
     tx: Snapshot,
     shared: Shared,
     plans: Iterable[Plan],
-    holders: Iterable[Job] | Iterable[Glimpse],
+    holders: Iterable[Holder],
     *,
     wait: bool,
 ) -> None:
@@ -61,7 +63,7 @@ def _add(
         shared.busy |= missing - more.keys()
 
 
-def _keys(plans: Iterable[Plan], holders: Iterable[Job] | Iterable[Glimpse]) -> tuple[set[str], set[str]]:
+def _keys(plans: Iterable[Plan], holders: Iterable[Holder]) -> tuple[set[str], set[str]]:
     limits: set[str] = set()
     breakers: set[str] = set()
     # Schedules that are declared alike share their definition.

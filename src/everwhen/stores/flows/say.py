@@ -15,7 +15,7 @@ from everwhen.model.job import Job
 from everwhen.model.message import MESSAGE, message_of
 from everwhen.model.outcome import Outcome
 from everwhen.model.shared import Shared
-from everwhen.stores.flows.commit import move_states
+from everwhen.stores.flows.commit import write_starts
 from everwhen.stores.flows.load import add_shared, schedules_of
 from everwhen.stores.flows.settle import end_jobs
 from everwhen.stores.plans import PlanCache
@@ -50,14 +50,13 @@ def _say_ready(tx: Transaction, plans: PlanCache, uids: Collection[str], now: in
         jobs = [job for line in tx.outstanding(uids).values() for job in line if _may_start(job, now)]
         known = plans.load(tx, [(job.uid, job.revision) for job in jobs])
         jobs = [job for job in jobs if known[job.uid, job.revision].definition.target.kind == MESSAGE]
-        states = tx.states({job.uid for job in jobs})
-        before, shared = dict(states), _shared(tx, plans, uids, jobs)
-        taken, _ = claim(jobs, known, states, shared, node=SPEAKER, limit=len(jobs), now=now)
-        if not taken:
+        standings = tx.standings({job.uid for job in jobs})
+        shared = _shared(tx, plans, uids, jobs)
+        claims = claim(jobs, known, standings, shared, node=SPEAKER, limit=len(jobs), now=now)
+        if not claims.taken:
             return
-        tx.start_jobs(taken)
-        move_states(tx, [(before[uid], states[uid]) for uid in {c.job.uid for c in taken} & states.keys()])
-        end_jobs(tx, plans, _ended(taken, now), shared, now)
+        write_starts(tx, claims, now)
+        end_jobs(tx, plans, _ended(claims.taken, now), shared, now)
 
 
 def _may_start(job: Job, now: int) -> bool:

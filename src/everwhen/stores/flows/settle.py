@@ -8,7 +8,6 @@ first word about a job is the last.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from everwhen.decide.settle import cancel_catch_up, settle
 from everwhen.model.decision import Decision
@@ -20,8 +19,8 @@ from everwhen.ports.slots import JobEnd
 from everwhen.stores.flows.commit import commit_decisions, queues_behind, write_shared
 from everwhen.stores.flows.leave_behind import leave_behind
 from everwhen.stores.flows.load import add_shared, hold, schedules_of, with_jobs
+from everwhen.stores.flows.settle_ordinary import is_held_by, settle_ordinary, storable_outcome
 from everwhen.stores.plans import PlanCache
-from everwhen.stores.storable import storable
 from everwhen.stores.transaction import Queue, Transaction
 
 Ended = tuple[Job, Outcome]
@@ -33,33 +32,36 @@ def settle_jobs(tx: Transaction, plans: PlanCache, ends: Sequence[JobEnd], now: 
     glanced = tx.glance_jobs(ids)
     shared = hold(tx, plans, glanced)
     tx.lock_schedules({seen.uid for seen in glanced})
-    jobs = tx.jobs(ids)
+    left = settle_ordinary(tx, plans, ends, shared, now)
+    settled = len(ends) - len(left)
+    if left:
+        settled += settle_at_length(tx, plans, left, shared, now)
+    write_shared(tx, shared, now)
+    return settled
+
+
+def settle_at_length(
+    tx: Transaction, plans: PlanCache, ends: Sequence[JobEnd], shared: Shared, now: int
+) -> int:
+    """Settle with everything that there is to consider; what is shared is left to be written."""
+    jobs = tx.jobs([end.job_id for end in ends])
     current: dict[str, Ended] = {}
     for end in ends:
         job = jobs.get(end.job_id)
-        if job is not None and _is_held_by(job, end.fence):
-            current.setdefault(end.job_id, (job, _storable(end.outcome)))
+        if job is not None and is_held_by(job, end.fence):
+            current.setdefault(end.job_id, (job, storable_outcome(end.outcome)))
     if current:
-        end_jobs(tx, plans, list(current.values()), shared, now)
+        _end_all(tx, plans, list(current.values()), shared, now)
     return len(current)
-
-
-def _storable(outcome: Outcome) -> Outcome:
-    if not outcome.error and not outcome.result:
-        return outcome
-    return replace(outcome, error=_clean(outcome.error), result=_clean(outcome.result))
-
-
-def _clean(text: str | None) -> str | None:
-    return None if text is None else storable(text)
-
-
-def _is_held_by(job: Job, fence: int) -> bool:
-    return job.fence == fence and job.node is not None and job.released_at is None
 
 
 def end_jobs(tx: Transaction, plans: PlanCache, ended: Sequence[Ended], shared: Shared, now: int) -> None:
     """Settle jobs, and do what follows from it for their schedules, breakers and limits."""
+    _end_all(tx, plans, ended, shared, now)
+    write_shared(tx, shared, now)
+
+
+def _end_all(tx: Transaction, plans: PlanCache, ended: Sequence[Ended], shared: Shared, now: int) -> None:
     ending = _Ending(tx, plans, shared, now)
     ending.load(ended)
     for job, outcome in ended:
@@ -68,7 +70,6 @@ def end_jobs(tx: Transaction, plans: PlanCache, ended: Sequence[Ended], shared: 
     opened = {transition.key for transition in shared.transitions if transition.to_state == "open"}
     if opened:
         ending.cancel_catch_up(opened)
-    write_shared(tx, shared, now)
 
 
 class _Ending:
