@@ -92,6 +92,7 @@ def open_stack(
         upkeep=StoredUpkeep(ground.store, ground.premises),
         clock=ground.clock,
         timezone=timezone,
+        clock_skew=ground.clock_skew,
     )
     return Stack(house, ground.database, plans, ground.changes, ground.listen)
 
@@ -107,6 +108,7 @@ class Ground:
     clock: Clock
     changes: Callable[[], int] | None = None
     listen: Callable[[House], Callable[[], None]] | None = None
+    clock_skew: Callable[[], int] = lambda: 0
 
 
 def _on_sqlite(url: str, clock: Clock | None, database: SqliteDatabase | None) -> Ground:
@@ -138,13 +140,15 @@ def _on_postgres(url: str, clock: Clock | None, _database: SqliteDatabase | None
         close: Callable[[], None] = listener.close
         return close
 
+    skew: Callable[[], int] = by_database.skew if clock is None else lambda: 0
     return Ground(
         database,
-        postgres.PostgresStore(database, skew=by_database.skew if clock is None else lambda: 0),
+        postgres.PostgresStore(database, skew=skew),
         lambda plans: postgres.PostgresLedger(database, plans),
         postgres.PostgresPremises(database),
         clock or by_database,
         listen=listen,
+        clock_skew=skew,
     )
 
 

@@ -53,12 +53,49 @@ def test_a_node_that_comes_back_can_be_lost_again() -> None:
     s = manual_scheduler(START)
     slow, other = a_lease(s), a_lease(s)
     for _ in range(2):
-        s.clock.advance("31s")
+        s.clock.advance("20s")
+        other.beat()
+        s.clock.advance("11s")
         s.beat()
         other.beat()
         other.rescue()
         slow.beat()
     assert [event.detail["node"] for event in lost(s)] == [slow.node, slow.node]
+
+
+def test_after_an_outage_in_which_nobody_could_beat_the_first_one_back_takes_nothing() -> None:
+    s = manual_scheduler(START)
+    one, two = a_lease(s), a_lease(s, "worker")
+    s.clock.advance("40s")  # the database is away: neither heartbeat is on record
+    s.beat()
+    one.beat()
+    assert (one.rescue(), lost(s)) == (0, [])
+    two.beat()
+    s.clock.advance("25s")
+    s.beat()
+    one.beat()
+    two.beat()
+    s.clock.advance("6s")
+    one.rescue()
+    assert lost(s) == []
+    s.clock.advance("20s")
+    s.beat()
+    one.beat()
+    s.clock.advance("10s")
+    one.beat()
+    one.rescue()
+    assert [event.detail["node"] for event in lost(s)] == [two.node]  # and then it counts again
+
+
+def test_leases_are_judged_by_the_clock_that_was_looked_at() -> None:
+    """Somebody sets the clock between the look and the judgement."""
+    s = manual_scheduler(START)
+    alive, other = a_lease(s, "worker"), a_lease(s)
+    looked_at = s.clock.now()
+    s.clock.step("1h")
+    other.rescue(looked_at)
+    assert lost(s) == []
+    assert alive.is_fresh
 
 
 def test_a_clean_stop_is_no_loss() -> None:

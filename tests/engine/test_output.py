@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+from itertools import pairwise
+
+import pytest
 
 from everwhen.engine.output import HEAD, TAIL, OutputBook
 from everwhen.errors import StoreError
@@ -90,3 +93,19 @@ def test_pieces_arrive_while_the_run_goes_on_and_the_thread_ends_with_the_book()
     until(lambda: shelf.text("log") == b"live")
     book.close()
     assert "everwhen-output" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_store_that_refuses_for_long_is_asked_and_told_of_ever_less_often(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    book, shelf = a_book(pause=0.01)
+    shelf.refuses = True
+    with caplog.at_level("WARNING", logger="everwhen"):
+        book.of(a_job()).write("stdout", b"hello")
+        until(lambda: len(caplog.records) >= 5)
+    moments = [record.created for record in caplog.records]
+    pauses = [later - earlier for earlier, later in pairwise(moments)]
+    assert pauses[3] > 4 * 0.01  # 10, 20, 40, 80, 160 ms
+    shelf.refuses = False
+    book.close()  # asks once more, at once
+    assert shelf.text() == b"hello"

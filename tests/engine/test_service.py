@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from everwhen.decide.status import end_pause
-from everwhen.engine.clock_watch import ClockWatch
+from everwhen.engine.clock_watch import ClockWatch, SkewWatch
 from everwhen.engine.pauses import end_pauses
 from everwhen.engine.service import Service
 from everwhen.engine.ticker import Ticker
@@ -26,6 +26,7 @@ from everwhen.ports.target import Run
 from everwhen.targets.command import CommandTarget
 from everwhen.testing import ManualClock, manual_scheduler
 from everwhen.wiring import Stack, open_stack
+from tests.targets.running import until
 
 ROOT = Path(__file__).parents[2]
 
@@ -231,6 +232,60 @@ def test_after_a_step_of_its_clock_a_node_rescues_nobody_for_a_whole_lease() -> 
     assert s.jobs("a")[0].status == "queued"
     assert s.settle(running) == 0
     assert "scheduler.clock_stepped" in [event.type for event in s.events()]
+
+
+class Refusing:
+    """Slots of a database that takes no events for a while."""
+
+    def __init__(self, slots: Any) -> None:
+        self._slots = slots
+        self.refuses = True
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._slots, name)
+
+    def record(self, events: Any) -> None:
+        if self.refuses:
+            raise StoreError("away")
+        self._slots.record(events)
+
+
+def test_a_step_of_the_clock_that_could_not_be_recorded_is_recorded_later_once() -> None:
+    s = manual_scheduler("2026-01-05T08:00:00Z")
+    service = Service(s.house, {})
+    s.house.slots = refusing = Refusing(s.house.slots)
+    s.clock.step("1h")
+    for _ in range(2):
+        with pytest.raises(StoreError):
+            service.watch_clock()
+    refusing.refuses = False
+    s.clock.advance("10s")
+    service.watch_clock()
+    service.watch_clock()
+    (event,) = s.events(None, "scheduler.clock_stepped")
+    assert event.detail["seconds"] == 3_600
+
+
+def test_a_step_of_the_clock_during_the_start_is_noticed() -> None:
+    """After the first look, before the loops: while the schedules of the file are applied."""
+    s = manual_scheduler("2026-01-05T08:00:00Z")
+    service = Service(s.house, {}, check_interval=3_600.0)
+    service.start(lambda: s.clock.step("2h"))
+    until(lambda: bool(s.events(None, "scheduler.clock_stepped")))
+    service.stop()
+
+
+def test_a_clock_far_from_the_databases_is_told_of_once_and_so_is_its_return(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    watch = SkewWatch()
+    with caplog.at_level("INFO", logger="everwhen"):
+        for skew in (0, 1_900_000, -3_500_000, -3_600_000, 10_000, 0):
+            watch.look(skew)
+    assert [record.getMessage() for record in caplog.records] == [
+        "this host's clock is -3.5 s from the database's, by which slots are fired; see to its time service",
+        "this host's clock agrees with the database's again",
+    ]
 
 
 def test_slots_that_the_clock_was_stepped_over_were_down_not_late() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
 import time
 from collections.abc import Iterator
@@ -235,6 +236,31 @@ def test_a_server_that_went_silent_is_noticed_within_seconds(database: PostgresD
         assert plug.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
         names = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
         assert [plug.getsockopt(socket.IPPROTO_TCP, name) for name in names] == [5, 2, 3]
+
+
+def test_a_server_that_hangs_while_its_kernel_goes_on_is_waited_for_so_long_and_no_longer(
+    database: PostgresDatabase,
+) -> None:
+    impatient = PostgresDatabase(database.url, longest_wait=0.5)
+    with closing(impatient):
+        hung = [backend(impatient)]
+
+        def hang(connection: Connection[Any]) -> None:
+            hung.append(connection.info.backend_pid)
+            connection.execute("DELETE FROM notes")
+            os.kill(hung[-1], signal.SIGSTOP)
+            connection.execute("DELETE FROM notes")
+
+        try:
+            os.kill(hung[0], signal.SIGSTOP)
+            with pytest.raises(StoreError, match=r"was lost \(no answer within 0.5s\)"):
+                impatient.ask("SELECT 1")
+            with pytest.raises(StoreError, match="no answer within"):
+                impatient.transact(hang)
+        finally:
+            for process in hung:
+                os.kill(process, signal.SIGCONT)
+        assert texts(impatient) == ["a", "b"]
 
 
 def test_what_a_url_says_about_silence_stays(database: PostgresDatabase) -> None:

@@ -22,6 +22,12 @@ whole lease, measured by the monotonic clock, a node that noticed rescues nobody
 beaten three times by the new clock, and whatever still looks strange is dead, a heartbeat in the future included. A
 clock that was put back while nobody ran is noticed at start, by heartbeats that have not happened yet.
 
+*When the database was away* for longer than a lease, nobody could beat, and everybody looks dead to whoever is back
+first. So a node whose own heartbeat had grown too old rescues nobody for one whole lease either.
+
+A clock that was put forward just before a start looks like time that passed while nobody ran: a node that is alive may
+lose its jobs to the one that starts, if it does so before the other's next heartbeat. The fence settles them once.
+
 *A clean stop* gives the lease up: what is still running is up for rescue at once.
 """
 
@@ -69,32 +75,41 @@ class Lease:
     def begin(self) -> ClockStep | None:
         """Another start, another node. The step of the clock since anybody was last alive, if it was put back."""
         self.node = secrets.token_hex(8)
+        self._beaten = self._clock.monotonic()
         step = self._step_before_start()
         if step is not None:
             self.distrust_clocks()
         self.beat()
         return step
 
-    def beat(self) -> None:
+    def beat(self, now: int | None = None) -> None:
         began = self._clock.monotonic()
+        was_fresh = self.is_fresh
         self._slots.heartbeat(
-            self._clock.now(),
+            self._clock.now() if now is None else now,
             node=self.node,
             version=__version__,
             is_scheduler=self._role != "worker",
             is_worker=self._role != "scheduler",
         )
         self._beaten = began
+        if not was_fresh:  # what kept us from beating may have kept the others, too
+            self.distrust_clocks()
 
     def distrust_clocks(self) -> None:
-        """The clock was set: leases of others mean nothing for one whole lease (E9)."""
+        """The clock was set, or nobody could beat: leases of others mean nothing for one whole lease (E9)."""
         self._rescues_from = self._clock.monotonic() + self._seconds
 
-    def rescue(self) -> int:
-        """Take over the jobs of nodes whose lease has expired; how many there were."""
+    def rescue(self, now: int | None = None) -> int:
+        """Take over the jobs of nodes whose lease has expired; how many there were.
+
+        `now` is the instant by which the clock was last found in order: one that is set after that look, and before
+        leases are judged, must not make the living look dead.
+        """
         if self._clock.monotonic() < self._rescues_from:
             return 0
-        lease, now = int(self._seconds * 1_000_000), self._clock.now()
+        lease = int(self._seconds * 1_000_000)
+        now = self._clock.now() if now is None else now
         for lost in self._upkeep.note_lost(now, node=self.node, lease=lease):
             log.warning("node %s (%s) is lost: no heartbeat for %gs", lost.node, lost.role, self._seconds)
         return self._slots.rescue(now, node=self.node, lease=lease)

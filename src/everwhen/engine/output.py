@@ -22,6 +22,7 @@ HEAD = 64 * 1024
 TAIL = 192 * 1024
 PIECE = 64 * 1024
 PAUSE = 0.5
+LONGEST_PAUSE = 16.0  # between two attempts, and two lines in the log, while the store refuses
 CLOSING = 5.0
 
 log = logging.getLogger("everwhen")
@@ -77,15 +78,20 @@ class OutputBook:
             thread.join(CLOSING)
 
     def _serve(self) -> None:
-        is_over = False
+        is_over, pause = False, self._pause
         while not is_over:
-            is_over = self._closing.wait(self._pause)
-            try:
-                self.flush()
-            except StoreError as error:
-                log.warning("output cannot be written at the moment: %s", error)
-            except Exception:
-                log.exception("output cannot be written")
+            is_over = self._closing.wait(pause)
+            pause = self._pause if self._flushed() else min(2 * pause, max(LONGEST_PAUSE, self._pause))
+
+    def _flushed(self) -> bool:
+        try:
+            self.flush()
+            return True
+        except StoreError as error:  # a disk may be full for hours
+            log.warning("output cannot be written at the moment: %s", error)
+        except Exception:
+            log.exception("output cannot be written")
+        return False
 
 
 class RunOutput:

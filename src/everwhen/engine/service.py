@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from everwhen.engine.clock_watch import ClockStep, ClockWatch
+from everwhen.engine.clock_watch import ClockStep, ClockWatch, SkewWatch
 from everwhen.engine.delivery import Deliveries
 from everwhen.engine.drain import drain
 from everwhen.engine.janitor import Janitor
@@ -86,6 +86,8 @@ class Service:
             observer=observer,
         )
         self._clock_watch, self._clock_lock = ClockWatch(house.clock), threading.Lock()
+        self._skew_watch = SkewWatch()
+        self._steps: list[ClockStep] = []  # of the clock, noticed and not on record yet
         self._started = 0.0
         self._loops: list[Loop] = []
         self._keeper: Loop | None = None
@@ -116,7 +118,7 @@ class Service:
         self._gone.clear()
         self._enter()
         try:
-            self.lease.rescue()
+            self.lease.rescue(self.watch_clock())
             if reconcile is not None:
                 reconcile()
             if self._heal is not None and self.is_worker:
@@ -169,15 +171,14 @@ class Service:
         self.status = "running"
         self.started_at = self._house.clock.now()
         self._started = self._house.clock.monotonic()
+        self._clock_watch = ClockWatch(self._house.clock)  # from here on no step goes unnoticed
         last_heartbeat_at = self._house.slots.last_heartbeat_at()
         step = self.lease.begin()
         self.worker.begin(self.node)
         self._janitor = self._new_janitor()
-        self._clock_watch = ClockWatch(self._house.clock)
         if self.is_scheduler:
             self._record("scheduler.started", {"last_heartbeat_at": last_heartbeat_at})
-        if step is not None:
-            self._tell_step(step)
+        self._steps = [] if step is None else [step]
         self._keeper = Loop("lease", "heartbeat", self._keep_once, self._gone)
         self._keeper.start()
 
@@ -278,34 +279,44 @@ class Service:
     def _keep_once(self) -> None:
         if self._gone.wait(self.lease.beat_every):
             return
-        self.watch_clock()
-        self.lease.beat()
+        now = self.watch_clock()
+        self.lease.beat(now)
+        self._skew_watch.look(self._house.clock_skew())
         if self.worker.running_count:
             self.worker.cancel(self._house.slots.cancel_requests(self.node))
-        if self.lease.rescue():
+        if self.lease.rescue(now):
             self._worker_wake.set()
         if self.is_worker and not self._stopped.is_set():
             self.worker.look_for_strays()
 
     # -- clock --
 
-    def watch_clock(self) -> None:
-        """Look whether somebody set the clock since the last look, and act on it."""
-        with self._clock_lock:  # two loops look, and one of them sees it first
-            step = self._clock_watch.look()
+    def watch_clock(self) -> int:
+        """Look whether somebody set the clock since the last look, and act on it; the instant of the look.
+
+        A step stays in hand until it is on record: were it lost with a database that refused, the slots that it
+        jumped over would be called late, and nobody could explain them.
+        """
+        with self._clock_lock:  # two loops look, and neither goes on before it is on record
+            step, now = self._clock_watch.look(), self._clock_watch.now
             if step is not None:
+                self._steps.append(step)
                 self.lease.distrust_clocks()
                 self._janitor.distrust_clocks()
-        if step is not None:
-            self._tell_step(step)
-            self.lease.beat()
+            if self._steps:
+                self._tell_steps()
+                self.lease.beat(now)
+        return now
 
-    def _tell_step(self, step: ClockStep) -> None:
+    def _tell_steps(self) -> None:
         """On record by schedulers: a worker decides no slots."""
-        log.warning("the clock was set by %+.0f s", step.seconds)
-        if self.is_scheduler:
-            detail = {"seconds": step.seconds, "from": step.from_at, "to": step.to_at}
-            self._record("scheduler.clock_stepped", detail)
+        while self._steps:
+            step = self._steps[0]
+            if self.is_scheduler:
+                detail = {"seconds": step.seconds, "from": step.from_at, "to": step.to_at}
+                self._record("scheduler.clock_stepped", detail)
+            log.warning("the clock was set by %+.0f s", step.seconds)
+            del self._steps[0]
 
     def _record(self, kind: EventType, detail: Mapping[str, object]) -> None:
         about = {"node": self.node, "version": __version__, **detail}

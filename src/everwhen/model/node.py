@@ -6,6 +6,8 @@ from typing import Literal, NamedTuple
 
 Role = Literal["up", "scheduler", "worker"]
 
+MOST_SKEW = 2_000_000  # a clock that is set now and then differs by less
+
 
 class Node(NamedTuple):
     """One start of one process. `clock_skew`: its clock minus the database's, when it last beat."""
@@ -19,6 +21,16 @@ class Node(NamedTuple):
     clock_skew: int = 0
     stopped_at: int | None = None
     lost_at: int | None = None
+
+    @property
+    def is_skewed(self) -> bool:
+        """Whether its clock is too far from the database's to be explained by ordinary drift."""
+        return abs(self.clock_skew) >= MOST_SKEW
+
+    @property
+    def is_alive(self) -> bool:
+        """Neither stopped nor lost, as far as anybody has noticed."""
+        return self.stopped_at is None and self.lost_at is None
 
     @property
     def role(self) -> Role:

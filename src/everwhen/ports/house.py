@@ -18,6 +18,10 @@ def _nobody() -> None:
     return None
 
 
+def _none() -> int:
+    return 0
+
+
 @dataclass(slots=True)
 class House:
     """Store, clock, and how to wake the loops when something changed."""
@@ -30,5 +34,6 @@ class House:
     upkeep: Upkeep
     clock: Clock
     timezone: str = "UTC"
+    clock_skew: Callable[[], int] = _none  # microseconds that this host's clock is ahead of the database's
     wake_scheduler: Callable[[], None] = _nobody
     wake_workers: Callable[[], None] = _nobody

@@ -23,7 +23,7 @@ class Asking:
 
     def __init__(
         self,
-        pool: ConnectionPool[Connection[Any]],
+        pool: ConnectionPool[Any],
         take: Callable[[], Connection[Any]],
         give_back: Callable[[Connection[Any]], None],
     ) -> None:

@@ -63,7 +63,7 @@ class DatabaseClock:
             self._lock.release()
 
     def _ask(self) -> None:
-        with self._database.connection() as connection:
+        with self._database.connection(is_question=True) as connection:
             before = self._host.monotonic()
             row = connection.cursor(binary=True).execute("SELECT clock_timestamp()").fetchone()
             after = self._host.monotonic()

@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import psycopg
@@ -54,6 +55,31 @@ SETTINGS = {
 }
 
 
+# A server that hangs (a stopped process, a disk that does not answer) keeps its connections alive: its kernel goes on
+# acknowledging. The server's own timeouts hang with it. So the wait for an answer ends here, after what the server
+# would have ended itself; a single question must be answered much sooner.
+LONGEST_WAIT = 75.0
+LONGEST_QUESTION = 10.0
+
+
+class PatientConnection(Connection[Any]):
+    """A connection that waits so long for an answer and no longer; then it is of no use any more."""
+
+    patience = LONGEST_WAIT
+
+    def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+        if timeout is not None:
+            return super().wait(gen, interval, timeout)
+        began = time.monotonic()
+        try:
+            return super().wait(gen, interval, self.patience)
+        except psycopg.OperationalError:
+            if self.closed or time.monotonic() - began < self.patience:
+                raise  # an answer, if not the one that was hoped for
+            self.pgconn.finish()
+            raise psycopg.OperationalError(f"no answer within {self.patience:g}s") from None
+
+
 class Overtaken(Exception):  # noqa: N818  # expected, and over when the work is run again
     """A row was no longer what it had been when it was read."""
 
@@ -68,17 +94,19 @@ logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 class PostgresDatabase:
     """One database, for all threads of one process."""
 
-    def __init__(self, url: str, *, patience: float = PATIENCE) -> None:
+    def __init__(self, url: str, *, patience: float = PATIENCE, longest_wait: float = LONGEST_WAIT) -> None:
         self._process = os.getpid()
         self.url = url
         self._patience = patience
+        self._longest_wait = longest_wait
         self.where = where(url)
         self._refuse_refusal()
         self._busy: set[Connection[Any]] = set()
-        self._pool: ConnectionPool[Connection[Any]] = ConnectionPool(
+        self._pool: ConnectionPool[Any] = ConnectionPool(
             url,
             kwargs=connection_words(url),
-            configure=_configure,
+            connection_class=PatientConnection,
+            configure=register,
             min_size=1,
             max_size=MOST_CONNECTIONS,
             timeout=patience,
@@ -86,7 +114,7 @@ class PostgresDatabase:
             num_workers=1,
             open=False,
         )
-        self._asking = Asking(self._pool, self._take, self._give_back)
+        self._asking = Asking(self._pool, partial(self._take, is_question=True), self._give_back)
         self._pool.open()
 
     def transact(self, work: Callable[[Connection[Any]], T], *, begin: str = "BEGIN") -> T:
@@ -126,11 +154,11 @@ class PostgresDatabase:
                 _undo(connection)
 
     @contextmanager
-    def connection(self) -> Iterator[Connection[Any]]:
-        """A connection for a single statement: nothing around it."""
+    def connection(self, *, is_question: bool = False) -> Iterator[Connection[Any]]:
+        """A connection for a single statement: nothing around it. A question is to be answered soon."""
         self._refuse_other_process()
         try:
-            with self._lent() as connection:
+            with self._lent(is_question) as connection:
                 yield connection
         except (*_AGAIN, errors.IntegrityError):
             raise
@@ -138,15 +166,16 @@ class PostgresDatabase:
             raise self._store_error(error) from error
 
     @contextmanager
-    def _lent(self) -> Iterator[Connection[Any]]:
-        connection = self._take()
+    def _lent(self, is_question: bool) -> Iterator[Connection[Any]]:
+        connection = self._take(is_question=is_question)
         try:
             yield connection
         finally:
             self._give_back(connection)
 
-    def _take(self) -> Connection[Any]:
-        connection = self._pool.getconn()
+    def _take(self, *, is_question: bool = False) -> Connection[Any]:
+        connection: PatientConnection = self._pool.getconn()
+        connection.patience = min(LONGEST_QUESTION, self._longest_wait) if is_question else self._longest_wait
         self._busy.add(connection)
         return connection
 
@@ -273,10 +302,6 @@ def _unreadable(url: str, why: str) -> StoreError:
 def _takes_connections(url: str) -> bool:
     words = make_conninfo(url, connect_timeout=int(PATIENCE))
     return pq.PGconn.ping(words.encode()) == pq.Ping.OK
-
-
-def _configure(connection: Connection[Any]) -> None:
-    register(connection)
 
 
 def _undo(connection: Connection[Any]) -> None:
