@@ -13,6 +13,7 @@ from everwhen.targets.python_run import PythonRun
 
 gate = threading.Event()  # what does not want to end waits here
 begun = threading.Event()
+told = threading.Event()  # set by what was told to end, and noticed
 not_callable = 3
 
 
@@ -78,7 +79,10 @@ def blocks() -> None:
 
 def looks(run: PythonRun) -> str:
     begun.set()
-    return "told" if run.cancelled.wait(30) else "never told"
+    if not run.cancelled.wait(30):
+        return "never told"
+    told.set()
+    return "told"
 
 
 def sleeps() -> None:
@@ -104,7 +108,11 @@ async def cancels_itself() -> None:
 
 async def awaits_for_ever() -> None:
     begun.set()
-    await asyncio.Event().wait()
+    try:
+        await asyncio.Event().wait()
+    except asyncio.CancelledError:
+        told.set()
+        raise
 
 
 async def ignores_the_cancel() -> None:

@@ -104,3 +104,9 @@ def pid_in(path: Path) -> int:
 def open_descriptors() -> list[str]:
     """What this process has open, without the folder that is being looked at."""
     return sorted(str(entry.readlink()) for entry in Path("/proc/self/fd").iterdir() if entry.exists())
+
+
+def children() -> set[int]:
+    """The processes that this one has started and not waited for yet, whether they live or not."""
+    listed = Path("/proc/self/task").glob("*/children")
+    return {int(pid) for threads in listed for pid in threads.read_text().split()}

@@ -18,7 +18,7 @@ from everwhen.targets.command import CommandTarget
 from everwhen.targets.python_call import PythonTarget
 from tests.targets import functions
 from tests.targets.http_server import Requests, Seen, a_server, status
-from tests.targets.running import a_run, perform, until
+from tests.targets.running import a_run, children, perform, until
 from tests.targets.test_http import hang
 
 ROOT = Path(__file__).parents[2]
@@ -106,11 +106,12 @@ def test_a_failure_may_be_retried_or_is_final_and_says_why(kind: Kind) -> None:
 
 
 def test_the_time_is_up(kind: Kind) -> None:
-    run = a_run(seconds=1.5)
+    run, before = a_run(seconds=1.5), children()
     outcome = kind.run(kind.never_ends, run)
     assert outcome.status == "timed_out"
     assert (outcome.error or "").startswith("timed out after 1.5s")
     assert run.cancelled.is_set()
+    assert children() <= before
     until(lambda: all(work.done() for work in run.still_running))
 
 

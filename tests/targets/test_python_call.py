@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[2]
 def crew() -> Iterator[Crew]:
     functions.gate.clear()
     functions.begun.clear()
+    functions.told.clear()
     crew = Crew(4)
     yield crew
     functions.gate.set()
@@ -127,6 +128,7 @@ def test_r9_one_that_looks_is_told(crew: Crew) -> None:
     given = a_run()
     outcome = run(crew, "looks", given, cancel_when=functions.begun.is_set)
     assert outcome.status == "cancelled"
+    assert functions.told.wait(30)
     until(lambda: all(left.done() for left in given.still_running))
 
 
@@ -134,6 +136,7 @@ def test_r9_an_async_one_gets_the_cancel(crew: Crew) -> None:
     given = a_run()
     outcome = run(crew, "awaits_for_ever", given, cancel_when=functions.begun.is_set)
     assert outcome.status == "cancelled"
+    assert functions.told.wait(30)
     until(lambda: all(left.done() for left in given.still_running))
 
 
