@@ -19,6 +19,7 @@ from everwhen.ports.target import Target
 from everwhen.ports.workflows import Workflows
 from everwhen.targets.agent import AgentTarget
 from everwhen.targets.command import CommandTarget
+from everwhen.targets.guardian import Guardian
 from everwhen.targets.http import HttpTarget
 from everwhen.targets.installed import installed_targets
 from everwhen.targets.plugin import PluginTarget
@@ -77,14 +78,15 @@ def open_workshop(
     allow_private_urls: bool = False,
 ) -> Workshop:
     """The targets of this package and of those that are installed beside it; one's own kinds come first."""
-    processes = Processes()  # one for all, so that a second signal to stop reaches all of them
+    # One for all, so that a second signal to stop reaches all of them, and one guardian has them in view.
+    processes = Processes(guardian=Guardian())
     plugins = PluginFolders(plugin_dirs)
     workflows = workflows or WorkflowRegistry()
     targets: dict[str, Target] = installed_targets()
     targets |= {
         "command": CommandTarget(processes),
         "http": HttpTarget(house.clock.now, allow_private_urls=allow_private_urls),
-        "python": PythonTarget(Crew(max_workers)),
+        "python": PythonTarget(Crew(max_workers), processes),
         "plugin": PluginTarget(plugins, house.plugin_state, processes),
         "agent": AgentTarget(installed_sources(), house.clock, processes),
         "workflow": WorkflowTarget(workflows, targets, house.clock),

@@ -6,6 +6,7 @@ import asyncio
 import sys
 import threading
 import time
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from everwhen.model.outcome import Outcome
@@ -37,6 +38,14 @@ def echoes(run: PythonRun) -> dict[str, Any]:
 
 def nothing() -> None:
     return None
+
+
+def yields() -> Iterator[int]:
+    yield 1
+
+
+async def yields_and_awaits() -> AsyncIterator[int]:
+    yield 1
 
 
 def outcome() -> Outcome:

@@ -131,3 +131,27 @@ def test_a_reference_to_nothing_is_final_and_says_what_is_missing() -> None:
     outcome = run("echo", "${NO_SUCH_VARIABLE}")
     assert outcome.is_final
     assert "has no NO_SUCH_VARIABLE; set it" in (outcome.error or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("#!/no/such/interpreter\n", "the interpreter that its first line names"),
+        ("print('hello')\n", "its first line does not name its interpreter"),
+    ],
+)
+def test_a_script_that_cannot_be_started_says_what_is_missing(tmp_path: Path, text: str, fault: str) -> None:
+    script = tmp_path / "script"
+    script.write_text(text)
+    script.chmod(0o755)
+    outcome = run(str(script))
+    assert (outcome.status, outcome.is_final) == ("failed", False)
+    assert fault in (outcome.error or "")
+
+
+def test_an_environment_that_the_system_does_not_take_fails_the_run() -> None:
+    outcome = run("true", env={"HUGE": "x" * 200_000})
+    assert outcome == Outcome(
+        "failed",
+        error="cannot start 'true': its arguments and its environment are larger than the system takes",
+    )

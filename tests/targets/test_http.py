@@ -152,6 +152,20 @@ def test_a_see_other_asks_for_the_result() -> None:
     assert [request.method for request in server.seen] == ["POST", "GET"]
 
 
+@pytest.mark.parametrize(
+    ("location", "fault"),
+    [
+        ("file:///etc/passwd", "'file:///etc/passwd', which is no http or https URL"),
+        ("http://[::bad/", "'http://[::bad/', which is no URL: "),
+    ],
+)
+def test_a_redirect_to_no_url_is_final_and_says_where_it_led(location: str, fault: str) -> None:
+    with a_server(status(302, Location=location)) as server:
+        outcome = send(server, redirects=True)
+    assert outcome.is_final
+    assert fault in (outcome.error or "")
+
+
 def test_redirects_in_a_circle_end() -> None:
     with a_server(status(302, Location="/hook")) as server:
         outcome = send(server, redirects=True)

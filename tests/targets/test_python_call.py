@@ -107,6 +107,14 @@ def test_a_function_that_cannot_be_loaded_is_final_and_ends_its_schedule(
     assert fault in (outcome.error or "")
 
 
+@pytest.mark.parametrize("isolate", [False, True])
+@pytest.mark.parametrize("name", ["yields", "yields_and_awaits"])
+def test_a_generator_is_no_success_since_nothing_of_it_ran(crew: Crew, name: str, isolate: bool) -> None:
+    outcome = run(crew, name, isolate=isolate)
+    assert (outcome.status, outcome.is_final) == ("failed", True)
+    assert "it returned a generator, and nothing of it has run" in (outcome.error or "")
+
+
 def test_what_an_isolated_function_prints_is_output(crew: Crew) -> None:
     output = Kept()
     assert run(crew, "prints", a_run(output=output), isolate=True).result == "text"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import signal
+from pathlib import Path
 from typing import Any
 
 from everwhen.model.outcome import Outcome
@@ -26,6 +28,9 @@ class CommandTarget:
     def kill(self) -> None:
         """End every process at once; for a service that is told twice to stop."""
         self.processes.kill()
+
+    async def close(self) -> None:
+        self.processes.close()
 
     async def run(self, spec: str, run: Run) -> Outcome:
         return await with_secrets(json.loads(spec), run, self._perform)
@@ -57,7 +62,19 @@ async def run_process(processes: Processes, launch: Launch) -> Outcome:
 
 def not_started(program: str, error: Exception) -> Outcome:
     """A program that cannot be started; the next attempt may find it."""
-    return Outcome("failed", error=f"cannot start {program!r}: {error}")
+    return Outcome("failed", error=f"cannot start {program!r}: {_hindrance(program, error)}")
+
+
+def _hindrance(program: str, error: Exception) -> str:
+    """The system names the program also where something else is missing."""
+    number = getattr(error, "errno", None)
+    if number == errno.ENOEXEC:
+        return "it is no program for this machine, or its first line does not name its interpreter (#!…)"
+    if number == errno.ENOENT and Path(program).is_file():
+        return "it is there, but the interpreter that its first line names, or its folder to run in, is not"
+    if number == errno.E2BIG:
+        return "its arguments and its environment are larger than the system takes"
+    return str(error)
 
 
 def failure(code: int, process: Process) -> str:

@@ -28,8 +28,11 @@ class Request:
     body: bytes | None
 
     def redirected(self, status: int, location: str) -> Request:
-        """The next request of a redirect: 307 and 308 repeat it, the others ask for the result (RFC 9110)."""
-        url = self.url.join(URL(location))
+        """The next request of a redirect: 307 and 308 repeat it, the others ask for the result (RFC 9110).
+
+        ValueError when it leads to what is no http or https URL.
+        """
+        url = _joined(self.url, location)
         headers = dict(self.headers)
         if url.origin() != self.url.origin():
             headers = {name: value for name, value in headers.items() if name.lower() not in _CONFIDENTIAL}
@@ -37,6 +40,16 @@ class Request:
             return replace(self, url=url, headers=headers)
         headers = {name: value for name, value in headers.items() if name.lower() != "content-type"}
         return Request(method="GET", url=url, headers=headers, body=None)
+
+
+def _joined(url: URL, location: str) -> URL:
+    try:
+        joined = url.join(URL(location))
+    except ValueError as error:
+        raise ValueError(f"{url} redirects to {location[:200]!r}, which is no URL: {error}") from error
+    if joined.scheme not in ("http", "https") or not joined.raw_host:
+        raise ValueError(f"{url} redirects to {location[:200]!r}, which is no http or https URL")
+    return joined
 
 
 def request_of(words: Mapping[str, Any], run: Run, token: str) -> Request:

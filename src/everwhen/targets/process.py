@@ -24,6 +24,7 @@ from typing import IO, Literal, TypeVar
 
 from everwhen.targets.captured import Captured
 from everwhen.targets.family import MARK, Family
+from everwhen.targets.guardian import Guardian
 
 GRACE = 5.0  # between SIGTERM and SIGKILL (R9)
 LINGER = 1.0  # for what a leader leaves behind
@@ -55,12 +56,16 @@ class Launch:
 class Processes:
     """The processes of one node: any number at a time, and a way to end all of them at once.
 
-    `grace` lies between SIGTERM and SIGKILL; `linger` is the time of what a leader leaves behind.
+    `grace` lies between SIGTERM and SIGKILL; `linger` is the time of what a leader leaves behind. A guardian ends
+    what runs when this process is killed.
     """
 
-    def __init__(self, *, grace: float = GRACE, linger: float = LINGER) -> None:
+    def __init__(
+        self, *, grace: float = GRACE, linger: float = LINGER, guardian: Guardian | None = None
+    ) -> None:
         self.grace, self.linger = grace, linger
         self._living: set[Process] = set()
+        self._guardian = guardian
 
     @property
     def count(self) -> int:
@@ -72,12 +77,29 @@ class Processes:
         `wait` for it in the same coroutine, with nothing awaited between: a task that is cancelled before it
         waits has nobody to end what it started.
         """
-        process = Process(launch, self)
+        mark = secrets.token_hex(8)
+        if self._guardian is not None:
+            self._guardian.watch(mark)
+        try:
+            process = Process(launch, self, mark)
+        except BaseException:
+            self._over(mark)
+            raise
         self._living.add(process)
         return process
 
     def forget(self, process: Process) -> None:
         self._living.discard(process)
+        self._over(process.mark)
+
+    def _over(self, mark: str) -> None:
+        if self._guardian is not None:
+            self._guardian.forget(mark)
+
+    def close(self) -> None:
+        """The node stops: nothing is left to be guarded."""
+        if self._guardian is not None:
+            self._guardian.close()
 
     def kill(self) -> None:
         """SIGKILL to every family, at once and from any thread: for a service that is told twice to stop."""
@@ -88,8 +110,8 @@ class Processes:
 class Process:
     """One process with its family. `wait` for it once; cancelling that ends the family first."""
 
-    def __init__(self, launch: Launch, among: Processes) -> None:
-        mark = secrets.token_hex(8)
+    def __init__(self, launch: Launch, among: Processes, mark: str) -> None:
+        self.mark = mark
         self._loop = asyncio.get_running_loop()
         self._among = among
         self._popen = subprocess.Popen(

@@ -23,6 +23,10 @@ def load(name: str) -> Callable[..., Any]:
         raise UnknownFunctionError(f'{name!r} is no "module:function"')
     try:
         found: Any = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise UnknownFunctionError(
+            f"cannot import {module_name!r}: ModuleNotFoundError: {error}; install it, or put it on PYTHONPATH"
+        ) from error
     except BaseException as error:  # other people's code runs while it is imported
         raise UnknownFunctionError(
             f"cannot import {module_name!r}: {type(error).__name__}: {error}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 import threading
@@ -16,6 +17,7 @@ from everwhen.model.outcome import Outcome
 from everwhen.ports.target import Run, Told
 
 LONGEST_RESULT = 64 * 1024
+NOTHING_RAN = "the function holds a yield: it returned a generator, and nothing of it has run"
 _log = logging.getLogger("everwhen.run")
 
 
@@ -116,6 +118,8 @@ def outcome_of(returned: object) -> Outcome:
         return returned
     if returned is None:
         return Outcome("succeeded")
+    if inspect.isgenerator(returned) or inspect.isasyncgen(returned):
+        return Outcome("failed", error=NOTHING_RAN, is_final=True)
     text = returned if isinstance(returned, str) else _spell(returned)
     return Outcome("succeeded", result=text[:LONGEST_RESULT])
 

@@ -1,0 +1,135 @@
+"""The guardian of a node's processes: a small process that ends them when the node is gone without a word.
+
+A node that is killed with SIGKILL ends nothing that it started: its runs would go on beside those by which another
+node replaces them. So it tells a guardian the mark of each run before that starts, and when it is over. The guardian
+hears of the node's end by the end of its input, and ends the families whose runs were not over: SIGTERM, five seconds
+later SIGKILL. Daemons of runs that were over are left alone, as ever.
+
+It cannot be told apart from its node by signals to a whole group: it has a session of its own and is deaf to all but
+SIGKILL. Where it does not start, or there is no /proc, nodes work without it.
+
+Rejected: PR_SET_PDEATHSIG. It reaches the leader alone, dies with a thread rather than a process, and needs code
+between fork and exec, which costs every start more than the program itself. A sweep at the next start: there may be
+none, and it cannot tell a run from a daemon that a run was to leave behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+
+PROGRAM = Path(__file__).with_name("guardian_process.py")
+FAREWELL = 2.0
+GRACE = 5.0
+_ENVIRONMENT = (
+    "LD_LIBRARY_PATH",
+    "DYLD_LIBRARY_PATH",
+)  # what a Python may need to start at all; no mark, no secret
+
+log = logging.getLogger("everwhen")
+
+
+class Guardian:
+    """Begins with the first run; `close` ends it, and the run after that begins another. For one thread.
+
+    `grace` lies between SIGTERM and SIGKILL.
+    """
+
+    def __init__(self, *, grace: float = GRACE) -> None:
+        self._grace = grace
+        self._runs: set[str] = set()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._is_absent = not Path("/proc/self/environ").exists()
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._child is None else self._child.pid
+
+    def watch(self, mark: str) -> None:
+        """A run begins; to be told before it starts anything."""
+        self._runs.add(mark)
+        self._tell(f"+{mark}\n".encode())
+
+    def forget(self, mark: str) -> None:
+        """A run is over."""
+        self._runs.discard(mark)
+        self._tell(f"-{mark}\n".encode())
+
+    def close(self) -> None:
+        """Let it go, unless somebody still runs: then it stays for as long as this process."""
+        if self._runs or self._child is None:
+            return
+        child, self._child = self._child, None
+        _end(child)
+
+    def _tell(self, line: bytes) -> None:
+        if self._is_absent:
+            return
+        try:
+            if self._child is None:
+                self._begin()
+            else:
+                os.write(_input(self._child), line)
+        except OSError:  # somebody ended it, or stopped it until its input was full
+            self._replace()
+
+    def _replace(self) -> None:
+        """Have another, told of everything that runs."""
+        child, self._child = self._child, None
+        if child is not None:
+            child.kill()
+            _end(child)
+        try:
+            self._begin()
+        except OSError as error:
+            log.warning("nobody would end what this node runs if it were killed: %s", error)
+            self._child, self._is_absent = None, True
+
+    def _begin(self) -> None:
+        with _deaf():
+            self._child = self._started()
+        # A node that is dropped without a word takes its guardian along; at the end of the process its input ends.
+        weakref.finalize(self, _end, self._child).atexit = False
+        os.set_blocking(_input(self._child), False)
+        os.write(_input(self._child), "".join(f"+{mark}\n" for mark in self._runs).encode())
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", str(PROGRAM), str(self._grace)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            cwd="/",
+            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+            bufsize=0,
+        )
+
+
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """What is started meanwhile inherits a mask that no signal to stop gets through, from its first moment on."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _input(child: subprocess.Popen[bytes]) -> int:
+    assert child.stdin is not None
+    return child.stdin.fileno()
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    if child.stdin is not None:
+        child.stdin.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        child.wait(FAREWELL)

@@ -1,0 +1,126 @@
+"""What becomes of a node's processes when the node is killed: a real guardian, real families, real SIGKILL."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from everwhen.targets.guardian import Guardian
+from tests.targets.running import is_alive, open_descriptors, pid_in, until
+
+ROOT = Path(__file__).parents[2]
+
+NODE = """
+import asyncio, os, sys
+from everwhen.targets.guardian import Guardian
+from everwhen.targets.process import Launch, Processes
+
+async def main():
+    guardian = Guardian(grace=1)
+    processes = Processes(guardian=guardian, linger=0.1)
+    env = {"PATH": os.environ["PATH"]}
+    finished, *running = [Launch(argv=["sh", "-c", script], env=env) for script in sys.argv[1:]]
+    await processes.start(finished).wait()
+    started = [processes.start(launch) for launch in running]
+    print(guardian.pid, flush=True)
+    await asyncio.gather(*(process.wait() for process in started))
+
+asyncio.run(main())
+"""
+
+
+class Node:
+    """A process that has finished one run and is in the midst of others."""
+
+    def __init__(self, *scripts: str) -> None:
+        command = [sys.executable, "-c", NODE, *scripts]
+        self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        self.guardian = int(self.process.stdout.readline())
+        self.process.stdout.close()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait(30)
+
+
+@pytest.fixture
+def pids(tmp_path: Path) -> Iterator[Path]:
+    """Where scripts leave their process ids; nobody of them survives the test."""
+    yield tmp_path
+    for file in tmp_path.iterdir():
+        if is_alive(pid_in(file)):
+            os.kill(pid_in(file), signal.SIGKILL)
+
+
+def test_a_killed_node_leaves_nobody_running_but_daemons_of_runs_that_were_over(pids: Path) -> None:
+    let_go = "> /dev/null 2>&1 < /dev/null"
+    over = f"setsid sh -c 'echo $$ > {pids}/over; exec sleep 60' {let_go} & while [ ! -s {pids}/over ]; do :; done"
+    family = (
+        f"echo $$ > {pids}/leader; sleep 60 & echo $! > {pids}/child; "
+        f"setsid sh -c 'echo $$ > {pids}/daemon; exec sleep 60' {let_go} & wait"
+    )
+    deaf = f"trap '' TERM; echo $$ > {pids}/deaf; while :; do sleep 0.1; done"
+    node = Node(over, family, deaf, f"sh -c 'echo $$ > {pids}/second; exec sleep 60'")
+    found = {name: pid_in(pids / name) for name in ("over", "leader", "child", "daemon", "deaf", "second")}
+    assert [name for name, pid in found.items() if not is_alive(pid)] == []
+    node.kill()
+    obedient = [found[name] for name in ("leader", "child", "daemon", "second")]
+    until(lambda: not any(map(is_alive, obedient)), seconds=4)
+    until(lambda: not is_alive(found["deaf"]))
+    until(lambda: not is_alive(node.guardian))
+    assert is_alive(found["over"])
+
+
+def test_a_guardian_is_deaf_to_signals_and_is_replaced_when_it_is_killed(pids: Path) -> None:
+    guardian = Guardian()
+    guardian.watch("one")
+    first = guardian.pid
+    assert first is not None
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        os.kill(first, number)
+    guardian.watch("two")
+    assert (guardian.pid, is_alive(first)) == (first, True)
+    os.kill(first, signal.SIGKILL)
+    until(lambda: not is_alive(first))
+    guardian.forget("two")
+    second = guardian.pid
+    assert second is not None and second != first and is_alive(second)
+    guardian.forget("one")
+    guardian.close()
+    assert not is_alive(second)
+
+
+def test_one_that_is_stopped_holds_nobody_up() -> None:
+    guardian = Guardian()
+    guardian.watch("one")
+    first = guardian.pid
+    assert first is not None
+    os.kill(first, signal.SIGSTOP)
+    for number in range(10_000):  # more than a pipe holds
+        guardian.watch(str(number))
+        guardian.forget(str(number))
+    assert guardian.pid != first
+    assert not is_alive(first)
+    guardian.forget("one")
+    guardian.close()
+
+
+def test_nothing_is_left_of_it() -> None:
+    before = open_descriptors()
+    guardian = Guardian()
+    guardian.close()
+    guardian.watch("one")
+    guardian.close()  # somebody runs: it stays
+    pid = guardian.pid
+    assert pid is not None and is_alive(pid)
+    guardian.forget("one")
+    guardian.close()
+    assert (guardian.pid, is_alive(pid)) == (None, False)
+    assert open_descriptors() == before
