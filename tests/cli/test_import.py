@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from everwhen.cli.main import everwhen
+from tests.config.reading import SAMPLE
 from tests.importers.test_others import BEAT
 
 CRONTAB = """
@@ -19,14 +21,73 @@ CRON_TZ=Europe/Berlin
 0 0 1 1 * on
 @reboot never
 """
+SYSTEM = """
+SHELL=/bin/bash
+17 *	* * *	root    cd / && run-parts --report /etc/cron.hourly
+25 6	* * *	root	test -x /usr/sbin/anacron || { cd / && run-parts --report /etc/cron.daily; }
+@weekly nobody true
+"""
 AGENT = "name: reviewer\nschedules: {a: {type: interval, interval: 5m}, b: {type: chat}}"
+FLEET = "version: 1\nfleet: {name: mine}\nagents: [{path: agents/fixer.yaml}, {path: agents/writer.yaml}]"
+FIXER = """
+name: Issue Fixer
+model: sonnet
+instances: {max_concurrent: 2}
+permissions: {mode: acceptEdits}
+schedules:
+  check: {type: interval, interval: 5m, prompt: Look., work_source: {type: github, repo: a/b}}
+  daily: {type: cron, expression: "0 9 * * 1-5", prompt: "Report: all of it."}
+  push: {type: webhook}
+"""
+DUCTILE = """
+service: {name: home, tick_interval: 60s, log_level: info}
+state: {path: ./data/state.db}
+plugins_dir: plugins
+plugins:
+  withings:
+    enabled: true
+    config: {token_file: "${TOKENS:-tokens.json}"}
+    max_outstanding_polls: 1
+    circuit_breaker: {threshold: 3, reset_after: 30m}
+    timeouts: {poll: 60s}
+    schedules:
+    - {command: token_refresh, every: 1h, jitter: 5m, payload: {source: scheduler}, catch_up: run_once}
+    - {every: 15m, jitter: 2m, if_running: skip, only_between: "22:00-06:00", not_on: [saturday, 7]}
+    - {cron: "*/15 9-17 * * 1-5", timezone: Australia/Sydney, catch_up: run_all}
+    - {id: once, after: 10m}
+"""
+LEGACY = """
+plugins_dir: plugins
+plugins:
+  withings: {enabled: true, config: {token_file: x}, retry: {max: 2}, schedule: {every: hourly, jitter: 30s}}
+"""
+SOURCES = {
+    "crontab": ["crontab", CRONTAB],
+    "a system's crontab": ["crontab", SYSTEM, "--system"],
+    "celery": ["celery", BEAT],
+    "an agent": ["herdctl", AGENT],
+    "a fleet": ["herdctl", FLEET],
+    "ductile": ["ductile", DUCTILE],
+    "ductile's one schedule": ["ductile", LEGACY],
+}
 
 
-@pytest.mark.parametrize(("kind", "text"), [("crontab", CRONTAB), ("celery", BEAT), ("herdctl", AGENT)])
-def test_what_is_printed_passes_the_check(tmp_path: Path, kind: str, text: str) -> None:
-    source, path = tmp_path / "source", tmp_path / "everwhen.yaml"
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """With what the sources name: plugins, the files of a fleet."""
+    shutil.copytree(SAMPLE / "plugins", tmp_path / "plugins")
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "fixer.yaml").write_text(FIXER)
+    (tmp_path / "agents" / "writer.yaml").write_text("name: writer\nschedules: {draft: {type: chat}}")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_what_is_printed_passes_the_check(folder: Path, name: str) -> None:
+    kind, text, *words = SOURCES[name]
+    source, path = folder / "source", folder / "everwhen.yaml"
     source.write_text(text)
-    printed = CliRunner().invoke(everwhen, ["import", kind, str(source)])
+    printed = CliRunner().invoke(everwhen, ["import", kind, *words, str(source)])
     assert printed.exit_code == 0, printed.output
     assert "note: " in printed.stderr
     path.write_text(printed.stdout)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 from everwhen.engine.running import run_of
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import Outcome
 from everwhen.targets.workflow import WorkflowRegistry
 from everwhen.testing import ManualScheduler, manual_scheduler
-from everwhen.workshop import open_workshop
+from everwhen.workshop import Workshop, open_workshop
 
 
 class WorkingNode:
@@ -23,14 +24,22 @@ class WorkingNode:
         self.workshop = open_workshop(self.scheduler.house, plugin_dirs=plugin_dirs, workflows=self.workflows)
 
     def run(self, claimed: ClaimedJob) -> Outcome:
-        target = self.workshop.targets[claimed.definition.target.kind]
-        work = target.run(claimed.definition.target.spec, run_of(claimed))
-        assert isinstance(work, Awaitable)
-        return asyncio.run(_wait_for(work))
+        return run_really(self.workshop, claimed)
 
     def close(self) -> None:
         assert self.scheduler.check().is_clean
         self.scheduler.stack.close()
+
+
+def run_really(
+    workshop: Workshop,
+    claimed: ClaimedJob,
+    wait_for: Callable[[Coroutine[Any, Any, Outcome]], Outcome] = asyncio.run,
+) -> Outcome:
+    """What a worker would do with the job, to its end."""
+    target = workshop.targets[claimed.definition.target.kind]
+    work = target.run(claimed.definition.target.spec, run_of(claimed))
+    return wait_for(_wait_for(work)) if isinstance(work, Awaitable) else work
 
 
 async def _wait_for(work: Awaitable[Outcome]) -> Outcome:

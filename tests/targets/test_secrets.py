@@ -22,6 +22,12 @@ def test_references_are_resolved_wherever_texts_stand() -> None:
     assert words == {"argv": ["curl", "-H", "Bearer s3cr3t-value"], "n": 3, "none": None}
 
 
+def test_two_dollars_stand_for_the_text_itself() -> None:
+    words, secrets = resolved("$${TOKEN} $$${TOKEN} ${TOKEN}")
+    assert words == "${TOKEN} $${TOKEN} s3cr3t-value"
+    assert secrets.has_any
+
+
 def test_a_default_stands_where_the_environment_has_nothing() -> None:
     words, secrets = resolved("${MISSING:-fallback} ${EMPTY:-other} ${EMPTY} $HOME {x} ${1}")
     assert words == "fallback other  $HOME {x} ${1}"

@@ -55,6 +55,7 @@ class AgentTarget:
 
     async def run(self, spec: str, run: Run) -> Outcome:
         words = json.loads(spec)
+        words.pop("secret", None)  # it proves who asks; a node that only runs the agent need not have it
         prompts = {key: words.pop(key) for key in PROMPTS if key in words}  # a prompt may speak of ${NAME}
 
         async def perform(resolved: dict[str, Any], told: Run) -> Outcome:

@@ -20,7 +20,7 @@ from everwhen.ports.target import Output, Run, Stream
 
 MASK = b"***"
 SHORTEST = 4
-_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_REFERENCE = re.compile(r"(\$?)\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 class UnresolvedError(Exception):
@@ -53,7 +53,9 @@ class Secrets:
                 return words
 
     def _value(self, found: re.Match[str]) -> str:
-        name, default = found.groups()
+        escaped, name, default = found.groups()
+        if escaped:  # $${NAME} is the text ${NAME}
+            return found[0][1:]
         value = self._environment.get(name)
         if value:
             self._values.add(value)
