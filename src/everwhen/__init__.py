@@ -11,6 +11,20 @@ from typing import TYPE_CHECKING
 from everwhen.version import __version__
 
 if TYPE_CHECKING:
+    from everwhen.app.answers import Backfilled, ScheduleInfo, SchedulerState, Upcoming, Why
+    from everwhen.app.options import (
+        AgentScheduleInfo,
+        NewSchedule,
+        Run,
+        ScheduleOptions,
+        SchedulerLogger,
+        SchedulerOptions,
+        SchedulerStatus,
+        SchedulerTriggerCallback,
+        StopOptions,
+    )
+    from everwhen.app.scheduler import Scheduler
+    from everwhen.decide.check import ScheduleCheckResult
     from everwhen.errors import (
         ConfigError,
         CronParseError,
@@ -21,6 +35,9 @@ if TYPE_CHECKING:
         StoreError,
         TimetableError,
     )
+    from everwhen.model.reasons import ScheduleSkipReason
+    from everwhen.model.work_item import WorkItem, build_schedule_prompt
+    from everwhen.targets.trigger_info import TriggerInfo, TriggerMetadata
     from everwhen.timetable.cron import CronExpression
     from everwhen.timetable.interval import parse_interval
     from everwhen.timing import (
@@ -42,6 +59,23 @@ _HOMES = {
         "StoreError",
         "TimetableError",
     ),
+    "everwhen.app.answers": ("Backfilled", "ScheduleInfo", "SchedulerState", "Upcoming", "Why"),
+    "everwhen.app.options": (
+        "AgentScheduleInfo",
+        "NewSchedule",
+        "Run",
+        "ScheduleOptions",
+        "SchedulerLogger",
+        "SchedulerOptions",
+        "SchedulerStatus",
+        "SchedulerTriggerCallback",
+        "StopOptions",
+    ),
+    "everwhen.app.scheduler": ("Scheduler",),
+    "everwhen.decide.check": ("ScheduleCheckResult",),
+    "everwhen.model.reasons": ("ScheduleSkipReason",),
+    "everwhen.model.work_item": ("WorkItem", "build_schedule_prompt"),
+    "everwhen.targets.trigger_info": ("TriggerInfo", "TriggerMetadata"),
     "everwhen.timetable.cron": ("CronExpression",),
     "everwhen.timetable.interval": ("parse_interval",),
     "everwhen.timing": (
@@ -55,16 +89,37 @@ _HOMES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "AgentScheduleInfo",
+    "Backfilled",
     "ConfigError",
     "CronExpression",
     "CronParseError",
     "IntervalParseError",
+    "NewSchedule",
+    "Run",
+    "ScheduleCheckResult",
+    "ScheduleInfo",
+    "ScheduleOptions",
+    "ScheduleSkipReason",
     "ScheduleTriggerError",
+    "Scheduler",
     "SchedulerError",
+    "SchedulerLogger",
+    "SchedulerOptions",
     "SchedulerShutdownError",
+    "SchedulerState",
+    "SchedulerStatus",
+    "SchedulerTriggerCallback",
+    "StopOptions",
     "StoreError",
     "TimetableError",
+    "TriggerInfo",
+    "TriggerMetadata",
+    "Upcoming",
+    "Why",
+    "WorkItem",
     "__version__",
+    "build_schedule_prompt",
     "calculate_next_cron_trigger",
     "calculate_next_trigger",
     "is_schedule_due",

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from everwhen.engine.crew import Crew
+from everwhen.engine.crew import CallableLoop, Crew
 from everwhen.errors import ManifestError
 from everwhen.model.message import MESSAGE
+from everwhen.model.outcome import Outcome
 from everwhen.model.plugin_schedule import plugin_drift
-from everwhen.model.schedule import Definition
+from everwhen.model.schedule import Definition, local_id
+from everwhen.model.work_item import WorkItem
 from everwhen.model.workflow import NOT_FOUND
 from everwhen.ports.house import House
-from everwhen.ports.target import Target
+from everwhen.ports.target import Run, Target
 from everwhen.ports.workflows import Workflows
 from everwhen.targets.agent import AgentTarget
 from everwhen.targets.command import CommandTarget
@@ -25,8 +28,10 @@ from everwhen.targets.installed import installed_targets
 from everwhen.targets.plugin import PluginTarget
 from everwhen.targets.plugin_folders import PluginFolders
 from everwhen.targets.process import Processes
-from everwhen.targets.python_call import PythonTarget
-from everwhen.targets.python_function import UnknownFunctionError, load
+from everwhen.targets.python_call import Calls, PythonTarget
+from everwhen.targets.python_function import Functions, UnknownFunctionError, load
+from everwhen.targets.python_run import python_run
+from everwhen.targets.trigger_info import TriggerCallback, TriggerInfo
 from everwhen.targets.workflow import WorkflowRegistry, WorkflowTarget
 from everwhen.work_sources.installed import installed_sources
 
@@ -38,6 +43,8 @@ class Workshop:
     targets: Mapping[str, Target]
     plugins: PluginFolders
     workflows: Workflows
+    functions: Functions | None = None
+    has_host: bool = False
 
     def fault_of(self, schedule_id: str, definition: Definition) -> str | None:
         """Why this node cannot run a schedule; None when it can (R7)."""
@@ -51,7 +58,18 @@ class Workshop:
             return self._plugin_fault(schedule_id, definition, spec)
         if kind == "workflow" and self.workflows.find(spec["workflow_id"]) is None:
             return NOT_FOUND
-        return _function_fault(spec["function"]) if kind == "python" else None
+        if kind == "agent" and "command" not in spec and not self.has_host:
+            return "it has no command, and no host runs it here"
+        return self._python_fault(schedule_id, spec) if kind == "python" else None
+
+    def _python_fault(self, schedule_id: str, spec: Mapping[str, Any]) -> str | None:
+        name = spec.get("name")
+        if name is None:
+            return _function_fault(spec["function"])
+        if self.functions is None or self.functions.name != name:
+            return f'it is run by programs that declare the name "{name}"'
+        is_declared = self.functions.find(schedule_id, spec["function"]) is not None
+        return None if is_declared else _function_fault(spec["function"])
 
     def _plugin_fault(self, schedule_id: str, definition: Definition, spec: Mapping[str, Any]) -> str | None:
         try:
@@ -76,19 +94,42 @@ def open_workshop(
     workflows: Workflows | None = None,
     max_workers: int = 8,
     allow_private_urls: bool = False,
+    functions: Functions | None = None,
+    on_trigger: TriggerCallback | None = None,
+    loop: CallableLoop | None = None,
 ) -> Workshop:
-    """The targets of this package and of those that are installed beside it; one's own kinds come first."""
+    """The targets of this package and of those that are installed beside it; one's own kinds come first.
+
+    A program brings the functions that it declares, a callback that runs agents in place of their commands, and the
+    event loop that its coroutines are at home on.
+    """
     # One for all, so that a second signal to stop reaches all of them, and one guardian has them in view.
     processes = Processes(guardian=Guardian())
     plugins = PluginFolders(plugin_dirs)
     workflows = workflows or WorkflowRegistry()
+    crew = Crew(max_workers, loop)
+    host = None if on_trigger is None else partial(_hand_over, Calls(crew), on_trigger)
     targets: dict[str, Target] = installed_targets()
     targets |= {
         "command": CommandTarget(processes),
         "http": HttpTarget(house.clock.now, allow_private_urls=allow_private_urls),
-        "python": PythonTarget(Crew(max_workers), processes),
+        "python": PythonTarget(crew, processes, functions),
         "plugin": PluginTarget(plugins, house.plugin_state, processes),
-        "agent": AgentTarget(installed_sources(), house.clock, processes),
+        "agent": AgentTarget(installed_sources(), house.clock, processes, host),
         "workflow": WorkflowTarget(workflows, targets, house.clock),
     }
-    return Workshop(targets, plugins, workflows)
+    return Workshop(targets, plugins, workflows, functions, host is not None)
+
+
+async def _hand_over(
+    calls: Calls,
+    on_trigger: TriggerCallback,
+    words: Mapping[str, Any],
+    run: Run,
+    item: WorkItem | None,
+    prompt: str,
+) -> Outcome:
+    """An agent's run, made by the host."""
+    about = python_run(run, partial(run.output.write, "log"))
+    info = TriggerInfo(words.get("agent"), local_id(run.schedule_id), prompt, about, item)
+    return await calls.call(on_trigger, info, run)

@@ -187,6 +187,15 @@ def test_the_job_that_is_ready_longest_goes_first_also_beside_one_with_many(hous
     assert names(house.claim(2)) == ["many", "first"]
 
 
+def test_what_a_program_keeps_for_itself_is_taken_by_those_that_name_it(house: Tenant) -> None:
+    house.add("ours", every="1m", if_running="queue", queue="default@shop")
+    house.add("open", every="1m", if_running="queue")
+    fire(house, 3)  # more than one job of a schedule: those beyond the first are looked up another way
+    assert names(house.claim()) == ["open"]
+    assert house.claim(queues=["default", "default@office"]) == []
+    assert names(house.claim(queues=["default@shop"])) == ["ours"]
+
+
 def test_a_worker_of_one_queue_gets_its_jobs_from_behind_many_of_another(house: Tenant) -> None:
     house.add_many([f"mail{number}" for number in range(120)], every="24h", queue="mail")
     house.wait("1s")

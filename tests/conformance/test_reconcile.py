@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from everwhen.decide.reconcile import rewrite, switch
-from everwhen.errors import RemovalError, UnknownScheduleError
+from everwhen.errors import RemovalError, TimetableError, UnknownScheduleError
 from everwhen.model.declare import declare
 from everwhen.model.declared import Declarations, Declared
 from everwhen.model.schedule import QuietHoursPolicy, Target
@@ -55,6 +55,27 @@ def test_a_policy_of_the_file_stands_apart_from_those_made_by_hand(house: Tenant
     apply(house.house, declarations(house, a={"every": "1h"}))
     assert len(house.house.catalogue.policies()) == 1
     assert house.house.catalogue.policies("config") == []
+
+
+def test_a_program_and_the_file_remove_what_is_their_own(house: Tenant) -> None:
+    apply(house.house, declarations(house, a={"every": "1h"}))
+    apply(house.house, declarations(house, shop={"every": "1h"}), source="python:shop")
+    apply(house.house, declarations(house, office={"every": "1h"}), source="python:office")
+    assert apply(house.house, declarations(house), source="python:shop").removed == ("shop",)
+    assert house.house.catalogue.config_revision("python:shop") > house.house.catalogue.config_revision()
+    assert house.house.catalogue.config_places() == {"a": "f:1"}
+    assert apply(house.house, declarations(house, "2"), source="config").removed == ("a",)
+    assert house.house.catalogue.get("office") is not None
+
+
+def test_a_program_may_name_quiet_hours_that_are_there_and_no_others(house: Tenant) -> None:
+    house.house.catalogue.put_policy(house.now, quiet("22:00-07:00"))
+    nightly = declarations(house, a={"every": "1h", "quiet_hours": "nights"})
+    assert apply(house.house, nightly, source="python:shop").created == ("a",)
+    strange = declarations(house, "2", b={"every": "1h", "quiet_hours": "days"})
+    with pytest.raises(TimetableError, match='there are no "days"'):
+        apply(house.house, strange, source="python:shop")
+    assert house.house.catalogue.get("a") is not None
 
 
 def test_what_fails_half_way_leaves_nothing_not_even_in_memory(house: Tenant) -> None:

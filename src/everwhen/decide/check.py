@@ -5,25 +5,26 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from everwhen.decide import breaker as breakers
+from everwhen.model.reasons import ScheduleSkipReason
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
 from everwhen.timetable.trigger import OnRequest
 
 
-class CheckResult(NamedTuple):
+class ScheduleCheckResult(NamedTuple):
     """Yes, or the first reason why not."""
 
     should_trigger: bool
-    skip_reason: str | None = None
+    skip_reason: ScheduleSkipReason | None = None
 
 
-def check_schedule(schedule: Schedule, now: int, shared: Shared) -> CheckResult:
+def check_schedule(schedule: Schedule, now: int, shared: Shared) -> ScheduleCheckResult:
     """The first of herdctl's five conditions that fails, then closed times, breaker, budget and guard."""
     reason = _first_reason(schedule, now, shared)
-    return CheckResult(reason is None, reason)
+    return ScheduleCheckResult(reason is None, reason)
 
 
-def _first_reason(schedule: Schedule, now: int, shared: Shared) -> str | None:
+def _first_reason(schedule: Schedule, now: int, shared: Shared) -> ScheduleSkipReason | None:
     state, definition = schedule.state, schedule.definition
     capacity, guard = definition.capacity, definition.guard
     if isinstance(definition.trigger, OnRequest):

@@ -112,11 +112,12 @@ def rewrite(
     now: int,
     shared: Shared,
     *,
+    may_be_past: bool = True,
     actor: str | None = None,
 ) -> Decision:
-    """The new revision of a schedule of the file; an instant already past makes it done (T6)."""
+    """The new revision of a schedule; in a file an instant already past makes it done (T6)."""
     plan = Plan(schedule.state.schedule_id, after, quiet)
-    return edit.edit(schedule, plan, now, shared, may_be_past=True, actor=actor)
+    return edit.edit(schedule, plan, now, shared, may_be_past=may_be_past, actor=actor)
 
 
 def heal(schedule: Schedule, now: int, shared: Shared) -> Decision:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from everwhen.engine.loop_thread import LoopThread
 
@@ -16,19 +16,27 @@ T = TypeVar("T")
 Work = tuple[Future[Any], Callable[[], Any]]
 
 
+class CallableLoop(Protocol):
+    """An event loop that takes calls from any thread."""
+
+    def call(self, work: Callable[..., object], *arguments: Any) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Crew:
     """Runs work side by side, on at most so many threads that stay: a job costs a hand-over and no new thread.
 
-    They end with the process.
+    They end with the process. Coroutines run on a loop of the crew's own, unless the host lends one.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, loop: CallableLoop | None = None) -> None:
         self._most = most
         self._hands = 0
         self._guard = threading.Lock()
         self._idle = threading.Semaphore(0)
         self._work: queue.SimpleQueue[Work] = queue.SimpleQueue()
-        self._loop = LoopThread("everwhen-python")
+        self._loop = loop or LoopThread("everwhen-python")
 
     def hand_over(self, work: Callable[[], T], /) -> Future[T]:
         """Have a thread do it; a further hand is taken on when none is idle."""

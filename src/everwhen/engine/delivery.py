@@ -111,24 +111,39 @@ class Deliveries:
     def __init__(self, messages: Messages, clock: Clock, subscribers: Sequence[Subscriber]) -> None:
         self._messages = messages
         self._clock = clock
-        self._subscribers = subscribers
+        self._subscribers = list(subscribers)
         self._wakes: list[Wake] = []
         self._threads: list[threading.Thread] = []
         self._over = threading.Event()
+        self._node: str | None = None
 
     def start(self, node: str) -> None:
         """Every subscriber has its cursor when this returns."""
         self._over.clear()
+        self._node = node
+        self._wakes, self._threads = [], []
         deliveries = [Delivery(self._messages, self._clock, s, node=node) for s in self._subscribers]
         for delivery in deliveries:
             delivery.subscribe()
-        self._wakes = [Wake() for _ in deliveries]
-        self._threads = [
-            threading.Thread(target=self._serve, args=pair, name="everwhen-delivery", daemon=True)
-            for pair in zip(deliveries, self._wakes, strict=True)
-        ]
-        for thread in self._threads:
-            thread.start()
+        for delivery in deliveries:
+            self._begin(delivery)
+
+    def add(self, subscriber: Subscriber) -> None:
+        """One more, also while messages are delivered to the others."""
+        if self._node is not None:
+            delivery = Delivery(self._messages, self._clock, subscriber, node=self._node)
+            delivery.subscribe()
+            self._begin(delivery)
+        self._subscribers.append(subscriber)
+
+    def _begin(self, delivery: Delivery) -> None:
+        wake = Wake()
+        thread = threading.Thread(
+            target=self._serve, args=(delivery, wake), name="everwhen-delivery", daemon=True
+        )
+        self._wakes.append(wake)
+        self._threads.append(thread)
+        thread.start()
 
     def wake(self) -> None:
         """There may be something to deliver."""
@@ -137,6 +152,7 @@ class Deliveries:
 
     def stop(self, timeout: float = LAST_WORDS) -> None:
         """The message that is being delivered is the last; one that hangs is left to its hold."""
+        self._node = None
         self._over.set()
         self.wake()
         deadline = self._clock.monotonic() + timeout

@@ -27,6 +27,7 @@ from everwhen.model.node import Role
 from everwhen.model.retention import Retention
 from everwhen.ports.house import House
 from everwhen.ports.observer import Observer
+from everwhen.ports.subscriber import Subscriber
 from everwhen.ports.target import Target
 from everwhen.version import __version__
 
@@ -159,6 +160,11 @@ class Service:
                 timed_out=True,
                 running_job_count=left,
             )
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Deliver messages to one more, where this node delivers any."""
+        if self._deliveries is not None:
+            self._deliveries.add(subscriber)
 
     def kill(self) -> None:
         """Told twice to stop: what still runs is ended at once."""

@@ -77,6 +77,11 @@ class Worker:
     def running_count(self) -> int:
         return len(self._running)
 
+    def running_count_of(self, group: str | None) -> int:
+        """How many of the running jobs belong to a plugin, agent or workflow."""
+        with self._lock:
+            return sum(running.claimed.definition.group == group for running in self._running.values())
+
     def begin(self, node: str) -> None:
         """Work for this node, also after a stop."""
         self.node = node

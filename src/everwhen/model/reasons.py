@@ -21,6 +21,19 @@ HoldReason = Literal["outstanding_limit", "at_capacity", "excluded_day", "outsid
 MissReason = Literal["down", "late", "catch_up_limit", "circuit_open", "budget"]
 SpanReason = Literal["paused", "invalid", "done", "dead", "in_the_past", "system"]
 CheckReason = Literal["unsupported_type", "disabled", "not_due"]
+ScheduleSkipReason = Literal[
+    "unsupported_type",
+    "disabled",
+    "already_running",
+    "at_capacity",
+    "not_due",
+    "excluded_day",
+    "outside_window",
+    "quiet_hours",
+    "circuit_open",
+    "budget",
+    "outstanding_limit",
+]
 CancelReason = Literal["pause", "done", "dead", "deleted", "overlap", "circuit_open", "person"]
 
 SKIP_REASONS: tuple[str, ...] = get_args(SkipReason)

@@ -35,6 +35,15 @@ Status = Literal["active", "paused", "invalid", "done", "dead"]
 ScheduleType = Literal["interval", "cron", "one_shot", "webhook", "chat"]
 
 
+def local_id(schedule_id: str) -> str:
+    """The name of a schedule within its plugin or agent.
+
+    >>> local_id("withings.hourly"), local_id("recount")
+    ('hourly', 'recount')
+    """
+    return schedule_id.rpartition(".")[2]
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """What a slot runs: a kind, and its own words as JSON."""
@@ -142,8 +151,7 @@ class Definition:
     def dedupe_key(self, schedule_id: str, origin: Origin = "schedule", slot_at: int = 0) -> str:
         """The label of a job: whose it is, and for catch-up of which slot. What makes firing unique is the
         store's key on (slot_at, uid), so this one never outlives the job in flight."""
-        local_id = schedule_id.rpartition(".")[2]
-        key = f"{self.group or '-'}:{self.command or self.target.kind}:{local_id}"
+        key = f"{self.group or '-'}:{self.command or self.target.kind}:{local_id(schedule_id)}"
         return f"{key}:catchup:{slot_at // SECOND}" if origin == "catch_up" else key
 
 

@@ -1,4 +1,4 @@
-"""Bringing the store to what a configuration declares, in one transaction between two evaluations.
+"""Bringing the store to what a configuration, or a program, declares, in one transaction between two evaluations.
 
 New schedules are created, changed ones edited, those that left the file removed; what did not change is not touched,
 and counters, pauses and running jobs stay. The protocol: work out the changes on a snapshot, then write them with the
@@ -9,13 +9,20 @@ another, nothing is written, and the changes are worked out anew. Whoever dies b
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from everwhen.decide import edit, reconcile, status
 from everwhen.decide.reconcile import ConfigChanges
-from everwhen.errors import ConfigError, DuplicateScheduleError, RemovalError, UnknownScheduleError
+from everwhen.errors import (
+    ConfigError,
+    DuplicateScheduleError,
+    RemovalError,
+    TimetableError,
+    UnknownScheduleError,
+    shown,
+)
 from everwhen.model.declared import Declarations, Declared
 from everwhen.model.events import Event
 from everwhen.model.instants import SECOND
@@ -41,29 +48,37 @@ class Applied:
         return bool(self.created or self.changed or self.removed or self.switched)
 
 
-def preview(house: House, declared: Declarations) -> ConfigChanges:
+def preview(house: House, declared: Declarations, source: str = "config") -> ConfigChanges:
     """What applying would change; nothing is written."""
     catalogue = house.catalogue
-    return reconcile.reconcile(declared, catalogue.of_source("config"), catalogue.policies("config"))
+    return reconcile.reconcile(declared, catalogue.of_source(source), catalogue.policies(source))
 
 
 def apply(
     house: House,
     declared: Declarations,
     *,
+    source: str = "config",
     actor: str | None = None,
     may_remove_most: bool = False,
+    may_be_past: bool = True,
 ) -> Applied:
-    """Make the schedules of the file those that are declared; refused whole when it cannot be."""
+    """Make the schedules of a source those that are declared; refused whole when it cannot be.
+
+    The source is the file (`config`), or a program by its name (`python:app`): each removes its own only.
+    """
+    by = actor or source
     for _ in range(MOST_TRIES):
-        based_on, digest = house.catalogue.config_revision()
-        changes = preview(house, declared)
+        based_on, digest = house.catalogue.config_revision(source)
+        changes = preview(house, declared, source)
         if changes.removes_most and not may_remove_most:
             raise RemovalError(len(changes.removed), changes.present)
-        _refuse_taken(house, changes)
+        _refuse_taken(house, changes, source)
         if changes.is_empty and digest == declared.digest:
             return Applied()
-        if _write(house, _written(declared, changes, based_on, house.clock.now(), actor)):
+        policies = _policies(house, declared, source)
+        writing = _Writing(declared, changes, source, house.clock.now(), by, policies, may_be_past)
+        if _write(house, writing.reconciliation(based_on, actor)):
             house.wake_scheduler()
             house.wake_workers()
             return _applied(changes)
@@ -78,71 +93,96 @@ def _write(house: House, changes: Reconciliation) -> bool:
         return False
 
 
-def _refuse_taken(house: House, changes: ConfigChanges) -> None:
-    """An id that came another way (REST, Python) is not taken over by the file."""
+def _policies(house: House, declared: Declarations, source: str) -> dict[str, QuietHoursPolicy]:
+    """The quiet hours that schedules may name: those of the file, and for programs all that there are."""
+    stored = [] if source == "config" else house.catalogue.policies()
+    return {policy.policy_id: policy for policy in (*stored, *declared.policies)}
+
+
+def _refuse_taken(house: House, changes: ConfigChanges, source: str) -> None:
+    """An id that came another way (REST, the file, another program) is not taken over."""
     taken = [one for one in changes.created if house.catalogue.get(one.schedule_id) is not None]
+    elsewhere = (
+        "was created over REST or in Python"
+        if source == "config"
+        else "was created by a file, over REST or by a program of another name"
+    )
     if taken:
         raise ConfigError(
             "\n".join(
-                f'{one.place}: a schedule "{one.schedule_id}" was created over REST or in Python; '
-                "delete it, or choose another id"
+                f'{one.place}: a schedule "{one.schedule_id}" {elsewhere}; delete it, or choose another id'
                 for one in taken
             )
         )
 
 
-def _written(
-    declared: Declarations, changes: ConfigChanges, based_on: int, now: int, actor: str | None
-) -> Reconciliation:
-    policies = {policy.policy_id: policy for policy in declared.policies}
-    applied = _applied(changes)
-    return Reconciliation(
-        based_on=based_on,
-        digest=declared.digest,
-        actor=actor,
-        created=[_new(one, policies, now, actor) for one in changes.created],
-        changed=_changes(changes, policies, now, actor),
-        removed=[
-            (gone.state.schedule_id, partial(status.delete, cancel_running=False, by=actor or "config"))
-            for gone in changes.removed
-        ],
-        policies=changes.policies,
-        removed_policies=changes.removed_policies,
-        places={one.schedule_id: one.place for one in declared.schedules},
-        events=[Event("config.reloaded", now, actor=actor, detail=_detail(applied, declared.digest))],
-    )
+@dataclass(frozen=True, slots=True)
+class _Writing:
+    """Changes on their way into the store: whose they are, and when."""
 
+    declared: Declarations
+    changes: ConfigChanges
+    source: str
+    now: int
+    by: str
+    policies: Mapping[str, QuietHoursPolicy]
+    may_be_past: bool
 
-def _new(
-    declared: Declared, policies: dict[str, QuietHoursPolicy], now: int, actor: str | None
-) -> NewSchedule:
-    definition = counted_from(now, declared.definition)
-    plan = Plan(declared.schedule_id, definition, _quiet(definition, policies))
-    creation = edit.create(
-        plan,
-        secrets.token_hex(6),
-        now,
-        is_enabled=declared.is_enabled,
-        may_be_past=True,
-        actor=actor or "config",
-    )
-    return NewSchedule(creation, plan, "config")
+    def reconciliation(self, based_on: int, actor: str | None) -> Reconciliation:
+        applied, changes = _applied(self.changes), self.changes
+        detail = _detail(applied, self.declared.digest, self.source)
+        return Reconciliation(
+            based_on=based_on,
+            digest=self.declared.digest,
+            source=self.source,
+            actor=actor,
+            created=[self._new(one) for one in changes.created],
+            changed=self._changes(),
+            removed=[
+                (gone.state.schedule_id, partial(status.delete, cancel_running=False, by=self.by))
+                for gone in changes.removed
+            ],
+            policies=changes.policies,
+            removed_policies=changes.removed_policies,
+            places={one.schedule_id: one.place for one in self.declared.schedules},
+            events=[Event("config.reloaded", self.now, actor=actor, detail=detail)],
+        )
 
+    def _new(self, declared: Declared) -> NewSchedule:
+        definition = counted_from(self.now, declared.definition)
+        plan = Plan(declared.schedule_id, definition, self._quiet(definition))
+        creation = edit.create(
+            plan,
+            secrets.token_hex(6),
+            self.now,
+            is_enabled=declared.is_enabled,
+            may_be_past=self.may_be_past,
+            actor=self.by,
+        )
+        return NewSchedule(creation, plan, self.source)
 
-def _changes(
-    changes: ConfigChanges, policies: dict[str, QuietHoursPolicy], now: int, actor: str | None
-) -> list[tuple[str, Change]]:
-    found: list[tuple[str, Change]] = []
-    for change in changes.changed:
-        after, before = change.after, change.before
-        if after.trigger != before.trigger:  # an `after` whose words stayed means the instant that it meant
-            after = counted_from(now, after)
-        quiet = _quiet(after, policies)
-        decide = partial(reconcile.rewrite, after, quiet, actor=actor or "config")
-        found.append((change.declared.schedule_id, decide))
-    for declared in changes.switched:
-        found += [(declared.schedule_id, decide) for decide in reconcile.switches(declared)]
-    return found
+    def _changes(self) -> list[tuple[str, Change]]:
+        found: list[tuple[str, Change]] = []
+        for change in self.changes.changed:
+            after, before = change.after, change.before
+            # An `after` whose words stayed means the instant that it meant.
+            if after.trigger != before.trigger:
+                after = counted_from(self.now, after)
+            quiet = self._quiet(after)
+            decide = partial(reconcile.rewrite, after, quiet, may_be_past=self.may_be_past, actor=self.by)
+            found.append((change.declared.schedule_id, decide))
+        for declared in self.changes.switched:
+            found += [(declared.schedule_id, decide) for decide in reconcile.switches(declared)]
+        return found
+
+    def _quiet(self, definition: Definition) -> QuietHoursPolicy | None:
+        wanted = definition.quiet_hours_id
+        if wanted is None:
+            return None
+        if wanted not in self.policies:
+            fault = f'quiet_hours: there are no "{shown(wanted)}"'
+            raise TimetableError(fault, key="quiet_hours", value=wanted)
+        return self.policies[wanted]
 
 
 def counted_from(now: int, definition: Definition) -> Definition:
@@ -151,10 +191,6 @@ def counted_from(now: int, definition: Definition) -> Definition:
     if not isinstance(trigger, Once) or trigger.kind != "after":
         return definition
     return replace(definition, trigger=parse_after(trigger.text, now / SECOND))
-
-
-def _quiet(definition: Definition, policies: dict[str, QuietHoursPolicy]) -> QuietHoursPolicy | None:
-    return policies[definition.quiet_hours_id] if definition.quiet_hours_id is not None else None
 
 
 def _applied(changes: ConfigChanges) -> Applied:
@@ -166,9 +202,10 @@ def _applied(changes: ConfigChanges) -> Applied:
     )
 
 
-def _detail(applied: Applied, digest: str) -> dict[str, object]:
+def _detail(applied: Applied, digest: str, source: str) -> dict[str, object]:
     return {
         "digest": digest,
+        **({} if source == "config" else {"source": source}),
         **{word: _named(getattr(applied, word)) for word in ("created", "changed", "removed", "switched")},
     }
 

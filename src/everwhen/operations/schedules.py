@@ -10,10 +10,11 @@ from itertools import count
 from typing import Any
 
 from everwhen.decide import edit, status
-from everwhen.decide.check import CheckResult, check_schedule
+from everwhen.decide.check import ScheduleCheckResult, check_schedule
 from everwhen.errors import TimetableError, UnknownScheduleError, shown
 from everwhen.model.decision import Decision
 from everwhen.model.declare import declare
+from everwhen.model.declared import Declared
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State, Status, Target
 from everwhen.model.shared import Shared
 from everwhen.ports.catalogue import Change, NewSchedule, ScheduleFilter
@@ -45,6 +46,21 @@ def create_schedules(
     """Create many schedules in one transaction, all or none."""
     now, uids, quiet = house.clock.now(), uids_from(secrets.randbits(48)), QuietHoursByName(house)
     new = [_new(house, submission, next(uids), quiet, now, actor) for submission in submissions]
+    states = house.catalogue.create(now, new)
+    house.wake_scheduler()
+    return states
+
+
+def create_declared(
+    house: House, declared: Iterable[Declared], *, source: str, actor: str | None = None
+) -> list[State]:
+    """Create schedules that were read and found valid, in one transaction, all or none."""
+    now, uids, quiet = house.clock.now(), uids_from(secrets.randbits(48)), QuietHoursByName(house)
+    new: list[NewSchedule] = []
+    for one in declared:
+        plan = Plan(one.schedule_id, one.definition, quiet.of(one.definition))
+        creation = edit.create(plan, next(uids), now, is_enabled=one.is_enabled, actor=actor)
+        new.append(NewSchedule(creation, plan, source))
     states = house.catalogue.create(now, new)
     house.wake_scheduler()
     return states
@@ -174,7 +190,7 @@ def delete_schedule(
     house.wake_workers()
 
 
-def check(house: House, schedule_id: str) -> CheckResult:
+def check(house: House, schedule_id: str) -> ScheduleCheckResult:
     """Would it fire now? (herdctl's question)"""
     schedule = get_schedule(house, schedule_id)
     return check_schedule(schedule, house.clock.now(), house.catalogue.shared_of(schedule))

@@ -32,6 +32,7 @@ class Reconciliation:
 
     based_on: int
     digest: str
+    source: str = "config"
     actor: str | None = None
     created: Sequence[NewSchedule] = ()
     changed: Sequence[tuple[str, Change]] = ()
@@ -76,7 +77,7 @@ class Catalogue(Protocol):
         ...
 
     def of_source(self, source: str) -> list[Schedule]:
-        """The schedules that came from there (`config`, `api`, `python`)."""
+        """The schedules that came from there: `config`, `api`, `python` (added), `python:{name}` (declared)."""
         ...
 
     def due_to_resume(self, now: int) -> list[str]:
@@ -99,8 +100,8 @@ class Catalogue(Protocol):
         """Every quiet-hours policy, or those that came from there."""
         ...
 
-    def config_revision(self) -> tuple[int, str]:
-        """The number and the digest of the configuration in force; 0 and nothing when there is none."""
+    def config_revision(self, source: str = "config") -> tuple[int, str]:
+        """The number and the digest of what is declared there; 0 and nothing when nothing is."""
         ...
 
     def config_places(self) -> dict[str, str]:

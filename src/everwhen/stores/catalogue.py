@@ -79,9 +79,9 @@ class StoredCatalogue:
         with self._store.read() as tx:
             return [policy_of(policy_id, json.loads(words)) for policy_id, words in tx.policies(source)]
 
-    def config_revision(self) -> tuple[int, str]:
+    def config_revision(self, source: str = "config") -> tuple[int, str]:
         with self._store.read() as tx:
-            return tx.config_revision()
+            return tx.config_revision(source)
 
     def config_places(self) -> dict[str, str]:
         with self._store.read() as tx:

@@ -194,12 +194,12 @@ class PostgresSnapshot:
     def policies(self, source: str | None = None) -> list[tuple[str, str]]:
         return self._rows(sql.POLICIES, (source, source))
 
-    def config_revision(self) -> tuple[int, str]:
-        rows = self._rows("SELECT id, digest FROM config_revisions ORDER BY id DESC LIMIT 1")
+    def config_revision(self, source: str) -> tuple[int, str]:
+        rows = self._rows(sql.CONFIG_REVISION, (source,))
         return (rows[0][0], rows[0][1]) if rows else (0, "")
 
     def config_places(self) -> str | None:
-        rows = self._rows("SELECT places FROM config_revisions ORDER BY id DESC LIMIT 1")
+        rows = self._rows(sql.CONFIG_PLACES)
         return rows[0][0] if rows else None
 
     def revisions(self, keys: Sequence[tuple[str, int]]) -> Iterable[tuple[str, int, str, str]]:

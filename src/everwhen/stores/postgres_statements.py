@@ -114,10 +114,12 @@ _CAN_START = """
     (capacity_limit IS NULL OR capacity_limit > coalesce((SELECT running FROM limits WHERE key = capacity_key), 0))
     AND (line IS NULL OR line <> 'own'
         OR coalesce((SELECT running_jobs FROM schedules WHERE schedules.uid = jobs.uid), 0) = 0)"""
+# What a program keeps for itself stands behind an @ and is taken by those that name it (model/bound_queue.py).
+_IS_OURS = "(%(queues)s::text[] IS NULL AND strpos(queue, '@') = 0 OR queue = ANY(%(queues)s))"
 GLANCE_READY = f"""
 SELECT row_id, uid, revision, guard_key, capacity_key, breaker_key FROM jobs
 WHERE ready_at IS NOT NULL AND ready_at <= %(now)s
-    AND (%(queues)s::text[] IS NULL OR queue = ANY(%(queues)s)) AND {_CAN_START}
+    AND {_IS_OURS} AND {_CAN_START}
 ORDER BY ready_at, row_id LIMIT %(limit)s"""
 # The primary key of jobs. What became of them since the glance is asked again.
 TAKE_READY = f"""
@@ -125,10 +127,10 @@ SELECT {JOB} FROM jobs WHERE row_id = ANY(%(rows)s) AND ready_at <= %(now)s ORDE
 # idx_jobs_outstanding
 READY_OF = f"""
 SELECT {JOB} FROM jobs WHERE uid = ANY(%(uids)s) AND status IN ('queued', 'running') AND ready_at <= %(now)s
-    AND line = 'own' AND (%(queues)s::text[] IS NULL OR queue = ANY(%(queues)s)) ORDER BY uid, slot_at, row_id"""
+    AND line = 'own' AND {_IS_OURS} ORDER BY uid, slot_at, row_id"""
 NEXT_READY = f"""
 SELECT (SELECT ready_at FROM jobs WHERE ready_at IS NOT NULL AND NOT {_IS_PAUSED}
-    AND (%(queues)s::text[] IS NULL OR queue = ANY(%(queues)s)) AND {_CAN_START} ORDER BY ready_at LIMIT 1)"""
+    AND {_IS_OURS} AND {_CAN_START} ORDER BY ready_at LIMIT 1)"""
 
 # The unique key on job_id.
 GLANCE_JOBS = """
@@ -255,7 +257,11 @@ VALUES (%(id)s, %(name)s, %(source)s, %(words)s, %(now)s, %(now)s)
 ON CONFLICT (policy_id) DO UPDATE SET name = %(name)s, words = %(words)s, updated_at = %(now)s"""
 POLICIES = """
 SELECT policy_id, words FROM quiet_hours_policies WHERE %s::text IS NULL OR source = %s ORDER BY policy_id"""
-INSERT_CONFIG = "INSERT INTO config_revisions (at, digest, actor, places) VALUES (%s, %s, %s, %s)"
+# The primary key, from its end.
+CONFIG_REVISION = "SELECT id, digest FROM config_revisions WHERE source = %s ORDER BY id DESC LIMIT 1"
+CONFIG_PLACES = "SELECT places FROM config_revisions WHERE source = 'config' ORDER BY id DESC LIMIT 1"
+FORGET_PLACES = "UPDATE config_revisions SET places = NULL WHERE places IS NOT NULL AND source = %s"
+INSERT_CONFIG = "INSERT INTO config_revisions (at, source, digest, actor, places) VALUES (%s, %s, %s, %s, %s)"
 REVISIONS = """
 SELECT r.uid, r.revision, r.schedule_id, r.words FROM unnest(%s, %s) AS v(uid, revision)
 JOIN schedule_revisions r ON r.uid = v.uid AND r.revision = v.revision"""

@@ -318,14 +318,14 @@ class PostgresTransaction(PostgresSnapshot):
         values = {"id": policy_id, "name": storable(name), "words": words, "now": At(now), "source": source}
         self._cursor.execute(sql.PUT_POLICY, values)
 
-    def config_revision(self) -> tuple[int, str]:
+    def config_revision(self, source: str) -> tuple[int, str]:
         # Whoever reads it here is about to write the next one: two of them come one after the other.
         self._run("LOCK TABLE config_revisions IN SHARE ROW EXCLUSIVE MODE")
-        return super().config_revision()
+        return super().config_revision(source)
 
-    def insert_config(self, now: int, *, digest: str, actor: str | None, places: str) -> None:
-        self._run("UPDATE config_revisions SET places = NULL WHERE places IS NOT NULL")  # the newest has them
-        self._run(sql.INSERT_CONFIG, At(now), digest, actor, storable(places))
+    def insert_config(self, now: int, *, source: str, digest: str, actor: str | None, places: str) -> None:
+        self._run(sql.FORGET_PLACES, source)  # the newest has them
+        self._run(sql.INSERT_CONFIG, At(now), source, digest, actor, storable(places))
 
     def delete_policy(self, policy_id: str) -> None:
         self._run("DELETE FROM quiet_hours_policies WHERE policy_id = %s", policy_id)

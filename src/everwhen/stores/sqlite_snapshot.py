@@ -179,12 +179,12 @@ class SqliteSnapshot:
     def policies(self, source: str | None = None) -> list[tuple[str, str]]:
         return self._all(sql.POLICIES, {"source": source}).fetchall()
 
-    def config_revision(self) -> tuple[int, str]:
-        row = self._all("SELECT id, digest FROM config_revisions ORDER BY id DESC LIMIT 1").fetchone()
+    def config_revision(self, source: str) -> tuple[int, str]:
+        row = self._all(sql.CONFIG_REVISION, (source,)).fetchone()
         return (0, "") if row is None else (row[0], row[1])
 
     def config_places(self) -> str | None:
-        row = self._all("SELECT places FROM config_revisions ORDER BY id DESC LIMIT 1").fetchone()
+        row = self._all(sql.CONFIG_PLACES).fetchone()
         return None if row is None else row[0]
 
     def revisions(self, keys: Sequence[tuple[str, int]]) -> Iterable[tuple[str, int, str, str]]:

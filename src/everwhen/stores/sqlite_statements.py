@@ -107,17 +107,19 @@ _CAN_START = """
     (capacity_limit IS NULL OR capacity_limit > coalesce((SELECT running FROM limits WHERE key = capacity_key), 0))
     AND (line IS NULL OR line <> 'own'
         OR coalesce((SELECT running_jobs FROM schedules WHERE schedules.uid = jobs.uid), 0) = 0)"""
+# What a program keeps for itself stands behind an @ and is taken by those that name it (model/bound_queue.py).
+_IS_OURS = "(:queues IS NULL AND instr(queue, '@') = 0 OR queue IN (SELECT value FROM json_each(:queues)))"
 READY_JOBS = f"""
 SELECT {JOB} FROM jobs WHERE ready_at IS NOT NULL AND ready_at <= :now
-    AND (:queues IS NULL OR queue IN (SELECT value FROM json_each(:queues))) AND {_CAN_START}
+    AND {_IS_OURS} AND {_CAN_START}
 ORDER BY ready_at, row_id LIMIT :limit"""
 # idx_jobs_outstanding
 READY_OF_SCHEDULE = f"""
 SELECT {JOB} FROM jobs WHERE uid = :uid AND status IN ('queued', 'running') AND ready_at <= :now AND line = 'own'
-    AND (:queues IS NULL OR queue IN (SELECT value FROM json_each(:queues)))"""
+    AND {_IS_OURS}"""
 NEXT_READY = f"""
 SELECT (SELECT ready_at FROM jobs WHERE ready_at IS NOT NULL AND NOT {_IS_PAUSED}
-    AND (:queues IS NULL OR queue IN (SELECT value FROM json_each(:queues))) AND {_CAN_START}
+    AND {_IS_OURS} AND {_CAN_START}
     ORDER BY ready_at LIMIT 1)"""
 
 # The unique key on uid.
@@ -250,8 +252,12 @@ VALUES (:id, :name, :source, :words, :now, :now)
 ON CONFLICT (policy_id) DO UPDATE SET name = :name, words = :words, updated_at = :now"""
 POLICIES = """
 SELECT policy_id, words FROM quiet_hours_policies WHERE :source IS NULL OR source = :source ORDER BY policy_id"""
+# The primary key, from its end.
+CONFIG_REVISION = "SELECT id, digest FROM config_revisions WHERE source = ? ORDER BY id DESC LIMIT 1"
+CONFIG_PLACES = "SELECT places FROM config_revisions WHERE source = 'config' ORDER BY id DESC LIMIT 1"
+FORGET_PLACES = "UPDATE config_revisions SET places = NULL WHERE places IS NOT NULL AND source = ?"
 INSERT_CONFIG = """
-INSERT INTO config_revisions (at, digest, actor, places) VALUES (:now, :digest, :actor, :places)"""
+INSERT INTO config_revisions (at, source, digest, actor, places) VALUES (:now, :source, :digest, :actor, :places)"""
 
 # The primary key of job_output.
 PUT_OUTPUT = """

@@ -220,9 +220,9 @@ class SqliteTransaction(SqliteSnapshot):
         values = {"id": policy_id, "name": name, "words": words, "now": now, "source": source}
         self._all(sql.PUT_POLICY, values)
 
-    def insert_config(self, now: int, *, digest: str, actor: str | None, places: str) -> None:
-        self._all("UPDATE config_revisions SET places = NULL WHERE places IS NOT NULL")  # the newest has them
-        values = {"now": now, "digest": digest, "actor": actor, "places": places}
+    def insert_config(self, now: int, *, source: str, digest: str, actor: str | None, places: str) -> None:
+        self._all(sql.FORGET_PLACES, (source,))  # the newest has them
+        values = {"now": now, "source": source, "digest": digest, "actor": actor, "places": places}
         self._all(sql.INSERT_CONFIG, values)
 
     def delete_policy(self, policy_id: str) -> None:

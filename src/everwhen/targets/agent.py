@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -31,20 +31,27 @@ PROMPTS = ("prompt", "default_prompt")
 CANDIDATES = 10
 
 Taken = tuple[WorkSource, WorkItem | None]
+Host = Callable[[Mapping[str, Any], Run, WorkItem | None, str], Awaitable[Outcome]]
+"""Runs agents in place of their commands: the agent's words, the run, its work item, the prompt."""
 
 log = logging.getLogger("everwhen")
 _late: set[asyncio.Task[None]] = set()  # a task that nobody holds may be forgotten by its loop
 
 
 class AgentTarget:
-    """Runs `{"agent", "command": […], "prompt", "default_prompt", "cwd", "env", "work_source": {…}}`."""
+    """Runs `{"agent", "command": […], "prompt", "default_prompt", "cwd", "env", "work_source": {…}}`.
+
+    A host runs the prompt in place of the command.
+    """
 
     def __init__(
         self,
         sources: Mapping[str, OpenWorkSource],
         clock: Clock,
         processes: Processes | None = None,
+        host: Host | None = None,
     ) -> None:
+        self._host = host
         self._sources = sources
         self._clock = clock
         self._processes = processes or Processes()
@@ -102,6 +109,10 @@ class AgentTarget:
 
     async def _execute(self, words: Mapping[str, Any], run: Run, item: WorkItem | None) -> Outcome:
         prompt = build_schedule_prompt(words, item, default=words.get("default_prompt") or "")
+        if self._host is not None:
+            return await self._host(words, run, item, prompt)
+        if "command" not in words:
+            return drifted(f'agent "{words.get("agent")}" has no command, and no host runs it here')
         argv = [word.replace(PROMPT, prompt) for word in words["command"]]
         is_in_argv = any(PROMPT in word for word in words["command"])
         listed = {**(words.get("env") or {}), **_about(words, item)}

@@ -11,7 +11,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -24,8 +24,16 @@ from everwhen.targets.command import failure, last_words, not_started
 from everwhen.targets.environment import environment_of
 from everwhen.targets.isolated import OUTCOME, read_outcome
 from everwhen.targets.process import Launch, Processes
-from everwhen.targets.python_function import UnknownFunctionError, call, call_async, is_async, load
-from everwhen.targets.python_run import PythonRun, python_run, spell_run
+from everwhen.targets.python_function import (
+    Cancellable,
+    Functions,
+    UnknownFunctionError,
+    call,
+    call_async,
+    is_async,
+    load,
+)
+from everwhen.targets.python_run import python_run, spell_run
 from everwhen.targets.secrets import with_secrets
 
 T = TypeVar("T")
@@ -43,11 +51,36 @@ class Hands(Protocol):
     def close(self) -> None: ...
 
 
-class PythonTarget:
-    """Runs `{"function": "module:function", "isolate": false, "env": {…}, "cwd": …}`."""
+class Calls:
+    """Calls functions on the hands of a node, and lets go of those that do not end in time."""
 
-    def __init__(self, hands: Hands, processes: Processes | None = None) -> None:
+    def __init__(self, hands: Hands) -> None:
         self._hands = hands
+
+    async def call(self, function: Callable[..., Any], about: Cancellable, run: Run) -> Outcome:
+        """What comes of it; `about` is what the function is given."""
+        if not is_async(function):
+            return await run.until_told(self._hands.hand_over(partial(call, function, about)))
+        ended, cancel = self._hands.submit(call_async(function, about))
+        try:
+            return await run.until_told(ended)
+        except asyncio.CancelledError:
+            cancel()
+            raise
+
+
+class PythonTarget:
+    """Runs `{"function": "module:function", "isolate": false, "env": {…}, "cwd": …}`.
+
+    With a `name` beside it the function is one that a program of that name has declared, and need not be importable.
+    """
+
+    def __init__(
+        self, hands: Hands, processes: Processes | None = None, functions: Functions | None = None
+    ) -> None:
+        self._hands = hands
+        self._calls = Calls(hands)
+        self._functions = functions
         self.processes = processes or Processes()
 
     def kill(self) -> None:
@@ -60,22 +93,20 @@ class PythonTarget:
         words = json.loads(spec)
         if words.get("isolate"):
             return await with_secrets(words, run, self._run_isolated)
-        try:
-            function = await run.until_told(self._hands.hand_over(partial(load, words["function"])))
-        except UnknownFunctionError as error:
-            return drifted(str(error))
+        function = self._declared(words, run)
+        if function is None:
+            try:
+                load_it = partial(load, words["function"])
+                function = await run.until_told(self._hands.hand_over(load_it))
+            except UnknownFunctionError as error:
+                return drifted(str(error))
         about = python_run(run, partial(run.output.write, "log"))
-        if is_async(function):
-            return await self._run_async(function, about, run)
-        return await run.until_told(self._hands.hand_over(partial(call, function, about)))
+        return await self._calls.call(function, about, run)
 
-    async def _run_async(self, function: Callable[..., Any], about: PythonRun, run: Run) -> Outcome:
-        ended, cancel = self._hands.submit(call_async(function, about))
-        try:
-            return await run.until_told(ended)
-        except asyncio.CancelledError:
-            cancel()
-            raise
+    def _declared(self, words: Mapping[str, Any], run: Run) -> Callable[..., Any] | None:
+        if self._functions is None or words.get("name") != self._functions.name:
+            return None
+        return self._functions.find(run.schedule_id, words["function"])
 
     async def _run_isolated(self, words: dict[str, Any], run: Run) -> Outcome:
         listed = words.get("env") or {}

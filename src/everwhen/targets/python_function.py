@@ -6,14 +6,30 @@ import asyncio
 import importlib
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from everwhen.model.outcome import Outcome
-from everwhen.targets.python_run import PythonRun, failure_of, outcome_of
+from everwhen.targets.python_run import Cancelled, failure_of, outcome_of
 
 
 class UnknownFunctionError(Exception):
     """What was named cannot be loaded."""
+
+
+class Cancellable(Protocol):
+    """What a function is told of its run."""
+
+    @property
+    def cancelled(self) -> Cancelled: ...
+
+
+class Functions(Protocol):
+    """Functions that a program has declared under its name, by the schedule that runs them."""
+
+    @property
+    def name(self) -> str: ...
+
+    def find(self, schedule_id: str, label: str) -> Callable[..., Any] | None: ...
 
 
 def load(name: str) -> Callable[..., Any]:
@@ -48,10 +64,10 @@ def is_async(function: Callable[..., Any]) -> bool:
     )
 
 
-def call(function: Callable[..., Any], run: PythonRun) -> Outcome:
+def call(function: Callable[..., Any], about: object) -> Outcome:
     """Call a plain function; whatever it does is an outcome."""
     try:
-        returned = function(*_arguments(function, run))
+        returned = function(*_arguments(function, about))
         if inspect.isawaitable(returned):
             returned = asyncio.run(_finish(returned))
         return outcome_of(returned)
@@ -59,12 +75,12 @@ def call(function: Callable[..., Any], run: PythonRun) -> Outcome:
         return failure_of(error)
 
 
-async def call_async(function: Callable[..., Any], run: PythonRun) -> Outcome:
+async def call_async(function: Callable[..., Any], about: Cancellable) -> Outcome:
     """Await an async function; whatever it does is an outcome. A cancel of its own making is a failure."""
     try:
-        return outcome_of(await function(*_arguments(function, run)))
+        return outcome_of(await function(*_arguments(function, about)))
     except asyncio.CancelledError as error:
-        return Outcome("cancelled") if run.cancelled else failure_of(error)
+        return Outcome("cancelled") if about.cancelled else failure_of(error)
     except BaseException as error:
         return failure_of(error)
 
@@ -73,12 +89,12 @@ async def _finish(awaitable: Any) -> Any:
     return await awaitable
 
 
-def _arguments(function: Callable[..., Any], run: PythonRun) -> tuple[PythonRun, ...]:
+def _arguments(function: Callable[..., Any], about: object) -> tuple[object, ...]:
     """A function that takes nothing is called with nothing."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # written in C
-        return (run,)
+        return (about,)
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     takes_one = any(p.kind in (*positional, inspect.Parameter.VAR_POSITIONAL) for p in parameters)
-    return (run,) if takes_one else ()
+    return (about,) if takes_one else ()

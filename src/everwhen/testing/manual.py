@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from everwhen.config.run_words import target_of
-from everwhen.decide.check import CheckResult
+from everwhen.decide.check import ScheduleCheckResult
 from everwhen.decide.check_ledger import LedgerReport, check_ledger
 from everwhen.decide.explain import Explanation
 from everwhen.engine.clock_watch import ClockWatch
@@ -192,7 +192,7 @@ class ManualScheduler:
 
     # -- what people ask --
 
-    def check_schedule(self, schedule_id: str) -> CheckResult:
+    def check_schedule(self, schedule_id: str) -> ScheduleCheckResult:
         return operations.check(self.house, schedule_id)
 
     def why(self, schedule_id: str, at: datetime | str | int | None = None) -> Explanation:

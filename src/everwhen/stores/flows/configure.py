@@ -17,7 +17,7 @@ def reconcile(tx: Transaction, plans: PlanCache, now: int, changes: Reconciliati
     Schedules leave before policies do, and before others take their ids; policies are written last, because plans
     that are read after them know them.
     """
-    if tx.config_revision()[0] != changes.based_on:
+    if tx.config_revision(changes.source)[0] != changes.based_on:
         return False
     for schedule_id, decide in changes.removed:
         tx.delete_schedule(change_schedule(tx, plans, now, schedule_id, decide).after.row_id)
@@ -30,6 +30,6 @@ def reconcile(tx: Transaction, plans: PlanCache, now: int, changes: Reconciliati
     for policy_id in changes.removed_policies:
         remove_policy(tx, policy_id)
     places = json.dumps(dict(changes.places), separators=(",", ":"))
-    tx.insert_config(now, digest=changes.digest, actor=changes.actor, places=places)
+    tx.insert_config(now, source=changes.source, digest=changes.digest, actor=changes.actor, places=places)
     tx.insert_events(changes.events)
     return True

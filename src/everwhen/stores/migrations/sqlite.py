@@ -219,6 +219,7 @@ CREATE TABLE quiet_hours_policies (
 CREATE TABLE config_revisions (
     id INTEGER PRIMARY KEY,
     at INTEGER NOT NULL,
+    source TEXT NOT NULL,
     digest TEXT NOT NULL,
     actor TEXT,
     places TEXT

@@ -1,0 +1,65 @@
+"""What a scheduler has open in one process: its database, what it can run, and the service that does it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from everwhen.app.host_loop import HostLoop
+from everwhen.app.options import SchedulerTriggerCallback
+from everwhen.app.tasks import Tasks
+from everwhen.engine.service import Service
+from everwhen.ports.subscriber import Subscriber
+from everwhen.wiring import Stack, build_service, open_stack
+from everwhen.workshop import open_workshop
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOptions:
+    """What a node is made from."""
+
+    database: str
+    check_interval: float
+    timezone: str
+    max_workers: int
+    lease: float
+    queues: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Open in the process with this id: what a fork inherits is the parent's."""
+
+    stack: Stack
+    service: Service
+    loop: HostLoop
+    process: int = field(default_factory=os.getpid)
+
+    @property
+    def is_of_this_process(self) -> bool:
+        return self.process == os.getpid()
+
+
+def open_node(
+    options: NodeOptions,
+    tasks: Tasks,
+    on_trigger: SchedulerTriggerCallback | None,
+    subscribers: Sequence[Subscriber],
+) -> Node:
+    """Open the database and put a node together; nothing runs yet."""
+    stack = open_stack(options.database, timezone=options.timezone, check_interval=options.check_interval)
+    loop = HostLoop()
+    workshop = open_workshop(
+        stack.house, max_workers=options.max_workers, functions=tasks, on_trigger=on_trigger, loop=loop
+    )
+    service = build_service(
+        stack,
+        queues=options.queues,
+        check_interval=options.check_interval,
+        max_workers=options.max_workers,
+        lease=options.lease,
+        workshop=workshop,
+        subscribers=subscribers,
+    )
+    return Node(stack, service, loop)

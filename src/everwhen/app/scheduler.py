@@ -1,0 +1,305 @@
+"""The scheduler that a program embeds: functions become schedules, and a node of this process fires and runs them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from everwhen.app.agents import Agents, read_agents
+from everwhen.app.answers import SchedulerState, moment
+from everwhen.app.desk import Desk
+from everwhen.app.log_to import LogTo
+from everwhen.app.node import Node, NodeOptions, open_node
+from everwhen.app.options import (
+    AnyFunction,
+    Duration,
+    Instant,
+    SchedulerLogger,
+    SchedulerStatus,
+    SchedulerTriggerCallback,
+    TaskOptions,
+)
+from everwhen.app.tasks import Task, Tasks
+from everwhen.app.until_told import told_to_stop, wait_for
+from everwhen.app.words import bound, checked_name, id_of, label_of, plain, read_schedule
+from everwhen.errors import SchedulerError
+from everwhen.model.bound_queue import bound_queue
+from everwhen.model.declared import Declarations, Declared
+from everwhen.operations.apply import apply
+from everwhen.ports.house import House
+from everwhen.ports.subscriber import Subscriber
+from everwhen.targets.subscribers import CallbackSubscriber
+
+
+class Scheduler(Desk):
+    """Fires what is declared in code and what is added, in this process and in every other of the same name.
+
+    >>> scheduler = Scheduler("sqlite://", name="docs")
+    >>> @scheduler.every("5m", id="poll")
+    ... def poll(run):
+    ...     return "polled"
+    >>> with scheduler:
+    ...     scheduler.get_status(), [slot.is_estimate for slot in scheduler.upcoming("poll", 2)]
+    ('running', [False, False])
+    """
+
+    def __init__(
+        self,
+        database: str,
+        *,
+        name: str = "app",
+        check_interval: float = 1.0,
+        on_trigger: SchedulerTriggerCallback | None = None,
+        logger: SchedulerLogger | None = None,
+        timezone: str = "UTC",
+        max_workers: int = 8,
+        lease: float = 30.0,
+        queues: Sequence[str] = ("default",),
+    ) -> None:
+        checked_name("name", name)
+        super().__init__(name, lambda: self._node.stack.house, has_host=on_trigger is not None)
+        own_queues = [bound_queue(checked_name("queue", queue), name) for queue in queues]
+        self._options = NodeOptions(database, check_interval, timezone, max_workers, lease, own_queues)
+        self._on_trigger = on_trigger
+        self._tasks = Tasks(name, on_trigger)
+        self._agents: Agents = ()
+        self._subscribers: list[Subscriber] = []
+        self._log_to = None if logger is None else LogTo(logger)
+        self._opened: Node | None = None
+        self._of_parents: list[Node] = []  # never closed here: their locks and sockets are the parent's
+        self._guard = threading.RLock()
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    # -- declaring --
+
+    def every(
+        self, interval: Duration, **options: Unpack[TaskOptions]
+    ) -> Callable[[AnyFunction], AnyFunction]:
+        """Run a function at an interval: `5m`, `1h30m`, `daily`, `monthly`, a timedelta."""
+        return self._declaring({"every": interval}, options)
+
+    def cron(self, expression: str, **options: Unpack[TaskOptions]) -> Callable[[AnyFunction], AnyFunction]:
+        """Run a function whenever five fields match: `0 9 * * 1-5`."""
+        return self._declaring({"cron": expression}, options)
+
+    def at(self, moment: Instant, **options: Unpack[TaskOptions]) -> Callable[[AnyFunction], AnyFunction]:
+        """Run a function once, at an instant; without an offset it is read in the schedule's zone."""
+        return self._declaring({"at": moment}, options)
+
+    def after(self, delay: Duration, **options: Unpack[TaskOptions]) -> Callable[[AnyFunction], AnyFunction]:
+        """Run a function once, so long after the schedule was first declared; a restart does not count anew."""
+        return self._declaring({"after": delay}, options)
+
+    def subscribe(self, callback: Callable[[dict[str, Any]], Any], *, id: str | None = None) -> None:
+        """Have a function, plain or async, called with every message, at least once each and in order.
+
+        The id names its place in the stream, which survives restarts.
+        """
+        subscriber = CallbackSubscriber(id or id_of(callback), callback)
+        with self._guard:
+            self._subscribers.append(subscriber)
+            if self._opened is not None and self._opened.is_of_this_process:
+                self._opened.service.subscribe(subscriber)
+
+    # -- life --
+
+    def run(self, agents: Agents | None = None) -> None:
+        """Start, and go on until SIGINT or SIGTERM; then stop, and wait for what runs."""
+        with told_to_stop(self._node.service.kill) as told:
+            self.start(agents)
+            try:
+                wait_for(told, self.is_running)
+            finally:
+                self.stop()
+                self.close()
+
+    def start(self, agents: Agents | None = None) -> None:
+        """Bring the database to what is declared here, then fire and run; returns at once."""
+        self._start(agents, None)
+
+    def stop(self, *, wait_for_jobs: bool = True, timeout: float = 30.0) -> None:
+        """Fire nothing more, and wait for running jobs; past the timeout they are ended, with an error."""
+        node = self._opened
+        if node is None or not node.is_of_this_process:
+            return
+        try:
+            node.service.stop(wait_for_jobs=wait_for_jobs, timeout=timeout)
+        finally:
+            node.loop.lend(None)
+            if self._log_to is not None:
+                self._log_to.end()
+
+    def close(self) -> None:
+        """Close the database of a stopped scheduler; whatever is asked next opens it again."""
+        with self._guard:
+            node, self._opened = self._opened, None
+        if node is not None and node.is_of_this_process:
+            node.stack.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.stop()
+        finally:
+            self._close_file()
+
+    async def __aenter__(self) -> Self:
+        """Inside, coroutines run on the loop of the program."""
+        await asyncio.to_thread(self._start, None, asyncio.get_running_loop())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await asyncio.to_thread(self.stop)  # the jobs that are awaited may run on this loop
+        finally:
+            await asyncio.to_thread(self._close_file)
+
+    def set_agents(self, agents: Agents) -> None:
+        """Replace the agents, also while it runs; schedules of those that are gone are removed."""
+        with self._guard:
+            before, self._agents = self._agents, _kept(agents)
+            try:
+                if self.is_running():
+                    self._reconcile()
+            except BaseException:
+                self._agents = before
+                raise
+
+    # -- questions --
+
+    def is_running(self) -> bool:
+        return self.get_status() == "running"
+
+    def get_status(self) -> SchedulerStatus:
+        node = self._opened
+        return "stopped" if node is None or not node.is_of_this_process else node.service.status
+
+    def get_state(self) -> SchedulerState:
+        """Status and counts of this process."""
+        node = self._opened
+        if node is None or not node.is_of_this_process:
+            return SchedulerState("stopped", None, 0, 0, None)
+        service, counts = node.service, node.service.ticker.counts
+        return SchedulerState(
+            service.status,
+            moment(service.started_at),
+            counts.checks,
+            counts.fired,
+            moment(counts.last_check_at),
+        )
+
+    def get_running_job_count(self, group: str) -> int:
+        """How many jobs of an agent, plugin or workflow this process runs."""
+        return 0 if self._opened is None else self._opened.service.worker.running_count_of(group)
+
+    def get_total_running_job_count(self) -> int:
+        """How many jobs this process runs."""
+        return 0 if self._opened is None else self._opened.service.worker.running_count
+
+    # -- inside --
+
+    def _declaring(
+        self, trigger: dict[str, Any], options: TaskOptions
+    ) -> Callable[[AnyFunction], AnyFunction]:
+        words: dict[str, Any] = {**trigger, **plain(options)}
+        given, isolate = words.pop("id", None), bool(words.pop("isolate", False))
+
+        def declare(function: AnyFunction) -> AnyFunction:
+            schedule_id = checked_name("id", given) if given is not None else id_of(function)
+            self._declare(Task(schedule_id, plain(words), function, isolate))
+            return function
+
+        return declare
+
+    def _declare(self, task: Task) -> None:
+        with self._guard:
+            self._tasks.add(task)
+            try:
+                task.target(self._name)
+                if self.is_running():
+                    self._reconcile()
+            except BaseException:
+                self._tasks.drop(task.schedule_id)
+                raise
+
+    @property
+    def _node(self) -> Node:
+        with self._guard:
+            node = self._opened
+            if node is not None and not node.is_of_this_process:
+                self._of_parents.append(node)
+                node = None
+            if node is None:
+                node = open_node(self._options, self._tasks, self._on_trigger, self._subscribers)
+                self._opened = node
+            return node
+
+    def _start(self, agents: Agents | None, loop: asyncio.AbstractEventLoop | None) -> None:
+        with self._guard:
+            if self.get_status() != "stopped":
+                raise SchedulerError(f"the scheduler is {self.get_status()}; stop it before it starts again")
+            if agents is not None:
+                self._agents = _kept(agents)
+            node = self._node
+            node.loop.lend(loop)
+            if self._log_to is not None:
+                self._log_to.begin()
+            try:
+                node.service.start(self._reconcile)
+            except BaseException:
+                node.loop.lend(None)
+                if self._log_to is not None:
+                    self._log_to.end()
+                raise
+
+    def _reconcile(self) -> None:
+        """What is declared here is what there is of this name; what is no longer declared goes."""
+        house = self._node.stack.house
+        source = f"python:{self._name}"
+        apply(house, self._declarations(house), source=source, may_remove_most=True, may_be_past=False)
+
+    def _declarations(self, house: House) -> Declarations:
+        declared = [self._read_task(house, task) for task in self._tasks]
+        agents = read_agents(house, self._agents, has_host=self._on_trigger is not None, place=self._name)
+        found = tuple(bound(one, self._name) for one in (*declared, *agents))
+        return Declarations(found, digest=_digest(found))
+
+    def _read_task(self, house: House, task: Task) -> Declared:
+        target = task.target(self._name)
+        place = label_of(task.function)
+        try:
+            return read_schedule(house, task.schedule_id, task.words, target, place=place)
+        except SchedulerError as error:
+            error.add_note(f'schedule "{task.schedule_id}" of {place}')
+            raise
+
+    def _close_file(self) -> None:
+        """What is in memory would be lost, and can still be asked about."""
+        if self._options.database != "sqlite://":
+            self.close()
+
+
+def _kept(agents: Agents) -> Agents:
+    """As they are now, whatever the program does to them later."""
+    return plain(agents) if isinstance(agents, dict) else [plain(agent) for agent in agents]
+
+
+def _digest(declared: Sequence[Declared]) -> str:
+    said = [[one.schedule_id, dict(one.words), one.target.spec] for one in declared]
+    text = json.dumps(said, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]

@@ -1,0 +1,131 @@
+"""From what a program says about a schedule to a declaration: the words of a file, spelled in Python."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from everwhen import system_clock
+from everwhen.config.problems import unknown
+from everwhen.config.run_words import target_of
+from everwhen.config.schedule_keys import SCHEDULE
+from everwhen.errors import ConfigError, TimetableError, shown
+from everwhen.model.bound_queue import bound_queue
+from everwhen.model.declare import declare
+from everwhen.model.declared import Declared
+from everwhen.model.schedule import Target
+from everwhen.ports.house import House
+from everwhen.targets.python_function import UnknownFunctionError, load
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+_NO_NAME = "use letters, digits, - and _, at most 100, beginning with a letter or digit"
+ON_TRIGGER = "on_trigger"
+_KEYS = [key for key in SCHEDULE.keys if key not in ("id", "run")]
+
+
+def plain(value: Any) -> Any:
+    """A value as a file would say it: durations and instants as text.
+
+    >>> from datetime import datetime, timedelta
+    >>> plain({"every": timedelta(minutes=5), "at": datetime(2026, 12, 24, 18)})
+    {'every': '300s', 'at': '2026-12-24T18:00:00'}
+    """
+    if isinstance(value, timedelta):
+        return _duration(value)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items() if item is not None}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    return value
+
+
+def _duration(length: timedelta) -> str:
+    seconds, rest = divmod(length, timedelta(seconds=1))
+    if rest or seconds <= 0:
+        raise TimetableError(f"{length!r} must be one or more whole seconds", key="duration", value=length)
+    return f"{seconds}s"
+
+
+def checked_name(what: str, name: str) -> str:
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise ConfigError(f'{what} "{shown(name)}" is no name; {_NO_NAME}')
+    return name
+
+
+def label_of(function: Callable[..., Any]) -> str:
+    """Where a function stands: `module:function`."""
+    module = getattr(function, "__module__", None) or type(function).__module__
+    return f"{module}:{getattr(function, '__qualname__', None) or type(function).__qualname__}"
+
+
+def id_of(function: Callable[..., Any]) -> str:
+    """The id of a schedule that has none: its module and its function."""
+    module, _, path = label_of(function).partition(":")
+    if module == "__main__":
+        module = _main_name()
+    words = re.sub(r"[^A-Za-z0-9_-]+", "-", f"{module}-{path.replace('<locals>.', '')}").strip("-_")
+    return checked_name("id", words[:100])
+
+
+def _main_name() -> str:
+    """What the program that was started is called: a script's file, or the module of `python -m`."""
+    main = sys.modules["__main__"]
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    if spec is not None:
+        return str(spec.name.removesuffix(".__main__"))
+    return Path(file).stem if file else "main"
+
+
+def importable_label(function: Callable[..., Any], why: str) -> str:
+    """Its label, if another process finds the same function by it."""
+    label = label_of(function)
+    try:
+        found = load(label)
+    except UnknownFunctionError:
+        found = None
+    if found is not function:
+        raise ConfigError(f"{label} cannot be imported, and {why}; move it to the top level of a module")
+    return label
+
+
+def function_target(label: str, name: str | None, *, isolate: bool = False) -> Target:
+    """A Python function; with a name, one that programs of that name declare."""
+    spec = {"function": label, "name": None if isolate else name, "isolate": isolate or None}
+    return Target("python", json.dumps({key: value for key, value in spec.items() if value is not None}))
+
+
+def read_schedule(
+    house: House,
+    schedule_id: str,
+    words: Mapping[str, Any],
+    target: Target | None = None,
+    *,
+    place: str = "",
+) -> Declared:
+    """The declaration that the words say; `target` stands in for their `run`."""
+    checked_name("id", schedule_id)
+    said = {key: value for key, value in words.items() if key != "run"}
+    strange = [key for key in said if key not in _KEYS]
+    if strange:
+        raise ConfigError("\n".join(f"{key}: {unknown('key', key, _KEYS)}" for key in strange))
+    if said.get("timezone", house.timezone) == "local":
+        said["timezone"] = system_clock.local_zone_name()
+    target = target or target_of(words["run"])
+    definition = declare(schedule_id, said, target=target, now=house.clock.now(), timezone=house.timezone)
+    return Declared(schedule_id, said, target, definition, place=place)
+
+
+def bound(declared: Declared, name: str, target: Target | None = None) -> Declared:
+    """The same, for processes that declare this name only."""
+    definition = declared.definition
+    target = target or declared.target
+    definition = replace(definition, queue=bound_queue(definition.queue, name), target=target)
+    return replace(declared, definition=definition, target=target)
