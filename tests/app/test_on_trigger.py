@@ -86,7 +86,7 @@ def test_agents_come_with_the_start_and_are_replaced_while_it_runs() -> None:
     with pytest.raises(UnknownScheduleError):
         scheduler.get_schedule("reviewer.check")
     until(lambda: scheduler.get_schedule("writer.draft").run_count == 1)
-    with pytest.raises(ConfigError, match=r"writer\.draft: .*Invalid time unit"):
+    with pytest.raises(ConfigError, match=r"agents\.writer\.schedules\.draft\.interval: Invalid time unit"):
         scheduler.set_agents({"writer": {"schedules": {"draft": {"type": "interval", "interval": "5x"}}}})
     assert scheduler.get_schedule("writer.draft").status == "active"
     scheduler.stop()
@@ -94,7 +94,7 @@ def test_agents_come_with_the_start_and_are_replaced_while_it_runs() -> None:
 
 def test_without_a_host_an_agent_needs_its_command(tmp_path: Path) -> None:
     scheduler = Scheduler("sqlite://")
-    with pytest.raises(ConfigError, match=r"reviewer\.check: agent .reviewer. needs command"):
+    with pytest.raises(ConfigError, match=r"agents\.reviewer: command is required"):
         scheduler.start(reviewer(check=CHECK))
     said = tmp_path / "said"
     agent = {"command": ["tee", str(said)], "schedules": {"check": CHECK}}

@@ -1,62 +1,48 @@
-"""Agents that a program brings: the same words as behind the agents door of a file."""
+"""Agents that a program brings: the same words, and the same checks, as behind the agents door of a file."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from everwhen import system_clock
 from everwhen.app.options import AgentScheduleInfo
-from everwhen.app.words import checked_name, plain
-from everwhen.config.doors.groups import inherited
-from everwhen.errors import ConfigError, SchedulerError
-from everwhen.model.agent_schedule import agent_target, agent_words
-from everwhen.model.declare import declare
+from everwhen.app.words import plain
+from everwhen.config.submission import Surroundings, read_agent_submission
+from everwhen.errors import ConfigError, shown
 from everwhen.model.declared import Declared
-from everwhen.ports.house import House
+from everwhen.model.schedule import Target
 
 Agents = Iterable[AgentScheduleInfo] | Mapping[str, Mapping[str, Any]]
+_HOST = ["on_trigger"]  # stands for the command of an agent that the host runs, until it was judged
 
 
-def read_agents(house: House, agents: Agents, *, has_host: bool, place: str) -> list[Declared]:
-    """The schedules of all agents; the first mistake names its agent and schedule."""
-    return [
-        _read(house, name, schedule, group, words, has_host=has_host, place=place)
-        for name, group in _named(agents)
-        for schedule, words in (group.get("schedules") or {}).items()
-    ]
+def read_agents(agents: Agents, around: Surroundings, *, has_host: bool) -> list[Declared]:
+    """The schedules of all agents, or everything that is wrong with them."""
+    groups = named(agents)
+    hosted = {name for name, group in groups.items() if has_host and group.get("command") is None}
+    for name in hosted:
+        groups[name]["command"] = _HOST
+    found = read_agent_submission(groups, around)
+    return [_without_command(one) if one.group in hosted else one for one in found]
 
 
-def _named(agents: Agents) -> list[tuple[str, dict[str, Any]]]:
+def named(agents: Agents) -> dict[str, dict[str, Any]]:
+    """The agents by name, as plain data."""
     if isinstance(agents, Mapping):
-        found = [(name, plain(group)) for name, group in agents.items()]
-    else:
-        found = [(agent["name"], plain(agent)) for agent in agents]
-    names = [checked_name("agent", name) for name, _ in found]
-    if twice := {name for name in names if names.count(name) > 1}:
-        raise ConfigError(f"agents that are given twice: {', '.join(sorted(twice))}")
+        return {name: plain(group) for name, group in agents.items()}
+    found: dict[str, dict[str, Any]] = {}
+    for agent in agents:
+        group = plain(agent)
+        name = group.pop("name", None)
+        if name in found:
+            raise ConfigError(f'agent "{shown(name)}" is given twice')
+        found[name] = group
     return found
 
 
-def _read(
-    house: House,
-    agent: str,
-    schedule: str,
-    group: dict[str, Any],
-    words: dict[str, Any],
-    *,
-    has_host: bool,
-    place: str,
-) -> Declared:
-    schedule_id = f"{checked_name('agent', agent)}.{checked_name('schedule', schedule)}"
-    try:
-        target = agent_target(agent, group, words, has_host=has_host)
-        complete = agent_words(inherited(words, group), group=group)
-        if complete.get("timezone") == "local":
-            complete["timezone"] = system_clock.local_zone_name()
-        definition = declare(
-            schedule_id, complete, target=target, now=house.clock.now(), timezone=house.timezone, group=agent
-        )
-    except SchedulerError as error:
-        raise ConfigError(f"{schedule_id}: {error}") from error
-    return Declared(schedule_id, complete, target, definition, agent, place)
+def _without_command(declared: Declared) -> Declared:
+    spec = {key: value for key, value in json.loads(declared.target.spec).items() if key != "command"}
+    target = Target(declared.target.kind, json.dumps(spec))
+    return replace(declared, target=target, definition=replace(declared.definition, target=target))

@@ -24,6 +24,7 @@ from everwhen.app.words import (
     importable_label,
     plain,
     read_schedule,
+    surroundings_of,
 )
 from everwhen.decide.check import ScheduleCheckResult
 from everwhen.errors import ConfigError, UnknownScheduleError, shown
@@ -163,7 +164,7 @@ class Desk:
                 f'schedule "{shown(schedule_id)}" has nothing to run: give a function, run={{…}}, '
                 "or the scheduler an on_trigger"
             )
-        return bound(read_schedule(house, schedule_id, words, target), self._name)
+        return bound(read_schedule(schedule_id, words, surroundings_of(house), target=target), self._name)
 
     def _instant(self, schedule_id: str, moment: Instant) -> int:
         """An instant; without an offset it is read in the schedule's zone."""

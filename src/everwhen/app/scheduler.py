@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from everwhen.app.agents import Agents, read_agents
+from everwhen.app.agents import Agents, named, read_agents
 from everwhen.app.answers import SchedulerState, moment
 from everwhen.app.desk import Desk
 from everwhen.app.log_to import LogTo
@@ -26,14 +26,26 @@ from everwhen.app.options import (
 )
 from everwhen.app.tasks import Task, Tasks
 from everwhen.app.until_told import told_to_stop, wait_for
-from everwhen.app.words import bound, checked_name, id_of, label_of, plain, read_schedule
+from everwhen.app.words import (
+    bound,
+    checked_name,
+    id_of,
+    label_of,
+    plain,
+    read_schedule,
+    surroundings,
+    surroundings_of,
+)
+from everwhen.config.submission import Surroundings
 from everwhen.errors import SchedulerError
 from everwhen.model.bound_queue import bound_queue
 from everwhen.model.declared import Declarations, Declared
 from everwhen.operations.apply import apply
 from everwhen.ports.house import House
 from everwhen.ports.subscriber import Subscriber
+from everwhen.system_clock import SystemClock, local_zone_name
 from everwhen.targets.subscribers import CallbackSubscriber
+from everwhen.timetable.civil_time import zone
 
 
 class Scheduler(Desk):
@@ -64,10 +76,11 @@ class Scheduler(Desk):
         checked_name("name", name)
         super().__init__(name, lambda: self._node.stack.house, has_host=on_trigger is not None)
         own_queues = [bound_queue(checked_name("queue", queue), name) for queue in queues]
-        self._options = NodeOptions(database, check_interval, timezone, max_workers, lease, own_queues)
+        where = local_zone_name() if timezone == "local" else zone(timezone).name
+        self._options = NodeOptions(database, check_interval, where, max_workers, lease, own_queues)
         self._on_trigger = on_trigger
         self._tasks = Tasks(name, on_trigger)
-        self._agents: Agents = ()
+        self._agents: Agents = {}
         self._subscribers: list[Subscriber] = []
         self._log_to = None if logger is None else LogTo(logger)
         self._opened: Node | None = None
@@ -172,7 +185,7 @@ class Scheduler(Desk):
     def set_agents(self, agents: Agents) -> None:
         """Replace the agents, also while it runs; schedules of those that are gone are removed."""
         with self._guard:
-            before, self._agents = self._agents, _kept(agents)
+            before, self._agents = self._agents, named(agents)
             try:
                 if self.is_running():
                     self._reconcile()
@@ -230,12 +243,17 @@ class Scheduler(Desk):
         with self._guard:
             self._tasks.add(task)
             try:
-                task.target(self._name)
+                self._read_task(task, self._around(task))
                 if self.is_running():
                     self._reconcile()
             except BaseException:
                 self._tasks.drop(task.schedule_id)
                 raise
+
+    def _around(self, task: Task) -> Surroundings:
+        """What a task is judged by before there is a database: the quiet hours that it names may be in it."""
+        named = frozenset(filter(None, [task.words.get("quiet_hours")]))
+        return surroundings(self._options.timezone, SystemClock().now(), named)
 
     @property
     def _node(self) -> Node:
@@ -254,7 +272,7 @@ class Scheduler(Desk):
             if self.get_status() != "stopped":
                 raise SchedulerError(f"the scheduler is {self.get_status()}; stop it before it starts again")
             if agents is not None:
-                self._agents = _kept(agents)
+                self._agents = named(agents)
             node = self._node
             node.loop.lend(loop)
             if self._log_to is not None:
@@ -274,16 +292,24 @@ class Scheduler(Desk):
         apply(house, self._declarations(house), source=source, may_remove_most=True, may_be_past=False)
 
     def _declarations(self, house: House) -> Declarations:
-        declared = [self._read_task(house, task) for task in self._tasks]
-        agents = read_agents(house, self._agents, has_host=self._on_trigger is not None, place=self._name)
+        around = surroundings_of(house)
+        declared = [self._read_task(task, around) for task in self._tasks]
+        agents = read_agents(self._agents, around, has_host=self._on_trigger is not None)
         found = tuple(bound(one, self._name) for one in (*declared, *agents))
         return Declarations(found, digest=_digest(found))
 
-    def _read_task(self, house: House, task: Task) -> Declared:
-        target = task.target(self._name)
+    def _read_task(self, task: Task, around: Surroundings) -> Declared:
+        """A one-shot that has fired is past, and stays declared; whether a new one may be is decided on creation."""
         place = label_of(task.function)
         try:
-            return read_schedule(house, task.schedule_id, task.words, target, place=place)
+            return read_schedule(
+                task.schedule_id,
+                task.words,
+                around,
+                target=task.target(self._name),
+                may_be_past=True,
+                place=place,
+            )
         except SchedulerError as error:
             error.add_note(f'schedule "{task.schedule_id}" of {place}')
             raise
@@ -292,11 +318,6 @@ class Scheduler(Desk):
         """What is in memory would be lost, and can still be asked about."""
         if self._options.database != "sqlite://":
             self.close()
-
-
-def _kept(agents: Agents) -> Agents:
-    """As they are now, whatever the program does to them later."""
-    return plain(agents) if isinstance(agents, dict) else [plain(agent) for agent in agents]
 
 
 def _digest(declared: Sequence[Declared]) -> str:

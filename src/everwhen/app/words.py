@@ -12,21 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from everwhen import system_clock
-from everwhen.config.problems import unknown
-from everwhen.config.run_words import target_of
-from everwhen.config.schedule_keys import SCHEDULE
+from everwhen.config.kinds import NAME, NO_NAME
+from everwhen.config.submission import Surroundings, read_submission
 from everwhen.errors import ConfigError, TimetableError, shown
 from everwhen.model.bound_queue import bound_queue
-from everwhen.model.declare import declare
 from everwhen.model.declared import Declared
 from everwhen.model.schedule import Target
 from everwhen.ports.house import House
 from everwhen.targets.python_function import UnknownFunctionError, load
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
-_NO_NAME = "use letters, digits, - and _, at most 100, beginning with a letter or digit"
 ON_TRIGGER = "on_trigger"
-_KEYS = [key for key in SCHEDULE.keys if key not in ("id", "run")]
+_SOME_FUNCTION = {"python": "some:function"}
 
 
 def plain(value: Any) -> Any:
@@ -56,7 +52,7 @@ def _duration(length: timedelta) -> str:
 
 def checked_name(what: str, name: str) -> str:
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise ConfigError(f'{what} "{shown(name)}" is no name; {_NO_NAME}')
+        raise ConfigError(f'{what} "{shown(name)}" {NO_NAME}')
     return name
 
 
@@ -102,30 +98,38 @@ def function_target(label: str, name: str | None, *, isolate: bool = False) -> T
     return Target("python", json.dumps({key: value for key, value in spec.items() if value is not None}))
 
 
+def surroundings_of(house: House) -> Surroundings:
+    """What a program's schedules are judged by: its zone, and the quiet hours that the database knows."""
+    policies = frozenset(policy.policy_id for policy in house.catalogue.policies())
+    return surroundings(house.timezone, house.clock.now(), policies)
+
+
+def surroundings(timezone: str, now: int, quiet_hours: frozenset[str]) -> Surroundings:
+    return Surroundings(
+        now=now, local_zone=system_clock.local_zone_name, timezone=timezone, quiet_hours=quiet_hours
+    )
+
+
 def read_schedule(
-    house: House,
     schedule_id: str,
     words: Mapping[str, Any],
-    target: Target | None = None,
+    around: Surroundings,
     *,
+    target: Target | None = None,
+    may_be_past: bool = False,
     place: str = "",
 ) -> Declared:
-    """The declaration that the words say; `target` stands in for their `run`."""
+    """The declaration that the words say, or everything that is wrong with them; `target` stands for their `run`."""
     checked_name("id", schedule_id)
-    said = {key: value for key, value in words.items() if key != "run"}
-    strange = [key for key in said if key not in _KEYS]
-    if strange:
-        raise ConfigError("\n".join(f"{key}: {unknown('key', key, _KEYS)}" for key in strange))
-    if said.get("timezone", house.timezone) == "local":
-        said["timezone"] = system_clock.local_zone_name()
-    target = target or target_of(words["run"])
-    definition = declare(schedule_id, said, target=target, now=house.clock.now(), timezone=house.timezone)
-    return Declared(schedule_id, said, target, definition, place=place)
+    said = words if target is None else {**words, "run": _SOME_FUNCTION}
+    declared = read_submission(said, schedule_id, around, may_be_past=may_be_past)
+    if target is None:
+        return replace(declared, place=place)
+    definition = replace(declared.definition, target=target)
+    return replace(declared, definition=definition, target=target, place=place)
 
 
-def bound(declared: Declared, name: str, target: Target | None = None) -> Declared:
+def bound(declared: Declared, name: str) -> Declared:
     """The same, for processes that declare this name only."""
     definition = declared.definition
-    target = target or declared.target
-    definition = replace(definition, queue=bound_queue(definition.queue, name), target=target)
-    return replace(declared, definition=definition, target=target)
+    return replace(declared, definition=replace(definition, queue=bound_queue(definition.queue, name)))

@@ -110,6 +110,7 @@ AGENT = Record(
         "schedules": Key(MapOf(AGENT_SCHEDULE), "Its schedules by name."),
     }
 )
+AGENTS = MapOf(AGENT)
 WORKFLOW = Record(
     {
         **GROUP,
@@ -273,7 +274,7 @@ SECTIONS: dict[str, Key] = {
     "plugin_dirs": Key(ListOf(Text("plugins")), "Where plugins are, relative to this file."),
     "quiet_hours": Key(MapOf(QUIET_HOURS), "Times in which schedules that name them do not fire."),
     "plugins": Key(MapOf(PLUGIN), "Plugins and their schedules."),
-    "agents": Key(MapOf(AGENT), "Agents and their schedules."),
+    "agents": Key(AGENTS, "Agents and their schedules."),
     "workflows": Key(MapOf(WORKFLOW), "What a workflow_id starts."),
     "messages": Key(Record({"subscribers": Key(ListOf(SUBSCRIBER), "Who gets messages.")}), "Messages."),
     "schedules": Key(ListOf(SCHEDULE, may_be_trusted=True), "General schedules."),

@@ -12,6 +12,7 @@ from typing import Any
 
 from everwhen.config.document import Block, plain_document
 from everwhen.config.doors.admission import Admission, NoPlugins, Words
+from everwhen.config.doors.agents import read_agents
 from everwhen.config.doors.general import read_schedule
 from everwhen.config.environment import references_in
 from everwhen.config.kinds import NAME, NO_NAME, spelled
@@ -19,6 +20,7 @@ from everwhen.config.node import Node
 from everwhen.config.problems import Place, Problem, Report
 from everwhen.config.read import Configuration, Host
 from everwhen.config.schedule_keys import TRIGGER
+from everwhen.config.schema import AGENTS
 from everwhen.config.spelling import schedule_words
 from everwhen.config.submission_keys import SUBMISSION, Translated, translate
 from everwhen.errors import SubmissionError, TimetableError, shown
@@ -81,6 +83,21 @@ def read_submission(
     submitted = _submitted(words, surroundings)
     before = len(submitted.report.found)
     return _judged(translate(submitted), before, schedule_id, surroundings, may_be_past=may_be_past)
+
+
+def read_agent_submission(
+    agents: Mapping[str, Mapping[str, Any]], surroundings: Surroundings
+) -> list[Declared]:
+    """The schedules of agents that come by themselves, from Python; SubmissionError as above."""
+    report = Report()
+    document = plain_document({"agents": agents}, report)
+    node = Node(document, ("agents",), document.root["agents"], report)
+    AGENTS.check(node)
+    admission = _admission(surroundings, report, may_be_past=True)
+    read_agents(node, admission)
+    if report.errors:
+        raise SubmissionError(_said(report.found, {}))
+    return list(admission.admitted.values())
 
 
 def read_change(

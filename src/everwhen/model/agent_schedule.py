@@ -47,18 +47,20 @@ def _trigger(kind: Any, words: Mapping[str, Any]) -> dict[str, Any]:
     return {_TRIGGERS[kind]: given}
 
 
-def agent_target(
-    agent: str, group: Mapping[str, Any], words: Mapping[str, Any], *, has_host: bool = False
-) -> Target:
-    """The target that runs an agent's command for one of its schedules; where a host runs it, it needs none."""
+def agent_target(agent: str, group: Mapping[str, Any], words: Mapping[str, Any]) -> Target:
+    """The target that runs an agent's command for one of its schedules."""
     command = group.get("command")
-    if not (has_host and command is None) and not _is_argv(command):
+    if (
+        not isinstance(command, list)
+        or not command
+        or not all(isinstance(word, str | int | float) for word in command)
+    ):
         raise TimetableError(
             f'agent "{agent}" needs command: [program, argument, …]', key="command", value=command
         )
     spec = {
         "agent": agent,
-        "command": None if command is None else [str(word) for word in command],
+        "command": [str(word) for word in command],
         "prompt": words.get("prompt"),
         "default_prompt": group.get("default_prompt"),
         "cwd": group.get("cwd"),
@@ -66,14 +68,6 @@ def agent_target(
         "work_source": _work_source(words.get("work_source")),
     }
     return Target("agent", json.dumps({key: value for key, value in spec.items() if value is not None}))
-
-
-def _is_argv(command: Any) -> bool:
-    return (
-        isinstance(command, list)
-        and bool(command)
-        and all(isinstance(word, str | int | float) for word in command)
-    )
 
 
 def _work_source(words: Any) -> dict[str, Any] | None:
