@@ -1,5 +1,6 @@
 """What every test may rely on: pinned time zone data, and real servers, started when first asked for."""
 
+import os
 import zoneinfo
 
 from hypothesis import settings
@@ -14,6 +15,9 @@ from tests.servers.fixtures import (
     valkey,
     valkey_url,
 )
+
+# Every `everwhen up` serves its API: on a port of its own, or two tests could not run side by side.
+os.environ.setdefault("EVERWHEN_API_PORT", "0")
 
 # zoneinfo prefers the machine's own data; governments change it, and a test must not depend on when a machine
 # was last updated. The tzdata package is pinned.

@@ -112,6 +112,58 @@ class RequestError(SchedulerError):
         self.schedule_id = schedule_id
 
 
+class PreconditionError(SchedulerError):
+    """Somebody else changed the schedule since it was read."""
+
+    def __init__(self, expected: int, revision: int) -> None:
+        super().__init__(
+            f"the schedule is at revision {revision}, not {expected}; read it again and decide anew"
+        )
+        self.expected = expected
+        self.revision = revision
+
+
+class SourceError(SchedulerError):
+    """A schedule or policy of the configuration file, to be changed by another way."""
+
+    def __init__(self, what: str, source: str) -> None:
+        where = "the configuration file" if source == "config" else "code"
+        super().__init__(f"{what} is declared in {where}; change it there")
+        self.source = source
+
+
+class TokenError(SchedulerError, ValueError):
+    """A token that cannot be made, or that there is not."""
+
+
+class AccessError(SchedulerError):
+    """Something that this caller may not do."""
+
+
+class LimitError(AccessError):
+    """Something beyond a limit of the caller's token; `limit` is its name."""
+
+    def __init__(self, message: str, *, limit: str) -> None:
+        super().__init__(message)
+        self.limit = limit
+
+
+class QuotaError(LimitError):
+    """As many schedules as a token may have."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"this token may have {most} schedules; delete some first", limit="max_schedules")
+        self.most = most
+
+
+class RepeatedRequestError(SchedulerError):
+    """An Idempotency-Key that was used before."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f'the Idempotency-Key "{shown(key)}" was used for another request')
+        self.key = key
+
+
 class OutcomeError(SchedulerError):
     """A report of an outcome that cannot be taken."""
 

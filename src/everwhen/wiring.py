@@ -31,6 +31,7 @@ from everwhen.stores.sqlite_database import SqliteDatabase, open_sqlite, path_of
 from everwhen.stores.sqlite_ledger import SqliteLedger
 from everwhen.stores.sqlite_transaction import SqliteStore
 from everwhen.stores.sqlite_upkeep import SqlitePremises
+from everwhen.stores.tokens import StoredTokens
 from everwhen.stores.transaction import Store
 from everwhen.stores.upkeep import Premises, StoredUpkeep
 from everwhen.system_clock import SystemClock
@@ -90,6 +91,7 @@ def open_stack(
         messages=StoredMessages(ground.store),
         plugin_state=StoredPluginState(ground.store),
         upkeep=StoredUpkeep(ground.store, ground.premises),
+        tokens=StoredTokens(ground.store),
         clock=ground.clock,
         timezone=timezone,
         clock_skew=ground.clock_skew,

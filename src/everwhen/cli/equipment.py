@@ -79,18 +79,19 @@ class Equipment:
             for one in (self._current.sections.get("messages") or {}).get("subscribers", ())
         ]
 
+    @property
+    def configuration(self) -> Configuration:
+        """The one in force."""
+        return self._current
+
     def take(self, configuration: Configuration) -> None:
         """A new configuration is in force; what could not run and can run now goes on (R7)."""
         self._workflows.take(configuration)
         restore_valid_schedules(self._house, self.workshop.fault_of)
         for what, before, after in (
             ("plugin_dirs", self._current.plugin_dirs, configuration.plugin_dirs),
-            (
-                "api.allow_private_urls",
-                _allows_private_urls(self._current),
-                _allows_private_urls(configuration),
-            ),
             ("messages", self._current.sections.get("messages"), configuration.sections.get("messages")),
+            ("api", self._current.sections.get("api"), configuration.sections.get("api")),
         ):
             if before != after:
                 click.secho(f"{what} changed: it takes effect at the next start", err=True, fg="yellow")

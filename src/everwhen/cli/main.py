@@ -14,9 +14,11 @@ from everwhen.errors import SchedulerError
 from everwhen.version import __version__
 
 COMMANDS = {
-    "up": "Scheduler and workers in one process.",
+    "up": "Scheduler, workers and API in one process.",
     "scheduler": "Only the scheduler, for many nodes on one database.",
     "worker": "Only workers, for many nodes on one database.",
+    "api": "Only the API, for many nodes on one database.",
+    "token": "Tokens of the API: create, list, revoke.",
     "config": "Check, show, compare and reload the configuration file.",
     "simulate": "What this configuration would do, with a virtual clock.",
     "db": "The database: migrate, check, prune, backup.",

@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -18,8 +19,10 @@ import click
 
 from everwhen.cli.configuration import is_missing, read_settings, show_warnings, this_host
 from everwhen.cli.equipment import Equipment
+from everwhen.cli.front import api_settings, open_front
 from everwhen.cli.progress import JobLines, clock_time
 from everwhen.cli.reloader import Reloader, spelled
+from everwhen.config.api_settings import ApiSettings
 from everwhen.config.problems import Report
 from everwhen.config.read import Configuration, examine, read_configuration
 from everwhen.config.settings import Settings
@@ -44,6 +47,7 @@ def run_node(
     queues: Sequence[str] | None = None,
     watch: bool = False,
     may_remove_most: bool = False,
+    token_file: Path | None = None,
 ) -> None:
     """One node until it is told to stop. Schedulers bring the database to what the file says; workers only read
     their settings in it."""
@@ -51,6 +55,7 @@ def run_node(
     hangups = _Hangups()
     configuration = _configuration(role, path, database)
     settings = configuration.settings if configuration is not None else read_settings(path)
+    front = api_settings(configuration) if role == "up" and configuration is not None else None
     url = database or settings.database
     stack = _opened(url, settings)
     try:
@@ -63,14 +68,16 @@ def run_node(
             service.start(lambda: _greet(_title(role, queues), url))
         else:
             service.start(lambda: _reconcile(configuration, stack, role, url, may_remove_most))
-        if known is None:
-            _wait(stopped)
-        else:
-            reloader = _reloader(known, stack, path, equipment, applies=configuration is not None)
-            hangups.tell(reloader.ask)
-            reloader.start(watch=watch)
-            _wait(stopped)
-            reloader.stop()
+        try:
+            applies = configuration is not None
+            with (
+                _reloading(known, stack, path, equipment, hangups, watch=watch, applies=applies),
+                _front(stack, equipment, front, token_file),
+            ):
+                wait_until(stopped)
+        except BaseException:
+            service.stop(wait_for_jobs=False)
+            raise
         _stop(service, settings.shutdown_timeout)
     finally:
         stack.close()
@@ -130,14 +137,33 @@ def _greet(title: str, url: str, applied: Applied | None = None) -> None:
     click.secho(f"{title} on {shown_url(url)}{news}; Ctrl-C stops", err=True, bold=True)
 
 
-def _reloader(
-    configuration: Configuration, stack: Stack, path: Path, equipment: Equipment, *, applies: bool
-) -> Reloader:
+@contextmanager
+def _reloading(
+    configuration: Configuration | None,
+    stack: Stack,
+    path: Path,
+    equipment: Equipment,
+    hangups: _Hangups,
+    *,
+    watch: bool,
+    applies: bool,
+) -> Iterator[None]:
+    """The reloader, as long as the block lasts, where there is a file."""
+    if configuration is None:
+        yield
+        return
+
     def read(last: Configuration) -> Configuration:
         # A worker starts with a file that has mistakes, too: only a valid one is a memory for the next reading.
         return read_configuration(path, this_host(), last if applies else None)
 
-    return Reloader(stack.house, read, configuration, equipment.take, applies=applies)
+    reloader = Reloader(stack.house, read, configuration, equipment.take, applies=applies)
+    hangups.tell(reloader.ask)
+    reloader.start(watch=watch)
+    try:
+        yield
+    finally:
+        reloader.stop()
 
 
 class _Hangups:
@@ -160,7 +186,23 @@ class _Hangups:
             ask("SIGHUP")
 
 
-def _wait(stopped: threading.Event) -> None:
+@contextmanager
+def _front(
+    stack: Stack, equipment: Equipment, settings: ApiSettings | None, token_file: Path | None
+) -> Iterator[None]:
+    """The API, as long as the block lasts: it opens when the loop ticks, and closes before the loop stops."""
+    if settings is None:
+        yield
+        return
+    server = open_front(stack.house, lambda: equipment.configuration, settings, token_file=token_file)
+    try:
+        yield
+    finally:
+        server.stop()
+
+
+def wait_until(stopped: threading.Event) -> None:
+    """Sit still until somebody says stop."""
     # In short pieces: the kernel may hand the signal to any thread, and Python's handler runs in this one only, when
     # it wakes. Blocking the signals in the other threads is no way out: what they start would inherit that.
     while not stopped.wait(0.2):

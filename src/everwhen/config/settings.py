@@ -43,17 +43,18 @@ _DURATIONS = ("check_interval", "catch_up_stagger", "shutdown_timeout", "lease")
 def service_words(node: Node, environ: Mapping[str, str]) -> dict[str, Any]:
     """The words of the section, with those of the environment before them; problems are reported."""
     words = node.words()
-    for key, value in _twins(SERVICE, PREFIX, environ, node.report).items():
+    for key, value in twins(SERVICE, PREFIX, environ, node.report).items():
         words[key] = {**(words.get(key) or {}), **value} if isinstance(value, dict) else value
     return words
 
 
-def _twins(record: Record, prefix: str, environ: Mapping[str, str], report: Report) -> dict[str, Any]:
+def twins(record: Record, prefix: str, environ: Mapping[str, str], report: Report) -> dict[str, Any]:
+    """What the environment says about the keys of a section; problems are reported."""
     found: dict[str, Any] = {}
     for name, key in record.keys.items():
         variable = prefix + name.upper()
         if isinstance(key.kind, Record):
-            if inner := _twins(key.kind, f"{variable}_", environ, report):
+            if inner := twins(key.kind, f"{variable}_", environ, report):
                 found[name] = inner
         elif environ.get(variable):
             twin = _twin(variable, environ[variable], report)

@@ -86,8 +86,10 @@ def run_words(target: Target) -> Words:
         case "workflow":
             number = int(spec["workflow_id"]) if spec.get("is_number") else spec["workflow_id"]
             return {"workflow": _some({"id": number, "trigger_node_id": spec.get("trigger_node_id")})}
-        case _:  # http, message, and kinds that are installed
-            return {target.kind: {key: value for key, value in spec.items() if key != "source"}}
+        case "http":
+            return {"http": {key: value for key, value in spec.items() if key != "source"}}
+        case _:  # message, and kinds that are installed
+            return {target.kind: spec}
 
 
 def duration_text(microseconds: int | None) -> str | None:

@@ -25,8 +25,12 @@ def create(
     is_enabled: bool = True,
     may_be_past: bool = False,
     actor: str | None = None,
+    paused_by: str = "config",
 ) -> Creation:
-    """A new schedule. An instant already past is refused, or, in a file, makes it `done`."""
+    """A new schedule. An instant already past is refused, or, in a file, makes it `done`.
+
+    One that is not enabled begins paused, by the file that says so or by whom `paused_by` names.
+    """
     definition, schedule_id = plan.definition, plan.schedule_id
     found = first_slot(plan, now, default_first_run)
     state = State(0, uid, schedule_id, definition.owner, 1, "active", *found)
@@ -42,7 +46,7 @@ def create(
             raise_past(definition, now)
         return _stopped(state._replace(status="done", status_reason="in_the_past"), created, "schedule.done")
     if not is_enabled:
-        paused = state._replace(status="paused", paused_by="config")
+        paused = state._replace(status="paused", paused_by=paused_by)
         return _stopped(paused, created, "schedule.paused")
     return Creation(state, (created,))
 

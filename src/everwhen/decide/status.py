@@ -27,6 +27,7 @@ def pause(
     shared: Shared,
     *,
     by: PausedBy,
+    actor: str | None = None,
     note: str | None = None,
     until: int | None = None,
 ) -> Decision:
@@ -36,7 +37,7 @@ def pause(
     draft = Draft(schedule, now, shared)
     end_open_slots(draft, "paused")
     draft.cancel_own("pause")
-    draft.become("paused", "schedule.paused", "paused", by=by, note=note, until=until)
+    draft.become("paused", "schedule.paused", "paused", by=actor or by, note=note, until=until)
     draft.state = draft.state._replace(paused_by=by, status_reason=note, resume_at=until)
     return draft.decision()
 

@@ -7,8 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from everwhen.decide import by_hand
+from everwhen.model.decision import Decision
 from everwhen.model.policy import IfRunning
 from everwhen.model.reasons import SkipReason
+from everwhen.model.schedule import Schedule
+from everwhen.model.shared import Shared
+from everwhen.operations.schedules import Permit, anybody
 from everwhen.ports.catalogue import Change
 from everwhen.ports.house import House
 
@@ -31,18 +35,27 @@ def trigger_schedule(
     *,
     payload: Mapping[str, Any] | None = None,
     if_running: IfRunning = "queue",
+    permit: Permit = anybody,
 ) -> Firing:
     """Run it now, beside its slots: the schedule and its counters do not move (X3)."""
-    return _ask(
-        house,
-        schedule_id,
-        lambda s, now, shared: by_hand.trigger(s, now, shared, payload=payload, if_running=if_running),
-    )
+
+    def trigger(schedule: Schedule, now: int, shared: Shared) -> Decision:
+        permit(schedule)
+        return by_hand.trigger(schedule, now, shared, payload=payload, if_running=if_running)
+
+    return _ask(house, schedule_id, trigger)
 
 
-def fire_schedule(house: House, schedule_id: str, *, payload: Mapping[str, Any] | None = None) -> Firing:
+def fire_schedule(
+    house: House, schedule_id: str, *, payload: Mapping[str, Any] | None = None, permit: Permit = anybody
+) -> Firing:
     """Fire a webhook or chat schedule: an own job, or a skip that is on record."""
-    return _ask(house, schedule_id, lambda s, now, shared: by_hand.fire(s, now, shared, payload=payload))
+
+    def fire(schedule: Schedule, now: int, shared: Shared) -> Decision:
+        permit(schedule)
+        return by_hand.fire(schedule, now, shared, payload=payload)
+
+    return _ask(house, schedule_id, fire)
 
 
 def _ask(house: House, schedule_id: str, request: Change) -> Firing:

@@ -14,7 +14,7 @@ from everwhen.model.outcome import Outcome
 from everwhen.model.output import OutputPiece
 from everwhen.model.policy import IfRunning
 from everwhen.model.reasons import SkipReason
-from everwhen.operations.schedules import get_schedule
+from everwhen.operations.schedules import Permit, anybody, get_schedule
 from everwhen.ports.house import House
 from everwhen.ports.ledger import JobFilter
 
@@ -95,9 +95,11 @@ def backfill(
     *,
     if_running: IfRunning = "queue",
     dry_run: bool = False,
+    permit: Permit = anybody,
 ) -> Backfill:
     """Jobs for the slots of a past span that have none; the schedule and its counters do not move (X3)."""
     schedule = get_schedule(house, schedule_id)
+    permit(schedule)
     first, last = instant_of(start), min(instant_of(end), house.clock.now())
     slots = tuple(_slots_between(house, schedule.state.uid, first, last))
     if len(slots) > MOST_BACKFILLED:

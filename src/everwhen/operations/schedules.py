@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -20,6 +20,13 @@ from everwhen.model.shared import Shared
 from everwhen.ports.catalogue import Change, NewSchedule, ScheduleFilter
 from everwhen.ports.house import House
 from everwhen.timetable.occurrences import FirstRun
+
+Permit = Callable[[Schedule], None]
+"""Raises when whoever asks may not do this to that schedule; asked inside the transaction that would do it."""
+
+
+def anybody(_schedule: Schedule) -> None:
+    """Whoever sits at the machine may do everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,20 +109,19 @@ def define(house: House, submission: Submission, now: int) -> Definition:
     return declare(
         submission.schedule_id,
         submission.words,
-        target=_marked(submission),
+        target=marked(submission.target, submission.source),
         now=now,
         timezone=house.timezone,
         group=submission.group,
     )
 
 
-def _marked(submission: Submission) -> Target:
+def marked(target: Target, source: str) -> Target:
     """A URL that came from outside the configuration file is marked as such, whatever it says of itself: the
     rules about addresses look at that when it is requested."""
-    target = submission.target
     if target.kind != "http":
         return target
-    words = {**json.loads(target.spec), "source": submission.source}
+    words = {**json.loads(target.spec), "source": source}
     return Target(target.kind, json.dumps(words))
 
 
@@ -135,12 +141,17 @@ class QuietHoursByName:
         wanted = definition.quiet_hours_id
         if wanted is None:
             return None
-        if self._policies is None:
-            self._policies = {policy.policy_id: policy for policy in self._house.catalogue.policies()}
-        if wanted not in self._policies:
+        policies = self.read()
+        if wanted not in policies:
             fault = f'quiet_hours: there are no "{shown(wanted)}"'
             raise TimetableError(fault, key="quiet_hours", value=wanted)
-        return self._policies[wanted]
+        return policies[wanted]
+
+    def read(self) -> dict[str, QuietHoursPolicy]:
+        """All of them. Asked for before a transaction, which must not wait for another."""
+        if self._policies is None:
+            self._policies = {policy.policy_id: policy for policy in self._house.catalogue.policies()}
+        return self._policies
 
 
 def update_schedule(house: House, submission: Submission, *, actor: str | None = None) -> State:
@@ -156,19 +167,31 @@ def update_schedule(house: House, submission: Submission, *, actor: str | None =
 
 
 def pause_schedule(
-    house: House, schedule_id: str, *, by: str = "person", note: str | None = None, until: int | None = None
+    house: House,
+    schedule_id: str,
+    *,
+    by: str = "person",
+    actor: str | None = None,
+    note: str | None = None,
+    until: int | None = None,
+    permit: Permit = anybody,
 ) -> State:
-    return _change(
-        house, schedule_id, lambda s, now, shared: status.pause(s, now, shared, by=by, note=note, until=until)
-    )
+    def pause(schedule: Schedule, now: int, shared: Shared) -> Decision:
+        return status.pause(schedule, now, shared, by=by, actor=actor, note=note, until=until)
+
+    return _change(house, schedule_id, pause, permit)
 
 
-def resume_schedule(house: House, schedule_id: str, *, by: str | None = None) -> State:
-    return _change(house, schedule_id, lambda s, now, shared: status.resume(s, now, shared, by=by))
+def resume_schedule(
+    house: House, schedule_id: str, *, by: str | None = None, permit: Permit = anybody
+) -> State:
+    return _change(house, schedule_id, lambda s, now, shared: status.resume(s, now, shared, by=by), permit)
 
 
-def revive_schedule(house: House, schedule_id: str, *, by: str | None = None) -> State:
-    return _change(house, schedule_id, lambda s, now, shared: status.revive(s, now, shared, by=by))
+def revive_schedule(
+    house: House, schedule_id: str, *, by: str | None = None, permit: Permit = anybody
+) -> State:
+    return _change(house, schedule_id, lambda s, now, shared: status.revive(s, now, shared, by=by), permit)
 
 
 def invalidate_schedule(house: House, schedule_id: str, reason: str) -> State:
@@ -180,13 +203,18 @@ def restore_schedule(house: House, schedule_id: str) -> State:
 
 
 def delete_schedule(
-    house: House, schedule_id: str, *, cancel_running: bool = False, by: str | None = None
+    house: House,
+    schedule_id: str,
+    *,
+    cancel_running: bool = False,
+    by: str | None = None,
+    permit: Permit = anybody,
 ) -> None:
-    house.catalogue.delete(
-        house.clock.now(),
-        schedule_id,
-        lambda s, now, shared: status.delete(s, now, shared, cancel_running=cancel_running, by=by),
-    )
+    def delete(schedule: Schedule, now: int, shared: Shared) -> Decision:
+        permit(schedule)
+        return status.delete(schedule, now, shared, cancel_running=cancel_running, by=by)
+
+    house.catalogue.delete(house.clock.now(), schedule_id, delete)
     house.wake_workers()
 
 
@@ -226,8 +254,12 @@ def resume_system(house: House, *, by: str | None = None) -> None:
     house.wake_scheduler()
 
 
-def _change(house: House, schedule_id: str, change: Change) -> State:
-    decision = house.catalogue.change(house.clock.now(), schedule_id, change)
+def _change(house: House, schedule_id: str, change: Change, permit: Permit = anybody) -> State:
+    def permitted(schedule: Schedule, now: int, shared: Shared) -> Decision:
+        permit(schedule)
+        return change(schedule, now, shared)
+
+    decision = house.catalogue.change(house.clock.now(), schedule_id, permitted)
     house.wake_scheduler()
     house.wake_workers()
     return decision.after

@@ -10,6 +10,7 @@ from everwhen.model.decision import Creation, Decision
 from everwhen.model.events import Event
 from everwhen.model.schedule import Plan, QuietHoursPolicy, Schedule, State, Status
 from everwhen.model.shared import Shared
+from everwhen.model.token import Answer
 
 Change = Callable[[Schedule, int, Shared], Decision]
 
@@ -20,6 +21,27 @@ class NewSchedule(NamedTuple):
     creation: Creation
     plan: Plan
     source: str
+    key: str | None = None
+    token_id: str | None = None
+
+
+class Terms(NamedTuple):
+    """What creating is bound to: how many schedules its token may have, and the answer to be remembered with it."""
+
+    token_id: str
+    max_schedules: int | None = None
+    answer: Answer | None = None
+
+
+class Entry(NamedTuple):
+    """A schedule with what only those who look at it ask for."""
+
+    schedule: Schedule
+    source: str
+    key: str | None
+    token_id: str | None
+    created_at: int
+    updated_at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +73,22 @@ class ScheduleFilter:
     group: str | None = None
     owner: str | None = None
     type: str | None = None
+    target: str | None = None
+    text: str | None = None  # somewhere in its id or name
 
 
 class Catalogue(Protocol):
     """What is declared, one transaction a verb."""
 
-    def create(self, now: int, schedules: Sequence[NewSchedule]) -> list[State]:
+    def create(self, now: int, schedules: Sequence[NewSchedule], terms: Terms | None = None) -> list[State]:
         """Write new schedules, all or none; an id that exists is refused."""
         ...
 
-    def change(self, now: int, schedule_id: str, decide: Change) -> Decision:
-        """Decide about one schedule and write it, with a new revision where its plan changed."""
+    def change(self, now: int, schedule_id: str, decide: Change, *further: Change) -> Decision:
+        """Decide about one schedule and write it, with a new revision where its plan changed.
+
+        Further decisions are made on what the one before left, all in one transaction; the last is returned.
+        """
         ...
 
     def cancel_orphan(self, now: int, job_id: str) -> None:
@@ -74,6 +101,24 @@ class Catalogue(Protocol):
 
     def get(self, schedule_id: str) -> Schedule | None:
         """One schedule as it stands."""
+        ...
+
+    def entry(self, schedule_id: str) -> Entry | None:
+        """One schedule as people look at it."""
+        ...
+
+    def id_of_key(self, key: str) -> str | None:
+        """The id of the schedule that was put under a caller's own key."""
+        ...
+
+    def entries(
+        self, wanted: ScheduleFilter, *, limit: int, before: int | None = None, offset: int = 0
+    ) -> list[Entry]:
+        """Schedules, newest first; `before` is the row_id of the last of the page before."""
+        ...
+
+    def count(self, wanted: ScheduleFilter, *, most: int) -> int:
+        """How many there are; counting ends at `most`."""
         ...
 
     def of_source(self, source: str) -> list[Schedule]:

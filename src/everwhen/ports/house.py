@@ -11,6 +11,7 @@ from everwhen.ports.ledger import Ledger
 from everwhen.ports.messages import Messages
 from everwhen.ports.plugins import PluginState
 from everwhen.ports.slots import Slots
+from everwhen.ports.tokens import Tokens
 from everwhen.ports.upkeep import Upkeep
 
 
@@ -32,6 +33,7 @@ class House:
     messages: Messages
     plugin_state: PluginState
     upkeep: Upkeep
+    tokens: Tokens
     clock: Clock
     timezone: str = "UTC"
     clock_skew: Callable[[], int] = _none  # microseconds that this host's clock is ahead of the database's

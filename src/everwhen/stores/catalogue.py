@@ -9,7 +9,7 @@ from everwhen.model.decision import Decision
 from everwhen.model.schedule import QuietHoursPolicy, Schedule, State
 from everwhen.model.shared import Shared
 from everwhen.model.words import policy_of
-from everwhen.ports.catalogue import Change, NewSchedule, Reconciliation, ScheduleFilter
+from everwhen.ports.catalogue import Change, Entry, NewSchedule, Reconciliation, ScheduleFilter, Terms
 from everwhen.stores.flows.change import (
     cancel_job_of_nobody,
     change_schedule,
@@ -21,7 +21,7 @@ from everwhen.stores.flows.load import add_shared, schedules_of
 from everwhen.stores.flows.system import close_breaker, remove_policy, switch_system, write_policy
 from everwhen.stores.lanes import Lane
 from everwhen.stores.plans import PlanCache
-from everwhen.stores.transaction import Store, Transaction
+from everwhen.stores.transaction import Row, Snapshot, Store, Transaction
 
 
 class StoredCatalogue:
@@ -31,13 +31,25 @@ class StoredCatalogue:
         self._store = store
         self._plans = plans
 
-    def create(self, now: int, schedules: Sequence[NewSchedule]) -> list[State]:
-        return self._store.write(Lane.API, lambda tx: create_schedules(tx, now, schedules))
+    def create(self, now: int, schedules: Sequence[NewSchedule], terms: Terms | None = None) -> list[State]:
+        return self._store.write(Lane.API, lambda tx: create_schedules(tx, now, schedules, terms))
 
-    def change(self, now: int, schedule_id: str, decide: Change) -> Decision:
-        return self._store.write(
-            Lane.API, lambda tx: change_schedule(tx, self._plans, now, schedule_id, decide)
-        )
+    def change(self, now: int, schedule_id: str, decide: Change, *further: Change) -> Decision:
+        if not further:
+            return self._store.write(
+                Lane.API, lambda tx: change_schedule(tx, self._plans, now, schedule_id, decide)
+            )
+
+        def work(tx: Transaction) -> Decision:
+            return [change_schedule(tx, self._plans, now, schedule_id, each) for each in (decide, *further)][
+                -1
+            ]
+
+        try:
+            return self._store.write(Lane.API, work)
+        except BaseException:
+            self._plans.forget()  # it read a revision of its own, which is undone
+            raise
 
     def cancel_orphan(self, now: int, job_id: str) -> None:
         self._store.write(Lane.API, lambda tx: cancel_job_of_nobody(tx, self._plans, now, job_id))
@@ -51,6 +63,31 @@ class StoredCatalogue:
     def get(self, schedule_id: str) -> Schedule | None:
         with self._store.read() as tx:
             return load_schedule(tx, self._plans, schedule_id)
+
+    def entry(self, schedule_id: str) -> Entry | None:
+        with self._store.read() as tx:
+            found = tx.entry(schedule_id)
+            return None if found is None else self._entries(tx, [found])[0]
+
+    def id_of_key(self, key: str) -> str | None:
+        with self._store.read() as tx:
+            return tx.id_of_key(key)
+
+    def entries(
+        self, wanted: ScheduleFilter, *, limit: int, before: int | None = None, offset: int = 0
+    ) -> list[Entry]:
+        given = _given(wanted)
+        with self._store.read() as tx:
+            found = tx.entries(given, text=wanted.text, limit=limit, before=before, offset=offset)
+            return self._entries(tx, found)
+
+    def _entries(self, tx: Snapshot, found: Sequence[tuple[State, Row]]) -> list[Entry]:
+        schedules = schedules_of(tx, self._plans, [state for state, _ in found])
+        return [Entry(schedule, *more) for schedule, (_, more) in zip(schedules, found, strict=True)]  # type: ignore[arg-type]
+
+    def count(self, wanted: ScheduleFilter, *, most: int) -> int:
+        with self._store.read() as tx:
+            return tx.count_schedules(_given(wanted), text=wanted.text, most=most)
 
     def of_source(self, source: str) -> list[Schedule]:
         with self._store.read() as tx:
@@ -67,10 +104,8 @@ class StoredCatalogue:
         return shared
 
     def states(self, wanted: ScheduleFilter, *, limit: int, after: str | None = None) -> list[State]:
-        values = {"status": wanted.status, "group": wanted.group, "owner": wanted.owner, "type": wanted.type}
-        given = {name: value for name, value in values.items() if value is not None}
         with self._store.read() as tx:
-            return tx.list_states(given, limit=limit, after=after or "")
+            return tx.list_states(_given(wanted), limit=limit, after=after or "")
 
     def reset_breaker(self, now: int, key: str) -> bool:
         return self._store.write(Lane.API, lambda tx: close_breaker(tx, now, key))
@@ -103,3 +138,9 @@ class StoredCatalogue:
 
     def set_system_paused(self, now: int, is_paused: bool, actor: str | None = None) -> None:
         self._store.write(Lane.API, lambda tx: switch_system(tx, self._plans, now, is_paused, actor))
+
+
+def _given(wanted: ScheduleFilter) -> dict[str, str]:
+    """What is asked of columns, by their names."""
+    values = {name: getattr(wanted, name) for name in ("status", "group", "owner", "type", "target")}
+    return {name: value for name, value in values.items() if value is not None}

@@ -14,6 +14,7 @@ from everwhen.model.limits import Limit
 from everwhen.model.node import Node
 from everwhen.model.schedule import State
 from everwhen.model.standing import Standing
+from everwhen.model.token import Answer, Token, token_of
 from everwhen.ports.messages import Message, Subscription
 from everwhen.stores import postgres_statements as sql
 from everwhen.stores.postgres_adapters import At, Integers, Texts
@@ -239,9 +240,61 @@ class PostgresSnapshot:
     def due_to_resume(self, now: int) -> list[str]:
         return [row[0] for row in self._rows(sql.DUE_TO_RESUME, (At(now),))]
 
+    def entries(
+        self, wanted: Mapping[str, str], *, text: str | None, limit: int, before: int | None, offset: int
+    ) -> list[tuple[State, Row]]:
+        where, values = _filtered(wanted, text)
+        if before is not None:
+            where, values = f"{where} AND row_id < %(before)s", {**values, "before": before}
+        query = f"""SELECT {sql.ENTRY} FROM schedules WHERE {where} ORDER BY row_id DESC
+            LIMIT %(limit)s OFFSET %(offset)s"""
+        return [_entry(row) for row in self._rows(query, {**values, "limit": limit, "offset": offset})]
+
+    def entry(self, schedule_id: str) -> tuple[State, Row] | None:
+        query = sql.STATE_BY_ID.replace(sql.STATE, sql.ENTRY)
+        rows = self._rows(query, {"id": storable(schedule_id)})
+        return _entry(rows[0]) if rows else None
+
+    def id_of_key(self, key: str) -> str | None:
+        rows = self._rows("SELECT schedule_id FROM schedules WHERE key = %s", (storable(key),))
+        return rows[0][0] if rows else None
+
+    def count_schedules(self, wanted: Mapping[str, str], *, text: str | None, most: int) -> int:
+        where, values = _filtered(wanted, text)
+        query = f"SELECT count(*) FROM (SELECT 1 FROM schedules WHERE {where} LIMIT %(most)s) AS found"
+        return self._one(query, {**values, "most": most}) or 0
+
+    def count_of_token(self, token_id: str) -> int:
+        return self._one(sql.COUNT_OF_TOKEN, (token_id,)) or 0
+
+    def token_by_hash(self, hash: str) -> Token | None:
+        rows = self._rows(f"{sql.TOKENS} WHERE hash = %s", (hash,))
+        return token_of(rows[0]) if rows else None
+
+    def tokens(self) -> list[Token]:
+        return [token_of(row) for row in self._rows(f"{sql.TOKENS} ORDER BY created_at DESC, token_id")]
+
+    def answer(self, token_id: str, key: str, *, since: int) -> Answer | None:
+        rows = self._rows(sql.ANSWER, (token_id, key, At(since)))
+        return Answer._make(rows[0]) if rows else None
+
     def users_of_policy(self, policy_id: str) -> int:
         return self._one("SELECT count(*) FROM schedules WHERE quiet_hours_policy_id = %s", (policy_id,)) or 0
 
 
 def _padded(row: Row) -> Row:
     return row + (None,) * (len(Glimpse._fields) - len(row))
+
+
+def _filtered(wanted: Mapping[str, str], text: str | None) -> tuple[str, dict[str, object]]:
+    conditions = [f'"{name}" = %({name})s' for name in wanted]
+    values: dict[str, object] = {name: storable(value) for name, value in wanted.items()}
+    if text is not None:
+        conditions.append("(strpos(lower(name), %(text)s) > 0 OR strpos(lower(schedule_id), %(text)s) > 0)")
+        values["text"] = storable(text.lower())
+    return " AND ".join(conditions) or "TRUE", values
+
+
+def _entry(row: Row) -> tuple[State, Row]:
+    size = len(State._fields)
+    return State._make(row[:size]), row[size:]

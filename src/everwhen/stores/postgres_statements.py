@@ -12,6 +12,7 @@ from everwhen.model.limits import Limit
 from everwhen.model.node import Node
 from everwhen.model.schedule import State
 from everwhen.model.standing import Standing
+from everwhen.model.token import TOKEN_COLUMNS
 from everwhen.ports.messages import Message, Subscription
 
 STATE = ", ".join(State._fields)
@@ -262,6 +263,21 @@ CONFIG_REVISION = "SELECT id, digest FROM config_revisions WHERE source = %s ORD
 CONFIG_PLACES = "SELECT places FROM config_revisions WHERE source = 'config' ORDER BY id DESC LIMIT 1"
 FORGET_PLACES = "UPDATE config_revisions SET places = NULL WHERE places IS NOT NULL AND source = %s"
 INSERT_CONFIG = "INSERT INTO config_revisions (at, source, digest, actor, places) VALUES (%s, %s, %s, %s, %s)"
+# Newest first: the primary key backwards; of an owner or a group idx_schedules_owner, idx_schedules_group.
+ENTRY = f"{STATE}, source, key, token_id, created_at, updated_at"
+# idx_schedules_token
+COUNT_OF_TOKEN = "SELECT count(*) FROM schedules WHERE token_id = %s"
+# The unique keys on hash and token_id.
+TOKEN = ", ".join(TOKEN_COLUMNS)
+TOKENS = f"SELECT {TOKEN} FROM tokens"
+REVOKE_TOKEN = "UPDATE tokens SET revoked_at = %s WHERE token_id = %s AND revoked_at IS NULL"
+# The primary key of idempotency_keys; idx_idempotency_age, a few from its front.
+ANSWER = """
+SELECT token_id, key, digest, answer FROM idempotency_keys WHERE token_id = %s AND key = %s AND created_at > %s"""
+FORGET_ANSWERS = """
+DELETE FROM idempotency_keys WHERE (token_id, key) IN (
+    SELECT token_id, key FROM idempotency_keys WHERE created_at <= %s ORDER BY created_at LIMIT 100
+    FOR UPDATE SKIP LOCKED)"""
 REVISIONS = """
 SELECT r.uid, r.revision, r.schedule_id, r.words FROM unnest(%s, %s) AS v(uid, revision)
 JOIN schedule_revisions r ON r.uid = v.uid AND r.revision = v.revision"""

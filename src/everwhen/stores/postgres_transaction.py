@@ -45,6 +45,7 @@ from everwhen.model.outcome import NewMessage, Outcome
 from everwhen.model.output import OutputGap, OutputPiece
 from everwhen.model.reasons import CancelReason
 from everwhen.model.standing import Start
+from everwhen.model.token import ANSWERS_KEPT, TOKEN_COLUMNS, Answer, Token, token_row
 from everwhen.ports.messages import Subscription
 from everwhen.stores import postgres_statements as sql
 from everwhen.stores.flows.change import INSERTED
@@ -293,6 +294,26 @@ class PostgresTransaction(PostgresSnapshot):
 
     def delete_subscription(self, subscriber: str) -> None:
         self._run("DELETE FROM subscriptions WHERE subscriber = %s", storable(subscriber))
+
+    # -- tokens --
+
+    def lock_token(self, token_id: str) -> None:
+        self._rows("SELECT 1 FROM tokens WHERE token_id = %s FOR UPDATE", (token_id,))
+
+    def insert_token(self, token: Token, hash: str) -> bool:
+        query, values = insert("tokens", ("hash", *TOKEN_COLUMNS), [(hash, *token_row(token))])
+        return self._insert_new(query, values)
+
+    def revoke_token(self, token_id: str, now: int) -> bool:
+        return self._run(sql.REVOKE_TOKEN, At(now), storable(token_id)) > 0
+
+    def insert_answer(self, answer: Answer, now: int) -> bool:
+        self._run(sql.FORGET_ANSWERS, At(now - ANSWERS_KEPT))
+        columns = (*Answer._fields, "created_at")
+        return self._insert_new(*insert("idempotency_keys", columns, [(*answer, now)]))
+
+    def _insert_new(self, query: str, values: list[Any]) -> bool:
+        return self._run(f"{query} ON CONFLICT DO NOTHING", *values) > 0
 
     # -- the ledger, and what is shared --
 

@@ -17,6 +17,7 @@ from everwhen.model.limits import Limit
 from everwhen.model.node import Node
 from everwhen.model.schedule import State
 from everwhen.model.standing import Standing
+from everwhen.model.token import Answer, Token, token_of
 from everwhen.ports.messages import Message, Subscription
 from everwhen.stores import sqlite_statements as sql
 from everwhen.stores.transaction import Due, Finished, Glimpse, Row
@@ -223,7 +224,59 @@ class SqliteSnapshot:
     def due_to_resume(self, now: int) -> list[str]:
         return [row[0] for row in self._all(sql.DUE_TO_RESUME, (now,))]
 
+    def entries(
+        self, wanted: Mapping[str, str], *, text: str | None, limit: int, before: int | None, offset: int
+    ) -> list[tuple[State, Row]]:
+        where, values = _filtered(wanted, text)
+        if before is not None:
+            where, values = f"{where} AND row_id < :before", {**values, "before": before}
+        query = f"SELECT {sql.ENTRY} FROM schedules WHERE {where} ORDER BY row_id DESC LIMIT :limit OFFSET :offset"
+        rows = self._all(query, {**values, "limit": limit, "offset": offset})
+        return [_entry(row) for row in rows]
+
+    def entry(self, schedule_id: str) -> tuple[State, Row] | None:
+        query = sql.STATE_BY_ID.replace(sql.STATE, sql.ENTRY)
+        row = self._all(query, {"id": schedule_id}).fetchone()
+        return None if row is None else _entry(row)
+
+    def id_of_key(self, key: str) -> str | None:
+        row = self._all("SELECT schedule_id FROM schedules WHERE key = ?", (key,)).fetchone()
+        return None if row is None else row[0]
+
+    def count_schedules(self, wanted: Mapping[str, str], *, text: str | None, most: int) -> int:
+        where, values = _filtered(wanted, text)
+        query = f"SELECT count(*) FROM (SELECT 1 FROM schedules WHERE {where} LIMIT :most)"
+        return self._one(query, {**values, "most": most}) or 0
+
+    def count_of_token(self, token_id: str) -> int:
+        return self._one(sql.COUNT_OF_TOKEN, (token_id,)) or 0
+
+    def token_by_hash(self, hash: str) -> Token | None:
+        row = self._all(f"{sql.TOKENS} WHERE hash = ?", (hash,)).fetchone()
+        return None if row is None else token_of(row)
+
+    def tokens(self) -> list[Token]:
+        return [token_of(row) for row in self._all(f"{sql.TOKENS} ORDER BY created_at DESC, token_id")]
+
+    def answer(self, token_id: str, key: str, *, since: int) -> Answer | None:
+        row = self._all(sql.ANSWER, (token_id, key, since)).fetchone()
+        return None if row is None else Answer._make(row)
+
     def users_of_policy(self, policy_id: str) -> int:
         query = "SELECT count(*) FROM schedules WHERE quiet_hours_policy_id = ?"
         users: int = self._all(query, (policy_id,)).fetchone()[0]
         return users
+
+
+def _filtered(wanted: Mapping[str, str], text: str | None) -> tuple[str, dict[str, object]]:
+    conditions = [f'"{name}" = :{name}' for name in wanted]
+    values: dict[str, object] = {**wanted}
+    if text is not None:
+        conditions.append("(instr(lower(name), :text) > 0 OR instr(lower(schedule_id), :text) > 0)")
+        values["text"] = text.lower()
+    return " AND ".join(conditions) or "TRUE", values
+
+
+def _entry(row: Row) -> tuple[State, Row]:
+    size = len(State._fields)
+    return State._make(row[:size]), row[size:]

@@ -9,6 +9,7 @@ from everwhen.model.job import ELSEWHERE, Job
 from everwhen.model.node import Node
 from everwhen.model.schedule import State
 from everwhen.model.standing import Standing
+from everwhen.model.token import TOKEN_COLUMNS
 from everwhen.ports.messages import Message, Subscription
 from everwhen.stores.flows.change import INSERTED
 from everwhen.stores.flows.commit import JOB_INSERTED
@@ -77,7 +78,16 @@ INSERT_EVENT = SparseInsert(
 INSERT_SCHEDULE = SparseInsert(
     "schedules",
     INSERTED,
-    sparse=("owner", "paused_by", "status_reason", "group", "command", "quiet_hours_policy_id"),
+    sparse=(
+        "owner",
+        "paused_by",
+        "status_reason",
+        "group",
+        "command",
+        "quiet_hours_policy_id",
+        "key",
+        "token_id",
+    ),
 )
 
 PUT_LIMIT = """
@@ -240,6 +250,26 @@ SELECT {JOB} FROM jobs WHERE status IN ('queued', 'running') AND status = 'queue
     AND breaker_key IN"""
 # idx_jobs_outstanding
 OUTSTANDING = f"SELECT {JOB} FROM jobs WHERE status IN ('queued', 'running') AND uid IN"
+
+# Newest first: the primary key backwards; of an owner or a group idx_schedules_owner, idx_schedules_group.
+ENTRY = f"{STATE}, source, key, token_id, created_at, updated_at"
+# idx_schedules_token
+COUNT_OF_TOKEN = "SELECT count(*) FROM schedules WHERE token_id = ?"
+
+# The unique keys on hash and token_id.
+TOKEN = ", ".join(TOKEN_COLUMNS)
+TOKENS = f"SELECT {TOKEN} FROM tokens"
+INSERT_TOKEN = f"""
+INSERT INTO tokens (hash, {TOKEN}) VALUES (?, {", ".join("?" * len(TOKEN_COLUMNS))}) ON CONFLICT DO NOTHING"""
+REVOKE_TOKEN = "UPDATE tokens SET revoked_at = ? WHERE token_id = ? AND revoked_at IS NULL"
+# The primary key of idempotency_keys; idx_idempotency_age, a few from its front.
+ANSWER = "SELECT token_id, key, digest, answer FROM idempotency_keys WHERE token_id = ? AND key = ? AND created_at > ?"
+INSERT_ANSWER = """
+INSERT INTO idempotency_keys (token_id, key, digest, answer, created_at) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT DO NOTHING"""
+FORGET_ANSWERS = """
+DELETE FROM idempotency_keys WHERE (token_id, key) IN (
+    SELECT token_id, key FROM idempotency_keys WHERE created_at <= ? ORDER BY created_at LIMIT 100)"""
 
 INSERT_REVISION = """
 INSERT INTO schedule_revisions (uid, revision, schedule_id, in_force_at, anchor_at, words)

@@ -18,6 +18,7 @@ from everwhen.model.outcome import NewMessage, Outcome
 from everwhen.model.output import OutputGap, OutputPiece
 from everwhen.model.reasons import CancelReason
 from everwhen.model.standing import Start
+from everwhen.model.token import ANSWERS_KEPT, Answer, Token, token_row
 from everwhen.ports.messages import Subscription
 from everwhen.stores import sqlite_statements as sql
 from everwhen.stores.sqlite_database import Lane, SqliteDatabase
@@ -187,6 +188,21 @@ class SqliteTransaction(SqliteSnapshot):
 
     def delete_subscription(self, subscriber: str) -> None:
         self._all("DELETE FROM subscriptions WHERE subscriber = ?", (subscriber,))
+
+    # -- tokens --
+
+    def lock_token(self, token_id: str) -> None:
+        return None
+
+    def insert_token(self, token: Token, hash: str) -> bool:
+        return self._all(sql.INSERT_TOKEN, (hash, *token_row(token))).rowcount > 0
+
+    def revoke_token(self, token_id: str, now: int) -> bool:
+        return self._all(sql.REVOKE_TOKEN, (now, token_id)).rowcount > 0
+
+    def insert_answer(self, answer: Answer, now: int) -> bool:
+        self._all(sql.FORGET_ANSWERS, (now - ANSWERS_KEPT,))
+        return self._all(sql.INSERT_ANSWER, (*answer, now)).rowcount > 0
 
     # -- the ledger, and what is shared --
 

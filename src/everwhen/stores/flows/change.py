@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from operator import itemgetter
 
 from everwhen.decide.by_hand import cancel_orphan
-from everwhen.errors import DuplicateScheduleError, UnknownScheduleError
+from everwhen.errors import DuplicateScheduleError, QuotaError, RepeatedRequestError, UnknownScheduleError
 from everwhen.model.decision import Decision
 from everwhen.model.memory import by_identity
 from everwhen.model.schedule import Definition, Plan, Schedule, State
 from everwhen.model.words import text_of
-from everwhen.ports.catalogue import Change, NewSchedule
+from everwhen.ports.catalogue import Change, NewSchedule, Terms
 from everwhen.stores.flows.commit import commit_decisions, hand_on_places, write_shared
 from everwhen.stores.flows.load import add_shared, hold, schedules_of, system_paused_at, with_jobs
 from everwhen.stores.plans import PlanCache
@@ -29,18 +29,23 @@ SHOWN = (
     "catch_up_policy",
     "quiet_hours_policy_id",
     "payload",
+    "target",
     "updated_at",
 )
 # What sets a new row apart; the other columns of a state begin with its defaults, which are the table's, too.
 _BEGINS = (*State._fields[1 : State._fields.index("held_slot_at")], "paused_by", "status_reason")
 _begins = itemgetter(*[State._fields.index(name) for name in _BEGINS])
-INSERTED = (*_BEGINS, *SHOWN, "source", "created_at")
+INSERTED = (*_BEGINS, *SHOWN, "source", "created_at", "key", "token_id")
 
 
-def create_schedules(tx: Transaction, now: int, schedules: Sequence[NewSchedule]) -> list[State]:
-    """Write new schedules, all or none."""
+def create_schedules(
+    tx: Transaction, now: int, schedules: Sequence[NewSchedule], terms: Terms | None = None
+) -> list[State]:
+    """Write new schedules, all or none, on the terms of whoever makes them."""
+    if terms is not None:
+        _hold_to(terms, tx, now, len(schedules))
     rows = [
-        (*_begins(new.creation.state), *_shown(new.plan.definition, now), new.source, now)
+        (*_begins(new.creation.state), *_shown(new.plan.definition, now), *new[2:3], now, *new[3:])
         for new in schedules
     ]
     revisions = [_revision(new.creation.state, new.plan, now) for new in schedules]
@@ -54,6 +59,17 @@ def create_schedules(tx: Transaction, now: int, schedules: Sequence[NewSchedule]
     if events:
         tx.insert_events(events)
     return [new.creation.state for new in schedules]
+
+
+def _hold_to(terms: Terms, tx: Transaction, now: int, count: int) -> None:
+    """How many a token may have is counted under its lock, so that two requests at once cannot both be the last."""
+    if terms.max_schedules is not None:
+        tx.lock_token(terms.token_id)
+        if tx.count_of_token(terms.token_id) + count > terms.max_schedules:
+            raise QuotaError(terms.max_schedules)
+    answer = terms.answer
+    if answer is not None and not tx.insert_answer(answer, now):
+        raise RepeatedRequestError(answer.key)
 
 
 def change_schedule(
@@ -114,6 +130,7 @@ def _declared(definition: Definition) -> Row:
         definition.catch_up_policy,
         definition.quiet_hours_id,
         definition.payload,
+        definition.target.kind,
     )
 
 

@@ -60,6 +60,9 @@ CREATE TABLE schedules (
     catch_up_policy text NOT NULL,
     quiet_hours_policy_id text COLLATE "C",
     payload text NOT NULL DEFAULT '{}',
+    target text NOT NULL DEFAULT '',
+    key text COLLATE "C",
+    token_id text COLLATE "C",
     created_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL,
     enabled boolean GENERATED ALWAYS AS (status = 'active') STORED
@@ -68,6 +71,10 @@ CREATE INDEX idx_schedules_next_run ON schedules (next_run_at) WHERE enabled;
 CREATE INDEX idx_schedules_release ON schedules (release_at) WHERE release_at IS NOT NULL;
 CREATE INDEX idx_schedules_held ON schedules (held_key, held_due_at) WHERE held_key IS NOT NULL;
 CREATE INDEX idx_schedules_resume ON schedules (resume_at) WHERE resume_at IS NOT NULL;
+CREATE UNIQUE INDEX idx_schedules_key ON schedules (key) WHERE key IS NOT NULL;
+CREATE INDEX idx_schedules_token ON schedules (token_id) WHERE token_id IS NOT NULL;
+CREATE INDEX idx_schedules_owner ON schedules (owner, row_id) WHERE owner IS NOT NULL;
+CREATE INDEX idx_schedules_group ON schedules ("group", row_id) WHERE "group" IS NOT NULL;
 
 CREATE TABLE schedule_revisions (
     uid text COLLATE "C" NOT NULL,
@@ -245,6 +252,29 @@ CREATE TABLE nodes (
     stopped_at timestamptz,
     lost_at timestamptz
 );
+
+CREATE TABLE tokens (
+    token_id text COLLATE "C" PRIMARY KEY,
+    hash text COLLATE "C" NOT NULL UNIQUE,
+    name text NOT NULL,
+    role text NOT NULL CHECK (role IN ('viewer', 'operator', 'admin')),
+    owner text,
+    limits text NOT NULL DEFAULT '{}',
+    created_at timestamptz NOT NULL,
+    created_by text,
+    expires_at timestamptz,
+    revoked_at timestamptz
+);
+
+CREATE TABLE idempotency_keys (
+    token_id text COLLATE "C" NOT NULL,
+    key text COLLATE "C" NOT NULL,
+    digest text NOT NULL,
+    answer text NOT NULL,
+    created_at timestamptz NOT NULL,
+    PRIMARY KEY (token_id, key)
+);
+CREATE INDEX idx_idempotency_age ON idempotency_keys (created_at);
 
 CREATE TABLE settings (
     key text COLLATE "C" PRIMARY KEY,

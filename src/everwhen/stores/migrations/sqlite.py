@@ -55,6 +55,9 @@ CREATE TABLE schedules (
     catch_up_policy TEXT NOT NULL,
     quiet_hours_policy_id TEXT,
     payload TEXT NOT NULL DEFAULT '{}',
+    target TEXT NOT NULL DEFAULT '',
+    key TEXT,
+    token_id TEXT,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
     enabled INTEGER GENERATED ALWAYS AS (status = 'active') VIRTUAL
@@ -63,6 +66,10 @@ CREATE INDEX idx_schedules_next_run ON schedules (next_run_at) WHERE enabled;
 CREATE INDEX idx_schedules_release ON schedules (release_at) WHERE release_at IS NOT NULL;
 CREATE INDEX idx_schedules_held ON schedules (held_key, held_due_at) WHERE held_key IS NOT NULL;
 CREATE INDEX idx_schedules_resume ON schedules (resume_at) WHERE resume_at IS NOT NULL;
+CREATE UNIQUE INDEX idx_schedules_key ON schedules (key) WHERE key IS NOT NULL;
+CREATE INDEX idx_schedules_token ON schedules (token_id) WHERE token_id IS NOT NULL;
+CREATE INDEX idx_schedules_owner ON schedules (owner) WHERE owner IS NOT NULL;
+CREATE INDEX idx_schedules_group ON schedules ("group") WHERE "group" IS NOT NULL;
 
 CREATE TABLE schedule_revisions (
     uid TEXT NOT NULL,
@@ -236,6 +243,29 @@ CREATE TABLE nodes (
     stopped_at INTEGER,
     lost_at INTEGER
 );
+
+CREATE TABLE tokens (
+    token_id TEXT PRIMARY KEY,
+    hash TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    role TEXT NOT NULL CHECK (role IN ('viewer', 'operator', 'admin')),
+    owner TEXT,
+    limits TEXT NOT NULL DEFAULT '{}',
+    created_at INTEGER NOT NULL,
+    created_by TEXT,
+    expires_at INTEGER,
+    revoked_at INTEGER
+) WITHOUT ROWID;
+
+CREATE TABLE idempotency_keys (
+    token_id TEXT NOT NULL,
+    key TEXT NOT NULL,
+    digest TEXT NOT NULL,
+    answer TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (token_id, key)
+) WITHOUT ROWID;
+CREATE INDEX idx_idempotency_age ON idempotency_keys (created_at);
 
 CREATE TABLE settings (
     key TEXT PRIMARY KEY,

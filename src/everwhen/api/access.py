@@ -1,0 +1,110 @@
+"""Who is calling: the secret of a request becomes a `Caller`, or the request is refused.
+
+A token is looked up once a second at most: one that is revoked is refused at once by the process that revoked it, and
+within a second by every other. Failures are counted per address, so that nobody can try secrets, and those that are
+counted are in the audit (`auth.denied`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated
+
+from anyio.to_thread import run_sync
+from fastapi import Depends, Request, Security
+from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
+
+from everwhen.api.office import Office, office_of
+from everwhen.api.problems import RefusedError
+from everwhen.model.token import AccessRole, Token
+from everwhen.operations.submissions import Caller
+from everwhen.operations.tokens import actor_of, find_token, hash_of, record_denial
+
+LONGEST_SECRET = 500
+REMEMBERED = 1.0  # seconds
+MOST_REMEMBERED = 10_000
+
+_bearer = HTTPBearer(auto_error=False, description="A token of `everwhen token create`.")
+_api_key = APIKeyHeader(name="X-API-Key", auto_error=False, description="The same token in a header.")
+
+
+def needs(role: AccessRole, *, is_global: bool = False) -> Callable[..., Awaitable[Caller]]:
+    """A dependency: the caller, who has that role; `is_global`: and is not confined to an owner."""
+
+    async def caller(
+        request: Request,
+        bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
+        api_key: Annotated[str | None, Security(_api_key)],
+    ) -> Caller:
+        office = office_of(request)
+        secret = bearer.credentials if bearer is not None else api_key
+        token = await _token(office, request, secret)
+        if not token.may(role) or (is_global and token.owner is not None):
+            detail = f"This call needs the role {role}{' and no owner' if is_global else ''}."
+            await run_sync(_deny, office, request, actor_of(token), "role")
+            raise RefusedError(403, detail)
+        wait = office.rates.take(token.token_id)
+        if wait:
+            raise _too_many(wait, "This token asks too often.")
+        return Caller(token, office.settings.allow_code_targets)
+
+    return caller
+
+
+Viewer = Annotated[Caller, Depends(needs("viewer"))]
+Operator = Annotated[Caller, Depends(needs("operator"))]
+Admin = Annotated[Caller, Depends(needs("admin"))]
+GlobalAdmin = Annotated[Caller, Depends(needs("admin", is_global=True))]
+
+
+async def _token(office: Office, request: Request, secret: str | None) -> Token:
+    if not secret:
+        raise RefusedError(
+            401,
+            "Send a token: Authorization: Bearer TOKEN, or X-API-Key: TOKEN.",
+            headers={"www-authenticate": "Bearer"},
+        )
+    token = await _looked_up(office, secret) if len(secret) <= LONGEST_SECRET else None
+    if token is not None:
+        return token
+    wait = office.failures.take(_address(request))
+    if wait:
+        raise _too_many(wait, "Too many requests with a wrong token.")
+    await run_sync(_deny, office, request, None, "unknown token")
+    raise RefusedError(
+        401,
+        "This token is not known, expired or revoked.",
+        headers={"www-authenticate": 'Bearer error="invalid_token"'},
+    )
+
+
+async def _looked_up(office: Office, secret: str) -> Token | None:
+    key, now = hash_of(secret), office.house.clock.monotonic()
+    known = office.known_tokens.get(key)
+    if known is not None and now - known[1] < REMEMBERED:
+        return known[0] if known[0].is_good(office.house.clock.now()) else None
+    token = await run_sync(find_token, office.house, secret)
+    if token is None:
+        office.known_tokens.pop(key, None)
+        return None
+    if len(office.known_tokens) >= MOST_REMEMBERED:
+        office.known_tokens.clear()
+    office.known_tokens[key] = (token, now)
+    return token
+
+
+def _deny(office: Office, request: Request, actor: str | None, reason: str) -> None:
+    detail: dict[str, object] = {
+        "method": request.method,
+        "path": request.url.path[:200],
+        "address": _address(request),
+    }
+    record_denial(office.house, actor=actor, reason=reason, detail=detail)
+
+
+def _address(request: Request) -> str:
+    return request.client.host if request.client is not None else "unknown"
+
+
+def _too_many(wait: float, detail: str) -> RefusedError:
+    return RefusedError(429, detail, headers={"retry-after": str(int(wait) + 1)})

@@ -1,0 +1,72 @@
+"""The application: its calls, its doorway and its OpenAPI, put together around one office."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio.to_thread
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from everwhen.api import problems
+from everwhen.api.doorway import Doorway
+from everwhen.api.office import Office
+from everwhen.api.payloads import Problem
+from everwhen.api.routes import deeds, looking, schedules
+from everwhen.errors import SchedulerError
+from everwhen.version import __version__
+
+THREADS = 16
+# Words that stand for themselves come before `/schedules/{schedule_id}/`.
+ROUTERS = (deeds.router, schedules.router, looking.router)
+ABOUT = """Every slot of every schedule is fired once, or the reason it was not is on record.
+
+Send a token as `Authorization: Bearer TOKEN` or `X-API-Key: TOKEN`. Errors are problem details (RFC 9457) whose `type`
+is stable. Paths work with and without their last slash."""
+
+
+def create_app(office: Office) -> FastAPI:
+    """The application of one process."""
+    app = FastAPI(
+        title="everwhen",
+        version=__version__,
+        description=ABOUT,
+        openapi_url="/api/openapi.json",
+        docs_url="/api/docs",
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=_lifespan,
+    )
+    app.state.office = office
+    for router in ROUTERS:
+        app.include_router(router, prefix="/api/v1")
+    app.add_exception_handler(problems.RefusedError, problems.on_refusal)
+    app.add_exception_handler(SchedulerError, problems.on_error)
+    app.add_exception_handler(RequestValidationError, problems.on_invalid)
+    app.add_exception_handler(HTTPException, problems.on_http_error)
+    app.add_exception_handler(Exception, problems.on_mistake)
+    app.add_middleware(Doorway, settings=office.settings)
+    app.openapi = lambda: _document(app)  # type: ignore[method-assign]
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(_app: FastAPI) -> AsyncIterator[None]:
+    # Operations wait for the database on threads; more of them than this only wait for each other.
+    anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+    yield
+
+
+def _document(app: FastAPI) -> dict[str, Any]:
+    """OpenAPI, with the shape of problems among its components, and each path in its one spelling."""
+    if app.openapi_schema is None:
+        document = FastAPI.openapi(app)
+        schemas = document.setdefault("components", {}).setdefault("schemas", {})
+        problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+        schemas.update(problem.pop("$defs", {}))
+        schemas["Problem"] = problem
+        app.openapi_schema = document
+    return app.openapi_schema

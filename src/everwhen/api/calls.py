@@ -1,0 +1,187 @@
+"""What every call shares: its body, its answer, and how OpenAPI tells of both.
+
+A call is a plain function in `routes`: it runs on a thread, because operations wait for the database, and returns
+`answer(words)`. Its answers are documented by `says`, which adds what every call may answer.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, NamedTuple
+
+from anyio.to_thread import run_sync
+from fastapi import Depends, Header, Path, Query
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import Response
+
+from everwhen.api.office import Office, office_of
+from everwhen.api.problems import MEDIA_TYPE, RefusedError
+
+LARGE = 64 << 10  # a body that is worth a thread
+DEFAULT_LIMIT, MOST_LIMIT, MOST_OFFSET = 50, 500, 1_000_000
+_spell = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+# -- answers --
+
+
+def answer(words: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Words as JSON. Text that is no Unicode cannot come in, so it does not go out either."""
+    body = _spell(words).encode(errors="replace")
+    return Response(body, status, dict(headers or {}), "application/json")
+
+
+def nothing() -> Response:
+    return Response(None, 204)
+
+
+# -- bodies --
+
+
+class Body(NamedTuple):
+    """A body as it came, and what it says."""
+
+    raw: bytes
+    words: Any
+
+
+async def json_body(request: Request) -> Body:
+    """The body as plain JSON data; what is none is refused with the place of the first mistake."""
+    raw = await request.body()
+    words = await run_sync(parse_json, raw) if len(raw) > LARGE else parse_json(raw)
+    return Body(raw, words)
+
+
+def parse_json(raw: bytes) -> Any:
+    try:
+        words = json.loads(raw, parse_constant=_no_constant)
+        if b"\\ud" in raw or b"\\uD" in raw:
+            json.dumps(words, ensure_ascii=False).encode()  # half a character, which no database takes
+    except RecursionError:
+        raise RefusedError(400, "The body is nested too deeply.") from None
+    except UnicodeError:
+        raise RefusedError(400, "The body is not in UTF-8, or has half of a surrogate pair in it.") from None
+    except ValueError as error:
+        raise RefusedError(400, f"The body is no JSON: {str(error)[:200]}") from None
+    return words
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+JsonBody = Annotated[Body, Depends(json_body)]
+
+
+async def _office(request: Request) -> Office:
+    return office_of(request)
+
+
+Desk = Annotated[Office, Depends(_office)]
+ScheduleId = Annotated[str, Path(description="The id, or the uid, of a schedule.", max_length=300)]
+Limit = Annotated[int, Query(ge=1, le=MOST_LIMIT, description="How many items a page has.")]
+Offset = Annotated[
+    int, Query(ge=0, le=MOST_OFFSET, description="How many items to pass over; slow when large.")
+]
+Cursor = Annotated[
+    str | None, Query(max_length=100, description="`next_cursor` of the page before; stands before offset.")
+]
+IfMatch = Annotated[
+    str | None,
+    Header(
+        alias="If-Match", description='Only if the schedule is at this revision, such as "3".', max_length=100
+    ),
+]
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        description="The same request with the same key gets the same answer for 24 hours, and does nothing twice.",
+        min_length=1,
+        max_length=200,
+    ),
+]
+
+
+def revision_in(if_match: str | None) -> int | None:
+    """The revision that a header If-Match names; None when any will do."""
+    if if_match is None or if_match.strip() == "*":
+        return None
+    number = if_match.strip().removeprefix("W/").strip('"')
+    if not number.isdecimal() or len(number) > 18 or not number.isascii():
+        raise RefusedError(
+            422, 'If-Match names a revision, such as "3".', faults=[("If-Match", "is no revision")]
+        )
+    return int(number)
+
+
+# -- cursors --
+
+
+def cursor_of(row_id: int) -> str:
+    """A cursor: opaque to callers, so that what it holds may change."""
+    return base64.urlsafe_b64encode(f"r{row_id}".encode()).decode().rstrip("=")
+
+
+def row_in(cursor: str | None) -> int | None:
+    if cursor is None:
+        return None
+    try:
+        text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+        if text[:1] == "r" and text[1:].isdecimal() and len(text) < 20:
+            return int(text[1:])
+    except ValueError:
+        pass
+    raise RefusedError(422, "This is no cursor of a page before.", faults=[("cursor", "is no cursor")])
+
+
+# -- what OpenAPI tells --
+
+
+def says(
+    model: type[BaseModel] | None,
+    about: str,
+    *problems: int,
+    status: int = 200,
+    media_type: str | None = None,
+) -> dict[int | str, dict[str, Any]]:
+    """The answers of a call: what it says when all is well, its own problems, and those that every call has."""
+    well: dict[str, Any] = {"description": about}
+    if model is not None:
+        well["model"] = model
+    if media_type is not None:
+        well["content"] = {media_type: {"schema": {"type": "string"}}}
+    every = sorted({*problems, 400, 401, 403, 413, 421, 422, 429, 503})
+    return {status: well, **{number: _documented(number) for number in every if number != status}}
+
+
+_ABOUT = {
+    400: "The request cannot be read, or not be done in this status.",
+    401: "No token, or none that is in force.",
+    403: "The token may not do this, or not beyond its limits.",
+    404: "There is no such thing, or it is someone else's.",
+    409: "In conflict with what is there.",
+    412: "It is at another revision by now.",
+    413: "The body is too large.",
+    421: "The Host header names another service.",
+    422: "Parameters or body are not valid; `errors` says each of them.",
+    429: "Too many requests; Retry-After says when to come again.",
+    503: "The database does not answer.",
+}
+
+
+def _documented(status: int) -> dict[str, Any]:
+    schema = {"$ref": "#/components/schemas/Problem"}
+    return {"description": _ABOUT[status], "content": {MEDIA_TYPE: {"schema": schema}}}
+
+
+def takes(
+    schema: Mapping[str, Any], examples: Mapping[str, Any], *, is_required: bool = True
+) -> dict[str, Any]:
+    """The body of a call that is judged by other means than a model."""
+    shown = {name: {"summary": name, "value": value} for name, value in examples.items()}
+    content = {"application/json": {"schema": dict(schema), "examples": shown}}
+    return {"requestBody": {"required": is_required, "content": content}}

@@ -1,0 +1,93 @@
+"""What happens to a request before anything is looked up: which host it means, where it comes from, how long it is.
+
+A page in somebody's browser may send requests here; it cannot choose the Host and Origin headers. So a Host that is
+not one of this service's names is refused (a foreign name that leads here), and so is a change with another Origin.
+"""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from everwhen.api.problems import RefusedError, problem
+from everwhen.config.api_settings import LOOPBACK_NAMES, ApiSettings
+
+PREFIX = "/api/v1/"
+_SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
+
+
+class Doorway:
+    """Refuses what does not mean this service; lets paths end with or without a slash; counts bodies."""
+
+    def __init__(self, app: ASGIApp, settings: ApiSettings) -> None:
+        self._app = app
+        self._settings = settings
+        self._names = {name.lower() for name in (*LOOPBACK_NAMES, settings.host, *settings.allowed_hosts)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        refusal = self._refusal(scope["method"], headers)
+        if refusal is not None:
+            status, kind, detail = refusal
+            answer = problem(status, kind, detail, headers={"connection": "close"})
+            await answer(scope, receive, send)
+            return
+        path = scope["path"]
+        if path.startswith(PREFIX) and not path.endswith("/"):
+            scope = {**scope, "path": f"{path}/", "raw_path": scope.get("raw_path", b"") + b"/"}
+        await self._app(scope, _counted(receive, self._settings.max_body), send)
+
+    def _refusal(self, method: str, headers: Headers) -> tuple[int, str, str] | None:
+        host = headers.get("host", "")
+        if not self._is_ours(_name(host)):
+            return 421, "wrong-host", "This service has another name; add yours to api.allowed_hosts."
+        origin = headers.get("origin")
+        if method not in _SAFE and origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+            return 403, "forbidden", "A page of another origin may not change anything here."
+        length = headers.get("content-length", "0")
+        if length.isdecimal() and int(length[:20]) > self._settings.max_body:
+            return 413, "too-large", f"A body has at most {self._settings.max_body} bytes."
+        return None
+
+    def _is_ours(self, name: str) -> bool:
+        if name in self._names:
+            return True
+        # Without a list of names an address is taken as it is: a foreign page can lead a name here, not an address.
+        return not self._settings.is_local and not self._settings.allowed_hosts and _is_address(name)
+
+
+def _name(host: str) -> str:
+    """The name in a Host header, without its port."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _counted(receive: Receive, most: int) -> Receive:
+    """A body without a length is counted while it comes."""
+    seen = 0
+
+    async def counted() -> Message:
+        nonlocal seen
+        message = await receive()
+        seen += len(message.get("body", b""))
+        if seen > most:
+            raise RefusedError(413, f"A body has at most {most} bytes.", headers={"connection": "close"})
+        return message
+
+    return counted

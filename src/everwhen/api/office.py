@@ -1,0 +1,77 @@
+"""What calls work with: the house, the settings, what submissions are judged by, and what is remembered of callers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from starlette.requests import Request
+
+from everwhen.api.rates import Rates
+from everwhen.config.api_settings import ApiSettings
+from everwhen.config.submission import Surroundings
+from everwhen.model.token import Token
+from everwhen.operations.submissions import Caller
+from everwhen.ports.catalogue import Entry
+from everwhen.ports.house import House
+
+PER_SECOND, BURST = 500.0, 1_000  # of one token
+FAILURES_PER_MINUTE = 20  # of one address
+
+
+@dataclass(slots=True)
+class Office:
+    """One for all requests of a process."""
+
+    house: House
+    settings: ApiSettings
+    surroundings: Callable[[], Surroundings]  # of the configuration in force
+    rates: Rates = field(init=False)
+    failures: Rates = field(init=False)
+    known_tokens: dict[str, tuple[Token, float]] = field(
+        default_factory=dict
+    )  # by hash, with when it was seen
+    _places: tuple[int, Mapping[str, str]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        monotonic = self.house.clock.monotonic
+        self.rates = Rates(burst=BURST, per_second=PER_SECOND, monotonic=monotonic)
+        self.failures = Rates(
+            burst=FAILURES_PER_MINUTE, per_second=FAILURES_PER_MINUTE / 60, monotonic=monotonic
+        )
+        self._places = (0, {})
+
+    def surroundings_for(self, caller: Caller, words: object) -> Surroundings:
+        """What a submission of this caller is judged by."""
+        names = _policies(words)
+        found = {policy.policy_id for policy in self.house.catalogue.policies()} if names else set()
+        return replace(
+            self.surroundings(),
+            now=self.house.clock.now(),
+            quiet_hours=frozenset(found),
+            may_refer=caller.may_run_code,
+        )
+
+    def place_of(self, entry: Entry) -> str | None:
+        """The file and line that declare a schedule."""
+        if entry.source != "config":
+            return None
+        revision, _ = self.house.catalogue.config_revision()
+        if self._places[0] != revision:
+            self._places = (revision, self.house.catalogue.config_places())
+        return self._places[1].get(entry.schedule.state.schedule_id)
+
+
+def _policies(words: object) -> list[Any]:
+    """The quiet hours that are named somewhere in a submission, or in some of many."""
+    if isinstance(words, list):
+        return [name for one in words for name in _policies(one)]
+    if not isinstance(words, dict):
+        return []
+    return [words[key] for key in ("quiet_hours", "quiet_hours_policy_id") if words.get(key) is not None]
+
+
+def office_of(request: Request) -> Office:
+    office: Office = request.app.state.office
+    return office

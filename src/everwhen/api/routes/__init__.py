@@ -1,0 +1,1 @@
+"""The calls, one file per noun."""

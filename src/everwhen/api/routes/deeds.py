@@ -1,0 +1,210 @@
+"""What can be done with a schedule by hand: pause, resume, revive, trigger, backfill; one at a time, or many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from everwhen.api.access import Operator
+from everwhen.api.calls import Desk, ScheduleId, answer, nothing, says
+from everwhen.api.office import Office
+from everwhen.api.payloads import (
+    BackfillAnswer,
+    BackfillBody,
+    Fired,
+    ManyIds,
+    ManyResults,
+    Object,
+    PauseBody,
+    Schedule,
+    TriggerBody,
+    job_words,
+    schedule_words,
+    when_text,
+)
+from everwhen.api.problems import words_of
+from everwhen.errors import SchedulerError, UnknownScheduleError
+from everwhen.model.instants import instant_of
+from everwhen.operations import jobs, schedules, submissions
+from everwhen.operations.firing import trigger_schedule
+from everwhen.operations.submissions import Caller
+
+router = APIRouter(tags=["schedules"])
+
+
+def _shown(office: Office, schedule_id: str, caller: Caller) -> Response:
+    entry = submissions.get_entry(office.house, schedule_id, caller)
+    words = schedule_words(entry, office.place_of(entry))
+    return answer(words, headers={"etag": f'"{entry.schedule.state.revision}"'})
+
+
+@router.post(
+    "/schedules/{schedule_id}/pause/",
+    summary="Pause a schedule",
+    response_model=None,
+    responses=says(Schedule, "The schedule, paused.", 404),
+)
+def pause(office: Desk, caller: Operator, schedule_id: ScheduleId, body: PauseBody | None = None) -> Response:
+    """Only an active one. Its queued jobs are cancelled; what runs goes on."""
+    _pause(office, caller, schedule_id, body or PauseBody())
+    return _shown(office, schedule_id, caller)
+
+
+def _pause(office: Office, caller: Caller, schedule_id: str, body: PauseBody) -> None:
+    schedules.pause_schedule(
+        office.house,
+        schedule_id,
+        by="token",
+        actor=caller.actor,
+        note=body.note,
+        until=None if body.until is None else instant_of(body.until),
+        permit=caller.refuse_stranger,
+    )
+
+
+@router.post(
+    "/schedules/{schedule_id}/resume/",
+    summary="Resume a schedule",
+    response_model=None,
+    responses=says(Schedule, "The schedule, active.", 404),
+)
+def resume(office: Desk, caller: Operator, schedule_id: ScheduleId) -> Response:
+    """Only a paused one: an interval fires one interval from now, cron at its next match. Also an approval."""
+    _resume(office, caller, schedule_id)
+    return _shown(office, schedule_id, caller)
+
+
+def _resume(office: Office, caller: Caller, schedule_id: str) -> None:
+    schedules.resume_schedule(office.house, schedule_id, by=caller.actor, permit=caller.refuse_unapproved)
+
+
+@router.post(
+    "/schedules/{schedule_id}/revive/",
+    summary="Start a dead or done schedule anew",
+    response_model=None,
+    responses=says(Schedule, "The schedule, active.", 404),
+)
+def revive(office: Desk, caller: Operator, schedule_id: ScheduleId) -> Response:
+    """Its repeats and retries count from zero."""
+    schedules.revive_schedule(office.house, schedule_id, by=caller.actor, permit=caller.refuse_unapproved)
+    return _shown(office, schedule_id, caller)
+
+
+@router.post(
+    "/schedules/{schedule_id}/trigger/",
+    summary="Run a schedule now",
+    status_code=202,
+    response_model=None,
+    responses=says(Fired, "The job, or why there is none.", 404, status=202),
+)
+def trigger(
+    office: Desk, caller: Operator, schedule_id: ScheduleId, body: TriggerBody | None = None
+) -> Response:
+    """Beside its slots: neither next_run_at nor the counters move."""
+    body = body or TriggerBody(payload=None)
+    firing = trigger_schedule(
+        office.house,
+        schedule_id,
+        payload=body.payload,
+        if_running=body.if_running,
+        permit=caller.refuse_unapproved,
+    )
+    job = None if firing.job_id is None else job_words(jobs.get_job(office.house, firing.job_id))
+    return answer({"job": job, "skipped": firing.skip_reason}, 202)
+
+
+@router.post(
+    "/schedules/{schedule_id}/backfill/",
+    summary="Run past slots that have no job",
+    response_model=None,
+    responses=says(BackfillAnswer, "The slots, and whether they were only counted.", 404),
+)
+def backfill(office: Desk, caller: Operator, schedule_id: ScheduleId, body: BackfillBody) -> Response:
+    """The slots of the revisions in force then, in [from, to), at most 1,000. `dry_run` only tells which."""
+    found = jobs.backfill(
+        office.house,
+        schedule_id,
+        body.from_,
+        body.to,
+        if_running=body.if_running,
+        dry_run=body.dry_run,
+        permit=caller.refuse_unapproved,
+    )
+    words = {
+        "slots": [when_text(slot) for slot in found.slots],
+        "count": len(found.slots),
+        "dry_run": body.dry_run,
+        "skipped": found.skip_reason,
+    }
+    return answer(words)
+
+
+# -- many at once --
+
+
+def _many(office: Office, caller: Caller, ids: list[str], do: Callable[[str], None]) -> Response:
+    results: list[Object] = []
+    for schedule_id in ids:
+        try:
+            do(schedule_id)
+            entry = submissions.get_entry(office.house, schedule_id, caller)
+            words = schedule_words(entry, office.place_of(entry))
+            results.append({"id": schedule_id, "schedule": words, "problem": None})
+        except SchedulerError as error:
+            results.append({"id": schedule_id, "schedule": None, "problem": words_of(error)})
+    failed = sum(one["problem"] is not None for one in results)
+    return answer({"items": results, "total": len(results), "failed": failed})
+
+
+@router.post(
+    "/schedules/batch-pause/",
+    summary="Pause many schedules",
+    response_model=None,
+    responses=says(ManyResults, "One result per id."),
+)
+def pause_many(office: Desk, caller: Operator, body: ManyIds) -> Response:
+    """Each by itself: one that cannot be paused says why, and the others are paused."""
+    return _many(office, caller, body.schedule_ids, lambda each: _pause(office, caller, each, PauseBody()))
+
+
+@router.post(
+    "/schedules/batch-resume/",
+    summary="Resume many schedules",
+    response_model=None,
+    responses=says(ManyResults, "One result per id."),
+)
+def resume_many(office: Desk, caller: Operator, body: ManyIds) -> Response:
+    """Each by itself: one that cannot be resumed says why, and the others are resumed."""
+    return _many(office, caller, body.schedule_ids, lambda each: _resume(office, caller, each))
+
+
+@router.post(
+    "/schedules/batch-delete/",
+    summary="Delete many schedules",
+    status_code=204,
+    response_model=None,
+    responses=says(None, "They are gone; ids that are unknown were passed over.", 409, status=204),
+)
+def delete_many(office: Desk, caller: Operator, body: ManyIds) -> Response:
+    """Unknown ids, and someone else's, are ignored. One of the configuration file refuses the whole call."""
+    found = []
+    for schedule_id in dict.fromkeys(body.schedule_ids):
+        try:
+            found.append(submissions.get_entry(office.house, schedule_id, caller))
+        except UnknownScheduleError:
+            continue
+    for entry in found:
+        submissions.refuse_declared_elsewhere(entry)
+    for entry in found:
+        try:
+            schedules.delete_schedule(
+                office.house,
+                entry.schedule.state.schedule_id,
+                by=caller.actor,
+                permit=caller.refuse_stranger,
+            )
+        except UnknownScheduleError:  # somebody else was faster
+            continue
+    return nothing()

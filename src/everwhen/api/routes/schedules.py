@@ -1,0 +1,272 @@
+"""Schedules: made, listed, looked at, edited, deleted."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query
+from starlette.responses import Response
+
+from everwhen.api.access import Operator, Viewer
+from everwhen.api.calls import (
+    DEFAULT_LIMIT,
+    Body,
+    Cursor,
+    Desk,
+    IdempotencyKey,
+    IfMatch,
+    JsonBody,
+    Limit,
+    Offset,
+    ScheduleId,
+    answer,
+    cursor_of,
+    nothing,
+    revision_in,
+    row_in,
+    says,
+    takes,
+)
+from everwhen.api.office import Office
+from everwhen.api.payloads import Schedule, ScheduleList, schedule_words
+from everwhen.api.problems import RefusedError
+from everwhen.api.schemas import SCHEDULE_BODY, SCHEDULE_EXAMPLES
+from everwhen.config.submission import read_change, read_submission
+from everwhen.errors import RepeatedRequestError
+from everwhen.model.declared import Declared
+from everwhen.model.schedule import Schedule as ModelSchedule
+from everwhen.model.schedule import Status
+from everwhen.model.token import ANSWERS_KEPT, Answer
+from everwhen.operations import submissions
+from everwhen.operations.schedules import delete_schedule
+from everwhen.operations.submissions import Caller
+from everwhen.ports.catalogue import Entry, ScheduleFilter
+
+router = APIRouter(tags=["schedules"])
+
+# The words of the source systems for our statuses are taken, too (SEMANTICS 7).
+_STATUSES: dict[str, Status] = {
+    "active": "active",
+    "idle": "active",
+    "running": "active",
+    "enabled": "active",
+    "paused": "paused",
+    "paused_manual": "paused",
+    "disabled": "paused",
+    "invalid": "invalid",
+    "paused_invalid": "invalid",
+    "done": "done",
+    "exhausted": "done",
+    "dead": "dead",
+}
+Word = Annotated[str | None, Query(max_length=300, pattern=r"^[^\x00]+$")]
+
+
+@router.get(
+    "/schedules/", summary="List schedules", response_model=None, responses=says(ScheduleList, "A page.")
+)
+def list_schedules(
+    office: Desk,
+    caller: Viewer,
+    status: Annotated[str | None, Query(json_schema_extra={"enum": list(_STATUSES)})] = None,
+    workflow_id: Word = None,
+    group: Word = None,
+    type: Word = None,
+    target: Word = None,
+    owner: Word = None,
+    q: Annotated[Word, Query(description="Somewhere in id or name.")] = None,
+    limit: Limit = DEFAULT_LIMIT,
+    offset: Offset = 0,
+    cursor: Cursor = None,
+) -> Response:
+    """Newest first. Filters are joined; `workflow_id` is the group of a workflow's schedules."""
+    if status is not None and status not in _STATUSES:
+        raise RefusedError(
+            422, f"status is one of {', '.join(_STATUSES)}.", faults=[("status", "is unknown")]
+        )
+    wanted = ScheduleFilter(
+        status=None if status is None else _STATUSES[status],
+        group=group or workflow_id,
+        owner=owner,
+        type=type,
+        target="workflow" if workflow_id is not None and target is None else target,
+        text=q,
+    )
+    if group is not None and workflow_id not in (None, group):
+        return answer({"items": [], "total": 0, "total_is_approximate": False, "next_cursor": None})
+    before = row_in(cursor)
+    page = submissions.list_entries(
+        office.house, wanted, caller, limit=limit, before=before, offset=0 if before else offset
+    )
+    last = page.entries[-1].schedule.state.row_id if len(page.entries) == limit else None
+    return answer(
+        {
+            "items": [schedule_words(entry, office.place_of(entry)) for entry in page.entries],
+            "total": page.total,
+            "total_is_approximate": page.is_approximate,
+            "next_cursor": None if last is None else cursor_of(last),
+        }
+    )
+
+
+@router.post(
+    "/schedules/",
+    summary="Create a schedule",
+    status_code=201,
+    response_model=None,
+    responses=says(Schedule, "The new schedule.", 404, 409, status=201),
+    openapi_extra=takes(SCHEDULE_BODY, SCHEDULE_EXAMPLES),
+)
+def create_schedule(
+    office: Desk, caller: Operator, body: JsonBody, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """The general shape (every, cron, at or after, and run), Pipelit's or SYRIS's; each has its own defaults."""
+    if idempotency_key is None:
+        (entry,) = submissions.create_entries(office.house, [_declared(office, caller, body.words)], caller)
+        return created(entry)
+    known = _known(office, caller, idempotency_key, body)
+    return known or _created_once(office, caller, idempotency_key, body)
+
+
+def created(entry: Entry) -> Response:
+    words = schedule_words(entry)
+    return answer(
+        words, 201, {**tag(entry.schedule.state.revision), "location": f"/api/v1/schedules/{words['id']}/"}
+    )
+
+
+def tag(revision: int) -> dict[str, str]:
+    return {"etag": f'"{revision}"'}
+
+
+def _declared(office: Office, caller: Caller, words: Any) -> Declared:
+    around = office.surroundings_for(caller, words)
+    return read_submission(words, submissions.new_id(around.now), around)
+
+
+def _created_once(office: Office, caller: Caller, key: str, body: Body) -> Response:
+    """Create, and remember the answer in the same transaction."""
+
+    def remembered(entries: Any) -> Answer:
+        text = created(entries[0]).body
+        return Answer(caller.token.token_id, key, _digest(body), bytes(text).decode())
+
+    declared = _declared(office, caller, body.words)
+    try:
+        (entry,) = submissions.create_entries(office.house, [declared], caller, answer=remembered)
+    except RepeatedRequestError:  # the same request, a moment ago
+        known = _known(office, caller, key, body)
+        if known is None:
+            raise
+        return known
+    return created(entry)
+
+
+def _known(office: Office, caller: Caller, key: str, body: Body) -> Response | None:
+    since = office.house.clock.now() - ANSWERS_KEPT
+    known = office.house.tokens.answer(caller.token.token_id, key, since=since)
+    if known is None:
+        return None
+    if known.digest != _digest(body):
+        raise RepeatedRequestError(key)
+    return Response(known.answer.encode(), 201, {"idempotent-replayed": "true"}, "application/json")
+
+
+def _digest(body: Body) -> str:
+    return sha256(body.raw).hexdigest()
+
+
+@router.put(
+    "/schedules/key/{key}/",
+    summary="Create or replace a schedule by your own key",
+    response_model=None,
+    responses={
+        **says(Schedule, "The schedule, replaced.", 404, 409),
+        201: {"description": "The schedule, new.", "model": Schedule},
+    },
+    openapi_extra=takes(SCHEDULE_BODY, SCHEDULE_EXAMPLES),
+)
+def put_schedule(
+    office: Desk,
+    caller: Operator,
+    key: Annotated[
+        str, Path(max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]*$", examples=["my-report"])
+    ],
+    body: JsonBody,
+) -> Response:
+    """The same call twice leaves one schedule. Keys belong to the token's owner."""
+    around = office.surroundings_for(caller, body.words)
+    schedule_id, is_new = submissions.put_entry(
+        office.house, key, lambda schedule_id: read_submission(body.words, schedule_id, around), caller
+    )
+    entry = submissions.get_entry(office.house, schedule_id, caller)
+    return created(entry) if is_new else _shown(office, entry)
+
+
+@router.get(
+    "/schedules/{schedule_id}/",
+    summary="Look at a schedule",
+    response_model=None,
+    responses=says(Schedule, "The schedule.", 404),
+)
+def get_schedule(office: Desk, caller: Viewer, schedule_id: ScheduleId) -> Response:
+    """By id or uid. The ETag is its revision."""
+    return _shown(office, submissions.get_entry(office.house, schedule_id, caller))
+
+
+def _shown(office: Office, entry: Entry) -> Response:
+    words = schedule_words(entry, office.place_of(entry))
+    return answer(words, headers=tag(entry.schedule.state.revision))
+
+
+@router.patch(
+    "/schedules/{schedule_id}/",
+    summary="Change a schedule",
+    response_model=None,
+    responses=says(Schedule, "The schedule, changed.", 404, 409, 412),
+    openapi_extra=takes(
+        SCHEDULE_BODY, {"slower": {"interval_seconds": 172800}, "no jitter": {"jitter": None}}
+    ),
+)
+def update_schedule(
+    office: Desk, caller: Operator, schedule_id: ScheduleId, body: JsonBody, if_match: IfMatch = None
+) -> Response:
+    """At once: next_run_at is counted anew in the same commit. One trigger key replaces the trigger, null clears."""
+    expected = revision_in(if_match)
+    around = office.surroundings_for(caller, body.words)
+
+    def rewrite(schedule: ModelSchedule) -> Declared:
+        return read_change(body.words, schedule.state.schedule_id, schedule.definition, around)
+
+    enabled = body.words.get("enabled") if isinstance(body.words, dict) else None
+    state = submissions.edit_entry(
+        office.house, schedule_id, rewrite, caller, expected=expected, is_enabled=enabled
+    )
+    return _shown(office, submissions.get_entry(office.house, state.schedule_id, caller))
+
+
+@router.delete(
+    "/schedules/{schedule_id}/",
+    summary="Delete a schedule",
+    status_code=204,
+    response_model=None,
+    responses=says(None, "It is gone; its record stays until retention.", 404, 409, status=204),
+)
+def remove_schedule(
+    office: Desk,
+    caller: Operator,
+    schedule_id: ScheduleId,
+    cancel: Annotated[bool, Query(description="End its running jobs, too.")] = False,
+) -> Response:
+    """Queued jobs are cancelled, running ones end by themselves unless `cancel` is true."""
+    entry = submissions.get_entry(office.house, schedule_id, caller)
+    submissions.refuse_declared_elsewhere(entry)
+    delete_schedule(
+        office.house,
+        entry.schedule.state.schedule_id,
+        cancel_running=cancel,
+        by=caller.actor,
+        permit=caller.refuse_stranger,
+    )
+    return nothing()

@@ -1,0 +1,65 @@
+"""JSON Schemas of bodies that are judged as a file is: made from the same tables as the check, so they say the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from everwhen.config.submission_keys import SUBMISSION
+
+Schema = dict[str, Any]
+
+
+def _or_null(schema: Schema) -> Schema:
+    """The same, where null means that a word is not given."""
+    if schema.get("type") == "object" and "properties" in schema:
+        required = schema.get("required", ())
+        properties = {
+            name: _or_null(inner) if name in required else _nullable(_or_null(inner))
+            for name, inner in schema["properties"].items()
+        }
+        return {**schema, "properties": properties}
+    if "items" in schema:
+        return {**schema, "items": _or_null(schema["items"])}
+    if "anyOf" in schema:
+        return {**schema, "anyOf": [_or_null(inner) for inner in schema["anyOf"]]}
+    if schema.get("type") == "object" and isinstance(schema.get("additionalProperties"), dict):
+        return {**schema, "additionalProperties": _nullable(_or_null(schema["additionalProperties"]))}
+    return schema
+
+
+def _nullable(schema: Schema) -> Schema:
+    if not {"type", "anyOf", "enum", "const", "not"} & set(schema):
+        return schema  # anything at all
+    about: Schema = {key: schema[key] for key in ("description", "default") if key in schema}
+    inner = {key: value for key, value in schema.items() if key not in about}
+    return {"anyOf": [inner, {"type": "null"}], **about}
+
+
+SCHEDULE_BODY: Schema = _or_null(SUBMISSION.schema())
+
+GENERAL_EXAMPLE = {
+    "name": "Nightly backup",
+    "cron": "0 2 * * *",
+    "timezone": "Europe/Berlin",
+    "max_retries": 3,
+    "run": {"http": {"url": "https://example.com/backup"}},
+}
+PIPELIT_EXAMPLE = {
+    "name": "Daily report",
+    "workflow_id": 1,
+    "trigger_node_id": "trigger_schedule_abc123",
+    "interval_seconds": 86400,
+    "total_repeats": 0,
+    "max_retries": 3,
+    "timeout_seconds": 600,
+    "trigger_payload": {"report_type": "daily"},
+}
+SYRIS_EXAMPLE = {
+    "name": "Good morning",
+    "type": "cron",
+    "spec": "0 8 * * *",
+    "timezone": "Europe/Paris",
+    "catch_up_policy": "run_once",
+    "payload": {"content": {"text": "Good morning!"}, "source": {"thread_id": "family"}},
+}
+SCHEDULE_EXAMPLES = {"general": GENERAL_EXAMPLE, "Pipelit": PIPELIT_EXAMPLE, "SYRIS": SYRIS_EXAMPLE}

@@ -1,0 +1,90 @@
+"""A web server on a thread of its own, with its own event loop: it starts when its port is bound, and stops cleanly."""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import uvicorn
+from fastapi import FastAPI
+
+from everwhen.config.api_settings import ApiSettings
+from everwhen.errors import SchedulerError, shown
+
+START_WITHIN = 30.0
+BACKLOG = 2_048
+
+
+class ApiServer:
+    """Serves an application until it is stopped."""
+
+    def __init__(self, app: FastAPI, settings: ApiSettings, *, stop_within: float = 5.0) -> None:
+        self._settings = settings
+        self._stop_within = stop_within
+        cert, key = settings.tls or (None, None)
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                date_header=False,
+                ssl_certfile=cert,
+                ssl_keyfile=key,
+                proxy_headers=settings.behind_proxy,
+                forwarded_allow_ips="*" if settings.behind_proxy else None,
+                timeout_graceful_shutdown=max(int(stop_within), 1),
+                backlog=BACKLOG,
+                ws="none",
+            )
+        )
+        self._socket: socket.socket | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it is reached."""
+        assert self._socket is not None
+        host, port = self._socket.getsockname()[:2]
+        scheme = "https" if self._settings.tls else "http"
+        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+    def start(self) -> None:
+        """Bind and serve; when this returns, requests are answered."""
+        self._socket = _bound(self._settings.host, self._settings.port)
+        self._thread = threading.Thread(target=self._serve, name="everwhen-api", daemon=True)
+        self._thread.start()
+        waited = threading.Event()
+        for _ in range(int(START_WITHIN / 0.01)):
+            if self._server.started or not self._thread.is_alive():
+                break
+            waited.wait(0.01)
+        if not self._server.started:
+            raise SchedulerError("the API did not start; the log says why")
+
+    def stop(self) -> None:
+        """Take no more requests, let those under way end, close streams."""
+        self._server.should_exit = True
+        if self._thread is not None:
+            self._thread.join(self._stop_within + 5)
+        if self._socket is not None:
+            self._socket.close()
+
+    def _serve(self) -> None:
+        assert self._socket is not None
+        self._server.run(sockets=[self._socket])
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind((host, port))
+        found.listen(BACKLOG)
+    except OSError as error:
+        found.close()
+        raise SchedulerError(
+            f"the API cannot listen on {shown(host)}:{port}: {error.strerror}; choose another api.port, or api.host"
+        ) from error
+    return found

@@ -1,0 +1,102 @@
+"""The API in front of a house: its server, the token of the first start, and what operators are told of both.
+
+Nothing of the web framework is imported before a server is wanted: other commands start without it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from everwhen.cli.configuration import this_host
+from everwhen.config.api_settings import ApiSettings, api_settings_of
+from everwhen.config.read import Configuration
+from everwhen.config.submission import Surroundings, surroundings_of
+from everwhen.errors import TokenError
+from everwhen.operations.tokens import first_token
+from everwhen.ports.house import House
+
+if TYPE_CHECKING:
+    from everwhen.api.server import ApiServer
+
+token_file_option = click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the admin token of the first start here (0600) instead of printing it.",
+)
+
+
+def api_settings(configuration: Configuration) -> ApiSettings:
+    """The settings of the file and the environment; what would expose tokens is refused."""
+    settings = api_settings_of(configuration.sections.get("api"), os.environ)
+    settings.refuse_exposure()
+    return settings
+
+
+def open_front(
+    house: House,
+    current: Callable[[], Configuration],
+    settings: ApiSettings,
+    *,
+    token_file: Path | None = None,
+) -> ApiServer:
+    """Serve the API of a house; `current` is the configuration in force."""
+    from everwhen.api.app import create_app
+    from everwhen.api.office import Office
+    from everwhen.api.server import ApiServer
+
+    server = ApiServer(create_app(Office(house, settings, _Around(current))), settings)
+    server.start()
+    try:
+        _tell_first_token(house, token_file)
+    except BaseException:
+        server.stop()
+        raise
+    click.secho(f"API on {server.url}/api/v1/, documented at {server.url}/api/docs", err=True, bold=True)
+    return server
+
+
+class _Around:
+    """What submissions are judged by, worked out once for each configuration."""
+
+    def __init__(self, current: Callable[[], Configuration]) -> None:
+        self._current = current
+        self._known: tuple[Configuration, Surroundings] | None = None
+
+    def __call__(self) -> Surroundings:
+        configuration = self._current()
+        if self._known is None or self._known[0] is not configuration:
+            self._known = (configuration, surroundings_of(configuration, this_host(), ()))
+        return replace(self._known[1])
+
+
+def _tell_first_token(house: House, token_file: Path | None) -> None:
+    preset = os.environ.get("EVERWHEN_ADMIN_TOKEN") or None
+    handle = None if token_file is None or preset else _opened(token_file)
+    try:
+        made = first_token(house, preset)
+        if made is None or preset is not None:
+            return
+        if handle is None:
+            click.echo(f"admin token: {made.secret}")
+        else:
+            os.write(handle, f"{made.secret}\n".encode())
+            click.secho(f"the admin token is in {token_file}", err=True)
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _opened(path: Path) -> int:
+    """The file for the token, before the token is made: one that could not be written would be lost."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        os.fchmod(handle, 0o600)
+        return handle
+    except OSError as error:
+        raise TokenError(f"--token-file {path} cannot be written: {error.strerror}") from error

@@ -1,0 +1,120 @@
+"""`everwhen token create | list | revoke`, at the machine of the database."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from everwhen.cli.configuration import config_option, database_option, opened
+from everwhen.errors import TokenError
+from everwhen.model.instants import moment_of
+from everwhen.model.token import ROLES, AccessRole, Token, limits_of, limits_words
+from everwhen.operations.tokens import create_token, list_tokens, revoke_token
+from everwhen.timetable.interval import parse_seconds
+
+json_option = click.option("--json", "as_json", is_flag=True, help="As JSON.")
+
+
+@click.group(name="token")
+def command() -> None:
+    """Tokens of the API. A secret is shown once, when its token is made; the database holds its hash only."""
+
+
+@command.command(name="create")
+@config_option
+@database_option
+@click.argument("name")
+@click.option("--role", type=click.Choice(ROLES), default="operator", show_default=True)
+@click.option("--owner", help="Confine it to what this owner has.")
+@click.option("--expires", metavar="30d", help="It ends by itself after this time.")
+@click.option(
+    "--limit", "limits", multiple=True, metavar="NAME=VALUE", help="max_schedules=10, min_interval=5m, …"
+)
+@json_option
+def create(
+    path: Path,
+    database: str | None,
+    name: str,
+    role: AccessRole,
+    owner: str | None,
+    expires: str | None,
+    limits: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Make a token and print it, once.
+
+    Limits: max_schedules, min_interval, ttl (of what it creates), fires_per_hour, fires_per_day, targets (a list with
+    commas), approval=required (what it creates stays paused until an operator resumes it).
+    """
+    lasts = None if expires is None else parse_seconds(expires)
+    with opened(path, database) as house:
+        made = create_token(
+            house, name, role, owner=owner, limits=limits_of(_limit_words(limits)), lasts=lasts
+        )
+    if as_json:
+        click.echo(json.dumps({**token_words(made.token), "token": made.secret}))
+    else:
+        click.echo(made.secret)
+        click.secho(f"{made.token.token_id}: {role}{f' of {owner}' if owner else ''}; shown once", err=True)
+
+
+@command.command(name="list")
+@config_option
+@database_option
+@json_option
+def list_(path: Path, database: str | None, as_json: bool) -> None:
+    """Every token, newest first."""
+    with opened(path, database, may_create=False) as house:
+        tokens = list_tokens(house)
+    if as_json:
+        click.echo(json.dumps([token_words(token) for token in tokens]))
+        return
+    for token in tokens:
+        state = "revoked" if token.revoked_at is not None else "in force"
+        click.echo(f"{token.token_id}  {token.role:<8}  {token.owner or '-':<12}  {state:<8}  {token.name}")
+
+
+@command.command(name="revoke")
+@config_option
+@database_option
+@click.argument("token_id")
+def revoke(path: Path, database: str | None, token_id: str) -> None:
+    """End a token at once; what it made stays."""
+    with opened(path, database, may_create=False) as house:
+        revoke_token(house, token_id)
+    click.secho("revoked", err=True)
+
+
+def _limit_words(limits: tuple[str, ...]) -> dict[str, Any]:
+    words: dict[str, Any] = {}
+    for limit in limits:
+        name, equals, value = limit.partition("=")
+        if not equals:
+            raise TokenError(f"--limit {limit}: write it like max_schedules=10")
+        if name == "targets":
+            words[name] = [kind for kind in value.split(",") if kind]
+        else:
+            words[name] = int(value) if value.isdecimal() else value
+    return words
+
+
+def token_words(token: Token) -> dict[str, Any]:
+    """A token as it is shown: everything but its secret, which nobody has."""
+    return {
+        "id": token.token_id,
+        "name": token.name,
+        "role": token.role,
+        "owner": token.owner,
+        "limits": limits_words(token.limits),
+        "created_at": _text(token.created_at),
+        "created_by": token.created_by,
+        "expires_at": _text(token.expires_at),
+        "revoked_at": _text(token.revoked_at),
+    }
+
+
+def _text(instant: int | None) -> str | None:
+    return None if instant is None else moment_of(instant).isoformat().replace("+00:00", "Z")

@@ -1,0 +1,65 @@
+"""The settings of the API: the file's `api` section."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Any
+
+from everwhen.config.problems import Report
+from everwhen.config.schema import API
+from everwhen.config.settings import PREFIX, twins
+from everwhen.config.values import parse_size
+from everwhen.errors import ConfigError
+
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
+
+
+@dataclass(frozen=True, slots=True)
+class ApiSettings:
+    """Where the API listens, and what callers may do; sizes in bytes."""
+
+    host: str = "127.0.0.1"
+    port: int = 8750
+    allow_code_targets: bool = False
+    allow_private_urls: bool = False
+    max_payload: int = 64 << 10
+    max_body: int = 16 << 20
+    tls: tuple[str, str] | None = None  # certificate and key
+    behind_proxy: bool = False
+    insecure: bool = False
+    allowed_hosts: tuple[str, ...] = ()
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine reaches it."""
+        if self.host in LOOPBACK_NAMES:
+            return True
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def refuse_exposure(self) -> None:
+        """Beyond this machine tokens travel in the clear, unless TLS or a proxy hides them, or somebody insists."""
+        if not (self.is_local or self.tls or self.behind_proxy or self.insecure):
+            raise ConfigError(
+                f"api.host {self.host} serves other machines without TLS: set api.tls {{cert, key}}, or "
+                "api.behind_proxy: true where a proxy speaks TLS, or api.insecure: true if that is meant"
+            )
+
+
+def api_settings_of(words: Mapping[str, Any] | None, environ: Mapping[str, str]) -> ApiSettings:
+    """Settings from words that were checked; those of the environment (EVERWHEN_API_PORT, …) stand before them."""
+    report = Report()
+    said = {**(words or {}), **twins(API, f"{PREFIX}API_", environ, report)}
+    report.refuse()
+    chosen = {key: value for key, value in said.items() if value is not None}
+    for key in ("max_payload", "max_body"):
+        if key in chosen:
+            chosen[key] = parse_size(chosen[key])
+    if "tls" in chosen:
+        chosen["tls"] = (chosen["tls"]["cert"], chosen["tls"]["key"])
+    chosen["allowed_hosts"] = tuple(chosen.get("allowed_hosts", ()))
+    return ApiSettings(**chosen)

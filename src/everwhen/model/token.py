@@ -1,0 +1,177 @@
+"""Tokens: who may call, as what, for whom, and within which limits. Of the secret only a hash is kept.
+
+A token with an owner is confined to what that owner has, whatever its role; one without sees what its role allows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple, get_args
+
+from everwhen.errors import LimitError, TokenError, shown
+from everwhen.model.instants import DAY, SECOND
+from everwhen.model.schedule import Definition, Plan
+from everwhen.timetable.interval import parse_seconds
+from everwhen.timetable.trigger import Cron, Every, Once
+
+AccessRole = Literal["viewer", "operator", "admin"]
+ROLES: tuple[AccessRole, ...] = get_args(AccessRole)
+ANSWERS_KEPT = DAY
+LOOKED_AT = 64  # slots of a cron expression that min_interval is compared with
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLimits:
+    """What a token may make at most; durations in seconds, None: no limit."""
+
+    max_schedules: int | None = None
+    min_interval: int | None = None
+    ttl: int | None = None
+    fires_per_hour: int | None = None
+    fires_per_day: int | None = None
+    targets: tuple[str, ...] | None = None
+    approval: Literal["required"] | None = None
+
+    @property
+    def needs_approval(self) -> bool:
+        return self.approval is not None
+
+
+NO_LIMITS = TokenLimits()
+
+
+class Token(NamedTuple):
+    """One token; `owner` None: of the whole house."""
+
+    token_id: str
+    name: str
+    role: AccessRole
+    owner: str | None
+    limits: TokenLimits
+    created_at: int
+    created_by: str | None = None
+    expires_at: int | None = None
+    revoked_at: int | None = None
+
+    def is_good(self, now: int) -> bool:
+        return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
+
+    def may(self, role: AccessRole) -> bool:
+        """Whether it may do what that role may."""
+        return ROLES.index(self.role) >= ROLES.index(role)
+
+    def sees(self, owner: str | None) -> bool:
+        return self.owner is None or self.owner == owner
+
+
+class Answer(NamedTuple):
+    """What was answered to a request with an Idempotency-Key: the same request gets it again for a day."""
+
+    token_id: str
+    key: str
+    digest: str
+    answer: str
+
+
+TOKEN_COLUMNS = Token._fields
+
+
+def token_row(token: Token) -> tuple[object, ...]:
+    return tuple(token._replace(limits=limits_text(token.limits)))  # type: ignore[arg-type]
+
+
+def token_of(row: tuple[Any, ...]) -> Token:
+    token = Token._make(row)
+    return token._replace(limits=limits_of(json.loads(token.limits)))  # type: ignore[arg-type]
+
+
+def limits_words(limits: TokenLimits) -> dict[str, Any]:
+    """The limits that are set, in words."""
+    found = {field.name: getattr(limits, field.name) for field in fields(limits)}
+    words = {name: value for name, value in found.items() if value is not None}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in words.items()}
+
+
+def limits_text(limits: TokenLimits) -> str:
+    return json.dumps(limits_words(limits))
+
+
+def limits_of(words: Mapping[str, Any]) -> TokenLimits:
+    """Limits from words as people write them; what cannot be is refused.
+
+    >>> limits_of({"min_interval": "5m", "targets": ["http"]}).min_interval
+    300
+    """
+    unknown = set(words) - {field.name for field in fields(TokenLimits)}
+    if unknown:
+        raise TokenError(f'there is no limit "{shown(min(unknown))}"')
+    chosen = {name: value for name, value in words.items() if value is not None}
+    for name in ("max_schedules", "fires_per_hour", "fires_per_day"):
+        if name in chosen and not _is_count(chosen[name]):
+            raise TokenError(f"{name} must be a whole number from 0 on")
+    for name in ("min_interval", "ttl"):
+        if name in chosen and not (isinstance(chosen[name], int) and not isinstance(chosen[name], bool)):
+            chosen[name] = parse_seconds(chosen[name])
+    if "targets" in chosen:
+        chosen["targets"] = _targets(chosen["targets"])
+    if chosen.get("approval", "required") != "required":
+        raise TokenError('approval must be "required", or left out')
+    return TokenLimits(**chosen)
+
+
+def _targets(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(kind, str) for kind in value):
+        raise TokenError("targets must be a list of target kinds, such as [http, message]")
+    return tuple(value)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 2**31
+
+
+def refuse_beyond(limits: TokenLimits, plan: Plan, now: int) -> None:
+    """LimitError when a definition goes beyond what its maker may make."""
+    definition = plan.definition
+    if limits.targets is not None and definition.target.kind not in limits.targets:
+        allowed = ", ".join(limits.targets) or "none"
+        raise LimitError(f"this token may make targets of kind {allowed} only", limit="targets")
+    if limits.min_interval is not None:
+        _refuse_too_often(limits.min_interval, plan, now)
+    if limits.ttl is not None:
+        _refuse_too_long(limits.ttl, definition, now)
+
+
+def _refuse_too_often(least: int, plan: Plan, now: int) -> None:
+    trigger = plan.definition.trigger
+    if isinstance(trigger, Every):
+        gap: float = trigger.seconds
+    elif isinstance(trigger, Cron):
+        gap = _smallest_gap(plan, now)
+    else:
+        return
+    if gap < least:
+        raise LimitError(
+            f"this token may not make schedules that fire more often than every {least}s",
+            limit="min_interval",
+        )
+
+
+def _smallest_gap(plan: Plan, now: int) -> float:
+    calendar = plan.calendar(None)
+    slots: list[int] = []
+    slot_at = calendar.next_after(now)
+    while slot_at is not None and len(slots) < LOOKED_AT:
+        slots.append(slot_at)
+        slot_at = calendar.next_after(slot_at)
+    return min(((after - before) / SECOND for before, after in pairwise(slots)), default=float("inf"))
+
+
+def _refuse_too_long(ttl: int, definition: Definition, now: int) -> None:
+    """A one-shot has no end_at: it must lie within the time that what the token makes may last."""
+    last = now // SECOND + ttl
+    ends_at = definition.trigger.instant if isinstance(definition.trigger, Once) else definition.end_at
+    if ends_at is None or ends_at > last:
+        raise LimitError(f"what this token makes lasts {ttl}s at most; end it sooner", limit="ttl")

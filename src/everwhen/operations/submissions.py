@@ -1,0 +1,287 @@
+"""Schedules that come over REST: made, edited and looked at on the terms of the token that asks.
+
+Someone else's schedule and one that does not exist are the same to a token with an owner. What may be asked is judged
+inside the transaction that does it, so that nothing can change between the judgement and the deed.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from uuid import UUID
+
+from everwhen.decide import edit, status
+from everwhen.decide.draft import Draft
+from everwhen.errors import (
+    AccessError,
+    DuplicateScheduleError,
+    PreconditionError,
+    SourceError,
+    UnknownScheduleError,
+)
+from everwhen.model.decision import Decision
+from everwhen.model.declared import Declared
+from everwhen.model.instants import SECOND
+from everwhen.model.policy import Budget
+from everwhen.model.schedule import Definition, Plan, Schedule, State
+from everwhen.model.shared import Shared
+from everwhen.model.token import Answer, Token, refuse_beyond
+from everwhen.operations.schedules import QuietHoursByName, marked
+from everwhen.operations.tokens import actor_of
+from everwhen.ports.catalogue import Change, Entry, NewSchedule, ScheduleFilter, Terms
+from everwhen.ports.house import House
+from everwhen.timetable.trigger import Once
+
+SOURCE = "api"
+APPROVAL = "approval"
+CODE_TARGETS = frozenset(("command", "python"))
+TOKEN_BUDGET = "budget:token:"
+COUNTED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, and what the house lets callers of that kind do."""
+
+    token: Token
+    allows_code: bool = False
+
+    @property
+    def actor(self) -> str | None:
+        return actor_of(self.token)
+
+    @property
+    def may_run_code(self) -> bool:
+        return self.allows_code and self.token.may("admin")
+
+    def refuse_stranger(self, schedule: Schedule) -> None:
+        """Whose schedule it is not, for him there is none."""
+        if not self.token.sees(schedule.state.owner):
+            raise UnknownScheduleError(schedule.state.schedule_id)
+
+    def refuse_unapproved(self, schedule: Schedule) -> None:
+        """What waits for approval is started by nobody whose schedules need it."""
+        self.refuse_stranger(schedule)
+        if self.token.limits.needs_approval and schedule.state.paused_by == APPROVAL:
+            raise AccessError("this schedule waits for an operator's approval; an operator resumes it")
+
+    def refuse_approved(self, schedule: Schedule) -> None:
+        """What was approved is not made another afterwards by a token whose schedules need approval."""
+        self.refuse_stranger(schedule)
+        if self.token.limits.needs_approval and schedule.state.paused_by != APPROVAL:
+            raise AccessError(
+                "this schedule was approved as it is; delete it and make another, or ask an operator"
+            )
+
+
+# -- looking --
+
+
+def get_entry(house: House, schedule_id: str, caller: Caller) -> Entry:
+    entry = house.catalogue.entry(schedule_id)
+    if entry is None:
+        raise UnknownScheduleError(schedule_id)
+    caller.refuse_stranger(entry.schedule)
+    return entry
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some of many; `total` is counted up to a bound, and then an estimate."""
+
+    entries: list[Entry]
+    total: int
+    is_approximate: bool = False
+
+
+def list_entries(
+    house: House,
+    wanted: ScheduleFilter,
+    caller: Caller,
+    *,
+    limit: int,
+    before: int | None = None,
+    offset: int = 0,
+) -> Page:
+    """Schedules that the caller may see, newest first."""
+    owner = caller.token.owner
+    if owner is not None:
+        if wanted.owner not in (None, owner):
+            return Page([], 0)
+        wanted = replace(wanted, owner=owner)
+    entries = house.catalogue.entries(wanted, limit=limit, before=before, offset=offset)
+    total = house.catalogue.count(wanted, most=COUNTED + 1)
+    if total <= COUNTED:
+        return Page(entries, total)
+    if wanted != ScheduleFilter():
+        return Page(entries, COUNTED, is_approximate=True)
+    newest = house.catalogue.entries(wanted, limit=1)
+    return Page(entries, max(newest[0].schedule.state.row_id, COUNTED), is_approximate=True)
+
+
+# -- making --
+
+
+def create_entries(
+    house: House,
+    declared: Sequence[Declared],
+    caller: Caller,
+    *,
+    key: str | None = None,
+    answer: Callable[[Sequence[Entry]], Answer] | None = None,
+) -> list[Entry]:
+    """Write new schedules in one transaction, all or none; `answer` is remembered in it, where given."""
+    now, quiet = house.clock.now(), QuietHoursByName(house)
+    new = [_new(one, caller, quiet, now, key) for one in declared]
+    entries = [
+        Entry(Schedule(one.creation.state, one.plan), SOURCE, one.key, one.token_id, now, now) for one in new
+    ]
+    terms = Terms(
+        caller.token.token_id, caller.token.limits.max_schedules, answer(entries) if answer else None
+    )
+    house.catalogue.create(now, new, terms)
+    house.wake_scheduler()
+    return entries
+
+
+def put_entry(
+    house: House, key: str, declared: Callable[[str], Declared], caller: Caller
+) -> tuple[str, bool]:
+    """Create the schedule of a caller's own key, or replace its definition: its id, and whether it is new."""
+    full_key = f"{caller.token.owner or ''}/{key}"
+    for _ in range(2):
+        known = house.catalogue.id_of_key(full_key)
+        if known is not None:
+            rewrite = partial(_replaced, declared)
+            return edit_entry(house, known, rewrite, caller).schedule_id, False
+        new = declared(new_id(house.clock.now()))
+        try:
+            create_entries(house, [new], caller, key=full_key)
+        except DuplicateScheduleError:  # somebody else put it meanwhile
+            continue
+        return new.schedule_id, True
+    raise DuplicateScheduleError(key)
+
+
+def _replaced(declared: Callable[[str], Declared], schedule: Schedule) -> Declared:
+    return declared(schedule.state.schedule_id)
+
+
+def key_of(entry: Entry) -> str | None:
+    """The caller's own key, without whose it is."""
+    return None if entry.key is None else entry.key.rpartition("/")[2]
+
+
+def new_id(now: int) -> str:
+    """A UUID that begins with the time: those made one after another stand beside each other in every index."""
+    milliseconds = now // 1_000 & (1 << 48) - 1
+    drawn = secrets.randbits(74)
+    return str(UUID(int=milliseconds << 80 | 7 << 76 | (drawn >> 62) << 64 | 2 << 62 | drawn & (1 << 62) - 1))
+
+
+def _new(
+    declared: Declared, caller: Caller, quiet: QuietHoursByName, now: int, key: str | None
+) -> NewSchedule:
+    definition = on_terms(declared.definition, caller, now)
+    plan = Plan(declared.schedule_id, definition, quiet.of(definition))
+    refuse_beyond(caller.token.limits, plan, now)
+    creation = edit.create(
+        plan,
+        declared.schedule_id,
+        now,
+        is_enabled=declared.is_enabled and not caller.token.limits.needs_approval,
+        paused_by=APPROVAL if caller.token.limits.needs_approval else "token",
+        actor=caller.actor,
+    )
+    return NewSchedule(creation, plan, SOURCE, key, caller.token.token_id)
+
+
+def on_terms(definition: Definition, caller: Caller, now: int) -> Definition:
+    """The definition as this caller may have it: his own, within his token's time and budget."""
+    token, limits = caller.token, caller.token.limits
+    if definition.target.kind in CODE_TARGETS and not caller.may_run_code:
+        raise AccessError(
+            f"a {definition.target.kind} target runs code: only an admin may submit one, and only where "
+            "api.allow_code_targets is true"
+        )
+    if token.owner is not None and definition.owner not in (None, token.owner):
+        raise AccessError(
+            f"this token makes schedules of its owner only; leave owner out, or say {token.owner}"
+        )
+    changes: dict[str, object] = {"target": marked(definition.target, SOURCE)}
+    if token.owner is not None:
+        changes["owner"] = token.owner
+    if limits.ttl is not None and not isinstance(definition.trigger, Once):
+        last = now // SECOND + limits.ttl
+        changes["end_at"] = last if definition.end_at is None else min(definition.end_at, last)
+    if limits.fires_per_hour is not None or limits.fires_per_day is not None:
+        budget = Budget(f"{TOKEN_BUDGET}{token.token_id}", limits.fires_per_hour, limits.fires_per_day)
+        others = tuple(other for other in definition.budgets if other.key != budget.key)
+        changes["budgets"] = (*others, budget)
+    return replace(definition, **changes)  # type: ignore[arg-type]
+
+
+# -- editing --
+
+
+def edit_entry(
+    house: House,
+    schedule_id: str,
+    rewrite: Callable[[Schedule], Declared],
+    caller: Caller,
+    *,
+    expected: int | None = None,
+    is_enabled: bool | None = None,
+) -> State:
+    """A new revision of a schedule, and its switch, in one transaction; `expected` is the revision that was read."""
+    refuse_declared_elsewhere(get_entry(house, schedule_id, caller))
+    quiet = QuietHoursByName(house)
+    quiet.read()
+
+    def change(schedule: Schedule, now: int, shared: Shared) -> Decision:
+        caller.refuse_stranger(schedule)
+        if expected is not None and schedule.state.revision != expected:
+            raise PreconditionError(expected, schedule.state.revision)
+        caller.refuse_approved(schedule)
+        declared = rewrite(schedule)
+        definition = _keeping_budgets(on_terms(declared.definition, caller, now), schedule.definition)
+        if definition == schedule.definition:
+            return Draft(schedule, now, shared).decision()
+        plan = Plan(schedule.state.schedule_id, definition, quiet.of(definition))
+        refuse_beyond(caller.token.limits, plan, now)
+        may_be_past = schedule.definition.trigger == definition.trigger
+        return edit.edit(schedule, plan, now, shared, may_be_past=may_be_past, actor=caller.actor)
+
+    further: list[Change] = []
+    if is_enabled is not None:
+        further.append(_switch(is_enabled, caller))
+    decision = house.catalogue.change(house.clock.now(), schedule_id, change, *further)
+    house.wake_scheduler()
+    house.wake_workers()
+    return decision.after
+
+
+def _keeping_budgets(new: Definition, old: Definition) -> Definition:
+    """Who made a schedule pays for its firings, whoever edits it."""
+    known = {budget.key for budget in new.budgets}
+    kept = [one for one in old.budgets if one.key.startswith(TOKEN_BUDGET) and one.key not in known]
+    return replace(new, budgets=(*new.budgets, *kept)) if kept else new
+
+
+def _switch(is_enabled: bool, caller: Caller) -> Change:
+    def switch(schedule: Schedule, now: int, shared: Shared) -> Decision:
+        if not is_enabled and schedule.state.status == "active":
+            return status.pause(schedule, now, shared, by="token", actor=caller.actor)
+        if is_enabled and schedule.state.status == "paused":
+            caller.refuse_unapproved(schedule)
+            return status.resume(schedule, now, shared, by=caller.actor)
+        return Draft(schedule, now, shared).decision()
+
+    return switch
+
+
+def refuse_declared_elsewhere(entry: Entry) -> None:
+    if entry.source != SOURCE:
+        raise SourceError(f'schedule "{entry.schedule.state.schedule_id}"', entry.source)

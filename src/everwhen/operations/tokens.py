@@ -1,0 +1,116 @@
+"""Tokens: made, shown once, found again by their hash, revoked. The secret of a token is never stored."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from hashlib import sha256
+
+from everwhen.errors import AccessError, TokenError, shown
+from everwhen.model.events import Event
+from everwhen.model.instants import SECOND
+from everwhen.model.token import NO_LIMITS, ROLES, AccessRole, Token, TokenLimits
+from everwhen.ports.house import House
+
+PREFIX = "ew_"
+SHORTEST_PRESET = 16
+LONGEST_NAME = 200
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    """A token and its secret, which nobody can be told again."""
+
+    token: Token
+    secret: str
+
+
+def create_token(
+    house: House,
+    name: str,
+    role: AccessRole,
+    *,
+    owner: str | None = None,
+    limits: TokenLimits = NO_LIMITS,
+    lasts: int | None = None,
+    maker: Token | None = None,
+) -> NewToken:
+    """Make a token. `maker` is the token that asks, None whoever sits at the machine; `lasts` in seconds."""
+    _refuse_nonsense(name, role, owner)
+    if maker is not None and not (maker.may("admin") and maker.sees(owner)):
+        raise AccessError("only an admin may make tokens, and one with an owner only for that owner")
+    now = house.clock.now()
+    actor = actor_of(maker)
+    token = Token(
+        f"tok_{secrets.token_hex(6)}",
+        name,
+        role,
+        owner,
+        limits,
+        now,
+        actor,
+        None if lasts is None else now + lasts * SECOND,
+    )
+    secret = PREFIX + secrets.token_urlsafe(32)
+    house.tokens.add(token, hash_of(secret), _created(token, now, actor))
+    return NewToken(token, secret)
+
+
+def first_token(house: House, preset: str | None = None) -> NewToken | None:
+    """The admin token of a house that never had one; None when it has. `preset` is its secret, where given."""
+    if preset is not None and len(preset) < SHORTEST_PRESET:
+        raise TokenError(
+            f"EVERWHEN_ADMIN_TOKEN is shorter than {SHORTEST_PRESET} characters; take a longer one"
+        )
+    now = house.clock.now()
+    token = Token(f"tok_{secrets.token_hex(6)}", "first", "admin", None, NO_LIMITS, now)
+    secret = preset or PREFIX + secrets.token_urlsafe(32)
+    is_first = house.tokens.add_first(token, hash_of(secret), _created(token, now, None))
+    return NewToken(token, secret) if is_first else None
+
+
+def find_token(house: House, secret: str) -> Token | None:
+    """The token with this secret, if it is in force."""
+    token = house.tokens.find(hash_of(secret))
+    return token if token is not None and token.is_good(house.clock.now()) else None
+
+
+def list_tokens(house: House, *, maker: Token | None = None) -> list[Token]:
+    """Tokens, newest first; those that the caller may see."""
+    return [token for token in house.tokens.all() if maker is None or maker.sees(token.owner)]
+
+
+def revoke_token(house: House, token_id: str, *, maker: Token | None = None) -> None:
+    """End a token at once. What it made stays."""
+    now = house.clock.now()
+    known = {token.token_id for token in list_tokens(house, maker=maker)}
+    event = Event("token.revoked", now, actor=actor_of(maker), detail={"token_id": token_id})
+    if token_id not in known or not house.tokens.revoke(now, token_id, event):
+        raise TokenError(f'there is no token "{shown(token_id)}" in force')
+
+
+def record_denial(house: House, *, actor: str | None, reason: str, detail: dict[str, object]) -> None:
+    """Somebody was turned away; the audit says who, from where and why, never with what secret."""
+    house.tokens.record([Event("auth.denied", house.clock.now(), actor=actor, reason=reason, detail=detail)])
+
+
+def hash_of(secret: str) -> str:
+    return sha256(secret.encode(errors="replace")).hexdigest()
+
+
+def actor_of(token: Token | None) -> str | None:
+    return None if token is None else f"token:{token.token_id}"
+
+
+def _refuse_nonsense(name: str, role: str, owner: str | None) -> None:
+    if not name.strip() or len(name) > LONGEST_NAME or "\0" in name:
+        raise TokenError(f"a token's name has 1 to {LONGEST_NAME} characters")
+    if role not in ROLES:
+        raise TokenError(f'role "{shown(role)}" must be one of {", ".join(ROLES)}')
+    if owner is not None and (not owner.strip() or len(owner) > LONGEST_NAME or "\0" in owner):
+        raise TokenError(f"an owner has 1 to {LONGEST_NAME} characters")
+
+
+def _created(token: Token, now: int, actor: str | None) -> Event:
+    detail = {"token_id": token.token_id, "name": token.name, "role": token.role}
+    return Event("token.created", now, owner=token.owner, actor=actor, detail=detail)

@@ -1,0 +1,150 @@
+"""A real server on a free port of this machine, and the plainest client that there is."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from everwhen.api.app import create_app
+from everwhen.api.office import Office
+from everwhen.api.server import ApiServer
+from everwhen.config.api_settings import ApiSettings
+from everwhen.config.read import Configuration, Host, read_configuration
+from everwhen.config.submission import surroundings_of
+from everwhen.model.token import AccessRole, TokenLimits, limits_of
+from everwhen.operations.tokens import create_token
+from everwhen.ports.house import House
+from everwhen.wiring import open_stack
+
+PROBLEM = "application/problem+json"
+HTTP_RUN = {"http": {"url": "https://example.com/run"}}
+FILE = """
+workflows:
+  "1": {name: Daily report, run: {http: {url: "http://127.0.0.1:9/run"}}, triggers: [trigger_schedule_abc123]}
+agents: {bot: {command: [true]}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back."""
+
+    status: int
+    headers: Mapping[str, str]
+    raw: bytes
+
+    @property
+    def words(self) -> Any:
+        return json.loads(self.raw)
+
+    @property
+    def problem(self) -> str:
+        """The kind of a problem, whose shape is checked here for all tests."""
+        assert self.headers["content-type"] == PROBLEM
+        words = self.words
+        assert words["status"] == self.status
+        assert words["detail"] and words["title"]
+        kind: str = words["type"].removeprefix("urn:everwhen:problem:")
+        return kind
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """Calls with one token."""
+
+    url: str
+    secret: str | None
+    prefix: str = "/api/v1"
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        raw: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        sent = dict(headers or {})
+        if self.secret is not None:
+            sent.setdefault("Authorization", f"Bearer {self.secret}")
+        if body is not None:
+            raw = json.dumps(body).encode()
+        if raw is not None:
+            sent.setdefault("Content-Type", "application/json")
+        connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=30)
+        try:
+            connection.request(method, self.prefix + path, raw, sent)
+            answer = connection.getresponse()
+            return Answer(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+        finally:
+            connection.close()
+
+    def get(self, path: str, **headers: str) -> Answer:
+        return self.call("GET", path, headers=headers)
+
+    def post(self, path: str, body: Any = None, **more: Any) -> Answer:
+        return self.call("POST", path, body, **more)
+
+    def patch(self, path: str, body: Any, **more: Any) -> Answer:
+        return self.call("PATCH", path, body, **more)
+
+    def create(self, **words: Any) -> dict[str, Any]:
+        """A schedule that was made."""
+        answer = self.post("/schedules/", {"every": "1h", "run": HTTP_RUN, **words})
+        assert answer.status == 201, answer.raw
+        found: dict[str, Any] = answer.words
+        return found
+
+
+@dataclass(slots=True)
+class Service:
+    """A house with its API."""
+
+    house: House
+    office: Office
+    url: str
+    admin: Client
+
+    def client(self, role: AccessRole = "operator", owner: str | None = None, **limits: Any) -> Client:
+        made = create_token(self.house, f"{role} {owner}", role, owner=owner, limits=_limits(limits))
+        return replace(self.admin, secret=made.secret)
+
+    @property
+    def nobody(self) -> Client:
+        return replace(self.admin, secret=None)
+
+
+def _limits(words: dict[str, Any]) -> TokenLimits:
+    return limits_of(words)
+
+
+@contextmanager
+def serving(folder: Path, *, file: str = FILE, url: str | None = None, **settings: Any) -> Iterator[Service]:
+    """A server as long as the block lasts, on a database in the folder unless another is named."""
+    configuration = _configuration(folder, file)
+    chosen = ApiSettings(port=0, **settings)
+    stack = open_stack(url or f"sqlite:///{folder}/api.db")
+    host = Host({}, lambda: "UTC", stack.house.clock.now())
+    around = surroundings_of(configuration, host, ())
+    office = Office(stack.house, chosen, lambda: around)
+    server = ApiServer(create_app(office), chosen, stop_within=1)
+    server.start()
+    try:
+        admin = create_token(stack.house, "admin", "admin")
+        yield Service(stack.house, office, server.url, Client(server.url, admin.secret))
+    finally:
+        server.stop()
+        stack.close()
+
+
+def _configuration(folder: Path, file: str) -> Configuration:
+    path = folder / "everwhen.yaml"
+    path.write_text(file)
+    return read_configuration(path, Host({}, lambda: "UTC", 0))

@@ -1,0 +1,256 @@
+"""Who may call: tokens, roles, owners, limits, and what is on record of those who were turned away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from everwhen.api.rates import Rates
+from everwhen.operations.tokens import create_token, find_token, revoke_token
+from everwhen.ports.ledger import EventFilter
+from tests.api.serving import HTTP_RUN, Client, Service, serving
+
+READS = ["/schedules/", "/schedules/{id}/", "/schedules/{id}/upcoming/", "/schedules/{id}/why/"]
+WRITES = [
+    ("POST", "/schedules/", {"every": "1h", "run": HTTP_RUN}),
+    ("PUT", "/schedules/key/k/", {"every": "1h", "run": HTTP_RUN}),
+    ("PATCH", "/schedules/{id}/", {"name": "x"}),
+    ("DELETE", "/schedules/{id}/", None),
+    ("POST", "/schedules/{id}/pause/", None),
+    ("POST", "/schedules/{id}/resume/", None),
+    ("POST", "/schedules/{id}/revive/", None),
+    ("POST", "/schedules/{id}/trigger/", None),
+    ("POST", "/schedules/{id}/backfill/", {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}),
+    ("POST", "/schedules/batch-pause/", {"schedule_ids": []}),
+    ("POST", "/schedules/batch-resume/", {"schedule_ids": []}),
+    ("POST", "/schedules/batch-delete/", {"schedule_ids": []}),
+]
+
+
+def denials(service: Service) -> int:
+    return len(service.house.ledger.events(EventFilter(types=["auth.denied"]), limit=1_000))
+
+
+def test_without_a_token_nothing_is_told(service: Service) -> None:
+    answer = service.nobody.get("/schedules/")
+    assert (answer.status, answer.problem) == (401, "unauthenticated")
+    assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_a_token_comes_in_either_header(service: Service) -> None:
+    secret = service.admin.secret or ""
+    assert service.nobody.call("GET", "/schedules/", headers={"X-API-Key": secret}).status == 200
+    assert service.admin.get("/schedules/").status == 200
+
+
+def test_an_unknown_token_is_refused_and_on_record_without_its_secret(service: Service) -> None:
+    before = denials(service)
+    guess = "ew_this-is-a-guess"
+    answer = service.nobody.call("GET", "/schedules/", headers={"Authorization": f"Bearer {guess}"})
+    assert (answer.status, answer.problem) == (401, "unauthenticated")
+    assert denials(service) == before + 1
+    (last,) = service.house.ledger.events(EventFilter(types=["auth.denied"]), limit=1)
+    assert guess not in repr(last) and last.event.detail["path"] == "/api/v1/schedules/"
+
+
+def test_the_database_has_no_secret(service: Service, tmp_path: Path) -> None:
+    made = create_token(service.house, "hidden", "viewer")
+    assert find_token(service.house, made.secret) == made.token
+    assert made.secret not in repr(service.house.tokens.all())
+
+
+def test_a_revoked_token_is_refused_at_once(service: Service) -> None:
+    made = create_token(service.house, "brief", "viewer")
+    client = Client(service.url, made.secret)
+    assert client.get("/schedules/").status == 200
+    revoke_token(service.house, made.token.token_id)
+    service.office.known_tokens.clear()  # as the call that revokes does; other processes follow within a second
+    assert client.get("/schedules/").status == 401
+
+
+def test_a_viewer_reads_and_changes_nothing(service: Service) -> None:
+    made = service.admin.create()
+    viewer = service.client("viewer")
+    for path in READS:
+        assert viewer.get(path.format(id=made["id"])).status == 200, path
+    before = denials(service)
+    for method, path, body in WRITES:
+        answer = viewer.call(method, path.format(id=made["id"]), body)
+        assert (answer.status, answer.problem) == (403, "forbidden"), path
+    assert denials(service) == before + len(WRITES)
+    assert service.admin.get(f"/schedules/{made['id']}/").words == made
+
+
+@pytest.mark.parametrize("role", ["viewer", "operator", "admin"])
+def test_someone_elses_schedule_and_an_unknown_one_look_the_same(service: Service, role: str) -> None:
+    theirs = service.client(owner="them").create(name="secret plan")
+    mine = service.client(role, owner=f"me as {role}")  # type: ignore[arg-type]
+    for path in READS[1:]:
+        answers = [mine.get(path.format(id=each)) for each in (theirs["id"], "unknown")]
+        assert [answer.status for answer in answers] == [404, 404]
+        assert answers[0].raw == answers[1].raw
+    if role != "viewer":
+        for method, path, body in WRITES:
+            if "{id}" in path:
+                answers = [
+                    mine.call(method, path.format(id=each), body) for each in (theirs["id"], "unknown")
+                ]
+                assert [answer.status for answer in answers] == [404, 404], path
+                assert answers[0].raw == answers[1].raw
+        many = mine.post("/schedules/batch-pause/", {"schedule_ids": [theirs["id"]]}).words
+        assert many["items"][0]["problem"]["detail"] == "Scheduled job not found."
+        assert mine.post("/schedules/batch-delete/", {"schedule_ids": [theirs["id"]]}).status == 204
+    assert mine.get("/schedules/?owner=them").words["items"] == []
+    assert mine.get("/schedules/?q=secret").words["total"] == 0
+    assert service.admin.get(f"/schedules/{theirs['id']}/").words == theirs
+
+
+def test_what_a_token_with_an_owner_makes_is_the_owners(service: Service) -> None:
+    ada = service.client(owner="ada")
+    assert ada.create()["owner"] == "ada"
+    answer = ada.post("/schedules/", {"every": "1h", "run": HTTP_RUN, "owner": "bob"})
+    assert (answer.status, answer.problem) == (403, "forbidden")
+    made = ada.create()
+    assert ada.patch(f"/schedules/{made['id']}/", {"owner": "bob"}).status == 403
+    # Her key is not the one of somebody else with the same name.
+    body = {"every": "1h", "run": HTTP_RUN}
+    first = ada.call("PUT", "/schedules/key/daily/", body).words["id"]
+    assert service.client(owner="bob").call("PUT", "/schedules/key/daily/", body).words["id"] != first
+
+
+@pytest.mark.parametrize("run", [{"command": ["id"]}, {"python": "os:getcwd"}])
+def test_code_is_refused_unless_the_house_allows_it_and_an_admin_asks(
+    service: Service, tmp_path: Path, run: dict[str, object]
+) -> None:
+    body = {"every": "1h", "run": run}
+    answer = service.admin.post("/schedules/", body)
+    assert (answer.status, answer.problem) == (403, "forbidden")
+    made = service.admin.create()
+    assert service.admin.patch(f"/schedules/{made['id']}/", {"run": run}).status == 403
+    with serving(tmp_path, allow_code_targets=True) as open_house:
+        assert open_house.client("operator").post("/schedules/", body).status == 403
+        assert open_house.admin.post("/schedules/", body).status == 201
+
+
+def test_the_environment_of_workers_is_not_for_callers(service: Service) -> None:
+    run = {"http": {"url": "https://example.com/", "headers": {"X": "${DATABASE_PASSWORD}"}}}
+    answer = service.admin.post("/schedules/", {"every": "1h", "run": run})
+    assert (answer.status, answer.words["errors"][0]["path"]) == (422, "run.http.headers.X")
+
+
+def test_a_secret_in_a_header_is_not_told_again(service: Service) -> None:
+    headers = {"Authorization": "Bearer hunter2", "Accept": "text/plain"}
+    run = {"http": {"url": "https://ada:hunter2@example.com/", "headers": headers}}
+    made = service.admin.post("/schedules/", {"every": "1h", "run": run})
+    assert "hunter2" not in made.raw.decode()
+    assert made.words["run"]["http"]["headers"] == {"Authorization": "***", "Accept": "text/plain"}
+    # An edit of something else keeps what only the database knows.
+    service.admin.patch(f"/schedules/{made.words['id']}/", {"name": "x"})
+    stored = service.house.catalogue.get(made.words["id"])
+    assert stored is not None and "hunter2" in stored.definition.target.spec
+
+
+# -- limits --
+
+
+def test_a_token_has_no_more_schedules_than_it_may(service: Service) -> None:
+    client = service.client(max_schedules=2)
+    client.create()
+    last = client.create()
+    answer = client.post("/schedules/", {"every": "1h", "run": HTTP_RUN})
+    assert (answer.status, answer.problem) == (403, "limit-reached")
+    client.call("DELETE", f"/schedules/{last['id']}/")
+    client.create()
+
+
+@pytest.mark.parametrize("trigger", [{"every": "4m"}, {"cron": "*/4 * * * *"}, {"cron": "0,1 5 * * *"}])
+def test_a_token_fires_no_more_often_than_it_may(service: Service, trigger: dict[str, str]) -> None:
+    client = service.client(min_interval="5m")
+    answer = client.post("/schedules/", {**trigger, "run": HTTP_RUN})
+    assert (answer.status, answer.problem) == (403, "beyond-limit")
+    made = client.create(every="5m")
+    assert client.patch(f"/schedules/{made['id']}/", {"every": None, **trigger}).status == 403
+    client.create(every=None, cron="*/5 * * * *")
+
+
+def test_what_a_token_makes_ends_after_its_ttl(service: Service) -> None:
+    client = service.client(ttl="1h")
+    made = client.create(every="1m")
+    assert made["end_at"] is not None
+    assert client.create(every="1m", end_at="9000-01-01T00:00:00Z")["end_at"] <= "2100"
+    assert client.post("/schedules/", {"after": "2h", "run": HTTP_RUN}).problem == "beyond-limit"
+    assert client.post("/schedules/", {"after": "30m", "run": HTTP_RUN}).status == 201
+
+
+def test_a_token_makes_only_the_targets_that_it_may(service: Service) -> None:
+    client = service.client(targets=["message"])
+    assert client.post("/schedules/", {"every": "1h", "run": HTTP_RUN}).problem == "beyond-limit"
+    made = client.create(run={"message": {"text": "x"}})
+    assert client.patch(f"/schedules/{made['id']}/", {"run": HTTP_RUN}).problem == "beyond-limit"
+
+
+def test_firings_are_paid_by_the_token_that_made_the_schedule(service: Service) -> None:
+    made = service.client(fires_per_hour=3).create()
+    service.admin.patch(f"/schedules/{made['id']}/", {"name": "edited by another"})
+    schedule = service.house.catalogue.get(made["id"])
+    assert schedule is not None
+    assert [(budget.per_hour, budget.per_day) for budget in schedule.definition.budgets] == [(3, None)]
+
+
+def test_what_needs_approval_waits_for_an_operator(service: Service) -> None:
+    agent = service.client(approval="required")
+    made = agent.create()
+    path = f"/schedules/{made['id']}"
+    assert (made["status"], made["paused_by"], made["next_run_at"]) == ("paused", "approval", None)
+    for deed in ("resume", "trigger"):
+        assert agent.post(f"{path}/{deed}/").status == 403
+    assert agent.patch(f"{path}/", {"enabled": True}).status == 403
+    assert agent.patch(f"{path}/", {"name": "better"}).status == 200
+    assert service.client().post(f"{path}/resume/").words["status"] == "active"
+    # Once approved, it stays what was approved.
+    assert agent.patch(f"{path}/", {"run": {"message": {"text": "x"}}}).status == 403
+    assert agent.post(f"{path}/trigger/").status == 202
+
+
+# -- rates, hosts, origins, sizes --
+
+
+def test_wrong_tokens_are_counted_per_address_and_then_not_even_looked_up(tmp_path: Path) -> None:
+    with serving(tmp_path) as service:
+        wrong = Client(service.url, "wrong")
+        found = [wrong.get("/schedules/") for _ in range(25)]
+        assert [answer.status for answer in found].count(401) in (20, 21)
+        assert (found[-1].status, found[-1].problem) == (429, "too-many-requests")
+        assert int(found[-1].headers["retry-after"]) >= 1
+        assert service.admin.get("/schedules/").status == 200  # who has a token is not shut out
+        assert denials(service) <= 21
+
+
+def test_a_token_that_asks_too_often_is_told_when_to_come_again(tmp_path: Path) -> None:
+    with serving(tmp_path) as service:
+        client = service.client("viewer")
+        service.office.rates = Rates(burst=1, per_second=0.001, monotonic=lambda: 0.0)
+        assert client.get("/schedules/").status == 200
+        answer = client.get("/schedules/")
+        assert (answer.status, answer.problem) == (429, "too-many-requests")
+        assert service.admin.get("/schedules/").status == 200
+
+
+def test_a_host_of_another_name_is_refused(service: Service, tmp_path: Path) -> None:
+    for host in ("evil.example", "evil.example:8750", "", "169.254.1.1"):
+        answer = service.admin.call("GET", "/schedules/", headers={"Host": host})
+        assert (answer.status, answer.problem) == (421, "wrong-host"), host
+    assert service.admin.call("GET", "/schedules/", headers={"Host": "localhost:1"}).status == 200
+    with serving(tmp_path, allowed_hosts=("Ops.Example",)) as named:
+        assert named.admin.call("GET", "/schedules/", headers={"Host": "ops.example"}).status == 200
+
+
+def test_a_page_of_another_origin_changes_nothing(service: Service) -> None:
+    made = service.admin.create()
+    foreign = {"Origin": "https://evil.example"}
+    answer = service.admin.post(f"/schedules/{made['id']}/pause/", headers=foreign)
+    assert (answer.status, answer.problem) == (403, "forbidden")
+    assert service.admin.get(f"/schedules/{made['id']}/").words["status"] == "active"
+    own = {"Origin": service.url}
+    assert service.admin.post(f"/schedules/{made['id']}/pause/", headers=own).status == 200

@@ -1,0 +1,148 @@
+"""Rows P3, P10 and P15 to P19: Pipelit's eight endpoints, asked as its document has them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from tests.api.serving import Service, serving
+
+# Word for word from the document.
+BODY = """
+{
+"name": "Daily report",
+"workflow_id": 1,
+"trigger_node_id": "trigger_schedule_abc123",
+"interval_seconds": 86400,
+"total_repeats": 0,
+"max_retries": 3,
+"timeout_seconds": 600,
+"trigger_payload": {"report_type": "daily"}
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with serving(tmp_path_factory.mktemp("pipelit")) as found:
+        yield found
+
+
+def create(service: Service, **changes: Any) -> dict[str, Any]:
+    answer = service.admin.post("/schedules/", {**json.loads(BODY), **changes})
+    assert answer.status == 201, answer.raw
+    found: dict[str, Any] = answer.words
+    return found
+
+
+def seconds_until(later: str, earlier: str) -> float:
+    return (datetime.fromisoformat(later) - datetime.fromisoformat(earlier)).total_seconds()
+
+
+def test_p3_a_schedule_has_all_of_pipelits_columns(service: Service) -> None:
+    made = create(service, description="For the team", user_profile_id=7)
+    assert made["workflow_id"] == 1
+    assert made["user_profile_id"] == "7"
+    assert (made["current_repeat"], made["current_retry"], made["run_count"], made["error_count"]) == (
+        0,
+        0,
+        0,
+        0,
+    )
+    assert (made["last_run_at"], made["last_error"], made["description"]) == (None, None, "For the team")
+    assert (made["interval_seconds"], made["timeout_seconds"], made["max_retries"]) == (86400, 600, 3)
+    assert create(service, workflow_id="1")["workflow_id"] == "1"
+
+
+def test_p3_defaults_are_pipelits(service: Service) -> None:
+    made = service.admin.post(
+        "/schedules/", {"name": "short", "workflow_id": 1, "interval_seconds": 300}
+    ).words
+    assert (made["total_repeats"], made["max_retries"], made["timeout_seconds"]) == (0, 3, 600)
+    assert (made["retry_delay"], made["trigger_payload"]) == ("5m", {})
+
+
+def test_p10_the_payload_is_what_the_workflow_will_be_told(service: Service) -> None:
+    made = create(service)
+    schedule = service.house.catalogue.get(made["id"])
+    assert schedule is not None
+    assert json.loads(schedule.definition.payload) == {"report_type": "daily"}
+    assert json.loads(schedule.definition.target.spec)["trigger_node_id"] == "trigger_schedule_abc123"
+
+
+def test_p15_the_eight_endpoints(service: Service) -> None:
+    created = service.admin.post("/schedules/", raw=BODY.encode())
+    assert created.status == 201
+    path = f"/schedules/{created.words['id']}/"
+    assert created.words["id"] in [
+        i["id"] for i in service.admin.get("/schedules/?status=active").words["items"]
+    ]
+    assert created.words["id"] in [
+        i["id"] for i in service.admin.get("/schedules/?workflow_id=1").words["items"]
+    ]
+    assert service.admin.get("/schedules/?workflow_id=2").words == {
+        "items": [],
+        "total": 0,
+        "total_is_approximate": False,
+        "next_cursor": None,
+    }
+    assert service.admin.get(path).words == created.words
+    changed = service.admin.patch(path, {"interval_seconds": 3600})
+    assert (changed.status, changed.words["interval_seconds"], changed.words["retry_delay"]) == (
+        200,
+        3600,
+        "1h",
+    )
+    assert service.admin.post(f"{path}pause/").words["status"] == "paused"
+    assert service.admin.post(f"{path}resume/").words["status"] == "active"
+    assert service.admin.call("DELETE", path).status == 204
+    ids = [create(service)["id"] for _ in range(2)]
+    assert service.admin.post("/schedules/batch-delete/", {"schedule_ids": ids}).status == 204
+    assert [service.admin.get(f"/schedules/{each}/").status for each in ids] == [404, 404]
+
+
+def test_p15_create_enqueues_the_first_run_one_interval_from_now(service: Service) -> None:
+    made = create(service)
+    assert made["status"] == "active"
+    assert 86400 <= seconds_until(made["next_run_at"], made["created_at"]) <= 86401
+
+
+def test_p16_the_body_of_the_document_works_as_it_stands(service: Service) -> None:
+    made = service.admin.post("/schedules/", raw=BODY.encode()).words
+    assert {key: made[key] for key in json.loads(BODY)} == json.loads(BODY)
+
+
+def test_p17_resume_counts_the_interval_from_now(service: Service) -> None:
+    made = create(service, interval_seconds=600)
+    path = f"/schedules/{made['id']}/"
+    service.admin.post(f"{path}pause/")
+    resumed = service.admin.post(f"{path}resume/").words
+    event_at = resumed["next_run_at"]
+    assert timedelta(seconds=600) <= datetime.fromisoformat(event_at) - datetime.fromisoformat(
+        made["created_at"]
+    )
+    assert 599 <= seconds_until(event_at, made["created_at"]) <= 660
+
+
+def test_p18_only_active_is_paused_and_only_paused_resumed(service: Service) -> None:
+    path = f"/schedules/{create(service)['id']}/"
+    answer = service.admin.post(f"{path}resume/")
+    assert (answer.status, answer.words["detail"]) == (400, "Cannot resume job with status 'active'.")
+    service.admin.post(f"{path}pause/")
+    answer = service.admin.post(f"{path}pause/")
+    assert (answer.status, answer.words["detail"]) == (400, "Cannot pause job with status 'paused'.")
+
+
+def test_p19_pause_keeps_the_counters_and_delete_is_for_ever(service: Service) -> None:
+    made = create(service)
+    path = f"/schedules/{made['id']}/"
+    paused = service.admin.post(f"{path}pause/").words
+    assert paused["next_run_at"] is None
+    for counter in ("run_count", "error_count", "current_repeat", "current_retry", "fire_count"):
+        assert paused[counter] == made[counter]
+    service.admin.call("DELETE", path)
+    assert service.admin.get(path).words["detail"] == "Scheduled job not found."
