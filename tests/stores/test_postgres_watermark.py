@@ -1,9 +1,22 @@
-"""Where the search for due rows begins: never behind one that is there."""
+"""Where the searches for due rows and ready jobs begin: never behind one that is there."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
 from everwhen.model.instants import SECOND
+from everwhen.operations.firing import trigger_schedule
+from everwhen.operations.schedules import create_schedules
+from everwhen.stores import postgres_statements as sql
+from everwhen.stores.postgres_adapters import At
 from everwhen.stores.postgres_watermark import DISTANCE, EARLIEST, Watermark
+from everwhen.wiring import Stack, open_stack
+from tests.conformance.tenant import submission
 
 NOW = 1_774_735_200 * SECOND
 
@@ -40,3 +53,84 @@ def test_what_a_whole_look_finds_below_it_lowers_it() -> None:
     with mark.looking() as look:
         look.found = NOW - 60 * SECOND
     assert mark.at == NOW - 60 * SECOND
+
+
+# -- ready jobs --
+
+_RAN = """
+INSERT INTO jobs (job_id, uid, schedule_id, revision, number, retry, origin, status, slot_at, due_at, is_ready,
+    is_counted, queue, created_at, ready_at)
+SELECT 'old-' || n, 'gone', 'gone', 1, n, 0, 'manual', 'queued', now(), now(), true, true, 'default', now(), %s
+FROM generate_series(1, 20000) AS n"""
+_OVER = "UPDATE jobs SET status = 'succeeded', ready_at = NULL, released_at = now() WHERE uid = 'gone'"
+
+
+@pytest.fixture
+def stack(postgres_url: str) -> Iterator[Stack]:
+    opened = open_stack(postgres_url)
+    yield opened
+    opened.close()
+
+
+def claimed(stack: Stack) -> list[str]:
+    taken = stack.house.slots.claim_jobs(stack.house.clock.now(), node="n", limit=100)
+    return [one.job.schedule_id for one in taken]
+
+
+def pages_read(stack: Stack, mark: int) -> int:
+    with stack.database.connection() as connection:
+        plan: Any = connection.execute(
+            f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql.NEXT_READY}", {"mark": At(mark), "queues": None}
+        ).fetchone()
+    (found,) = json.loads(plan[0]) if isinstance(plan[0], str) else plan[0]
+    return int(found["Plan"]["Shared Hit Blocks"] + found["Plan"]["Shared Read Blocks"])
+
+
+def test_an_idle_claim_does_not_pass_the_jobs_that_ran_since_an_old_snapshot_was_opened(stack: Stack) -> None:
+    long_ago = stack.house.clock.now() - 3_600 * SECOND
+    with psycopg.connect(stack.database.url) as old, stack.database.connection() as connection:
+        old.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        old.execute("SELECT count(*) FROM jobs")
+        connection.execute(_RAN, (At(long_ago),))
+        connection.execute(_OVER)
+        assert claimed(stack) == []
+        mark = stack.house.slots._store._marks.ready.at  # type: ignore[attr-defined]
+        assert pages_read(stack, EARLIEST) > 200
+        assert pages_read(stack, mark) < 20
+
+
+def test_a_job_that_waits_for_capacity_is_not_passed_by(stack: Stack) -> None:
+    """However long: the mark stays below it."""
+    words: dict[str, Any] = {"every": "24h", "if_running": "queue", "max_concurrent": 1}
+    create_schedules(stack.house, [submission(f"g.{n}", group="g", **words) for n in range(2)])
+    stack.house.slots.tick(stack.house.clock.now(), limit=10, behind=False)
+    with stack.database.connection() as connection:
+        connection.execute("UPDATE jobs SET ready_at = ready_at - interval '1 hour'")
+    first = claimed(stack)
+    assert (len(first), claimed(stack)) == (1, [])
+    with stack.database.connection() as connection:
+        connection.execute("UPDATE limits SET running = 0")
+    assert sorted(first + claimed(stack)) == ["g.0", "g.1"]
+
+
+def test_a_job_of_a_clock_that_was_put_back_is_ready_at_once(stack: Stack) -> None:
+    create_schedules(stack.house, [submission("a", every="24h", first_run="after_interval")])
+    assert claimed(stack) == []
+    now = stack.house.clock.now
+    stack.house.clock = Earlier(now)
+    trigger_schedule(stack.house, "a")
+    assert claimed(stack) == ["a"]
+
+
+class Earlier:
+    """The clock as it would be an hour before."""
+
+    def __init__(self, now: Any) -> None:
+        self._now = now
+
+    def now(self) -> int:
+        found: int = self._now() - 3_600 * SECOND
+        return found
+
+    def monotonic(self) -> float:
+        return 0.0

@@ -107,9 +107,13 @@ class Entries:
         """Whether the job has origin catch_up: then it is one of the slots that its event counts."""
         return job_id in self._caught_up
 
-    def has(self, slot_at: int, *, before: int, jobs: bool = True) -> bool:
-        """Whether the slot has an entry, of those that are events one committed before that id."""
-        if (jobs and slot_at in self.jobs) or self.events.get(slot_at, (before, 0))[0] < before:
+    def has(self, slot_at: int, stretch: Bounds, *, jobs: bool = True) -> bool:
+        """Whether the slot has an entry that may be the stretch's: made by then, and of no later revision."""
+        job = self.jobs.get(slot_at) if jobs else None
+        if job is not None and job.revision <= stretch.last_revision:
+            return True
+        before = stretch.closed_by
+        if self.events.get(slot_at, (before, 0))[0] < before:
             return True
         return any(r.first <= slot_at <= r.last and r.id < before for r in self.ranges)
 

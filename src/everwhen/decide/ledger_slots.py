@@ -103,9 +103,7 @@ def _without_spans(
     for span in spans:
         start, end = bisect_right(slots, span.after), bisect_right(slots, span.until)
         if start < end:
-            inside = [
-                s for s in slots[start:end] if entries.has(s, before=stretch.closed_by, jobs=s <= span.reach)
-            ]
+            inside = [s for s in slots[start:end] if entries.has(s, stretch, jobs=s <= span.reach)]
             slots = [*slots[:start], *inside, *slots[end:]]
     return slots
 
@@ -118,7 +116,7 @@ def _decided_ahead(
     until = stretch.begun_at if stretch.is_void else stretch.reach
     slot_at = calendar.first_from(first if stretch.is_void else max(first, stretch.until + 1))
     while slot_at is not None and slot_at <= until:
-        if entries.has(slot_at, before=stretch.closed_by):
+        if entries.has(slot_at, stretch):
             found.append(slot_at)
         elif slot_at >= entries.known_from and not any(s.after < slot_at <= s.until for s in spans):
             break

@@ -34,7 +34,7 @@ from everwhen.stores.plans import PlanCache
 from everwhen.stores.postgres_adapters import At, Texts
 from everwhen.stores.postgres_database import PostgresDatabase
 from everwhen.stores.postgres_snapshot import PostgresSnapshot
-from everwhen.stores.postgres_watermark import Watermark
+from everwhen.stores.postgres_watermark import Marks
 from everwhen.stores.storable import storable
 
 # The uid's first characters of the unique key on job_id, `sched-{uid}-n…`: no index of its own for this.
@@ -137,7 +137,7 @@ class PostgresLedger:
 
     def _life(self, connection: Connection[Any], uid: str, jobs: Iterable[Job]) -> Life:
         rows = _fetch(connection, _REVISIONS, (uid,))
-        reader = PostgresSnapshot(connection, Watermark())
+        reader = PostgresSnapshot(connection, Marks())
         plans = self._plans.load(reader, [(uid, revision) for revision, _, _ in rows])
         states = _fetch(connection, _STATE_OF, (uid,))
         return Life(

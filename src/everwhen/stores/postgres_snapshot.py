@@ -18,7 +18,7 @@ from everwhen.model.token import Answer, Token, token_of
 from everwhen.ports.messages import Message, Subscription
 from everwhen.stores import postgres_statements as sql
 from everwhen.stores.postgres_adapters import At, Integers, Texts
-from everwhen.stores.postgres_watermark import Watermark
+from everwhen.stores.postgres_watermark import Marks
 from everwhen.stores.storable import storable
 from everwhen.stores.transaction import Due, Finished, Glimpse, Row
 
@@ -28,9 +28,9 @@ class PostgresSnapshot:
 
     _LOCK: ClassVar[str] = ""
 
-    def __init__(self, connection: Connection[Any], watermark: Watermark) -> None:
+    def __init__(self, connection: Connection[Any], marks: Marks) -> None:
         self._cursor = connection.cursor(binary=True)
-        self._watermark = watermark
+        self._marks = marks
         self._settings: dict[str, str] | None = None
         self._glanced: list[int] = []  # the rows of the last glance, taken next
 
@@ -50,7 +50,7 @@ class PostgresSnapshot:
         values = {
             "now": At(due.now),
             "floor": At(due.floor),
-            "mark": At(self._watermark.at),
+            "mark": At(self._marks.due.at),
             "limit": due.limit,
             "offset": offset,
             "until": offset + due.limit,
@@ -60,7 +60,10 @@ class PostgresSnapshot:
     def glance_ready(self, now: int, *, limit: int, queues: Sequence[str] | None) -> Sequence[Glimpse]:
         wanted = None if queues is None else Texts(list(queues))
         return self._remember(
-            self._rows(sql.GLANCE_READY, {"now": At(now), "limit": limit, "queues": wanted})
+            self._rows(
+                sql.GLANCE_READY,
+                {"now": At(now), "mark": At(self._marks.ready.at), "limit": limit, "queues": wanted},
+            )
         )
 
     def _remember(self, rows: Sequence[Row]) -> list[Glimpse]:
@@ -221,15 +224,26 @@ class PostgresSnapshot:
         return found
 
     def next_due_at(self) -> int | None:
-        with self._watermark.looking() as mark:
+        with self._marks.due.looking() as mark:
             mark.found = self._one(sql.NEXT_DUE, (At(mark.at),))
         return mark.found
 
     def next_resume_at(self) -> int | None:
         return self._one(sql.NEXT_RESUME)
 
-    def next_ready_at(self, queues: Sequence[str] | None) -> int | None:
-        return self._one(sql.NEXT_READY, {"queues": None if queues is None else Texts(list(queues))})
+    def next_ready_at(self, queues: Sequence[str] | None, now: int | None = None) -> int | None:
+        if now is not None:
+            self._look_for_ready(now)
+        wanted = None if queues is None else Texts(list(queues))
+        return self._one(sql.NEXT_READY, {"mark": At(self._marks.ready.at), "queues": wanted})
+
+    def _look_for_ready(self, now: int) -> None:
+        """Now and then, from the very front: what is the first that is ready, whether it can start or not."""
+        with self._marks.ready.looking() as look:
+            if not look.is_whole:
+                return
+            look.found = self._one(sql.FIRST_READY)
+        self._marks.ready.raise_to(now if look.found is None else min(look.found, now))
 
     def nodes(self) -> list[Node]:
         return [Node._make(row) for row in self._rows(sql.NODES)]

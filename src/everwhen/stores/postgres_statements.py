@@ -119,7 +119,7 @@ _CAN_START = """
 _IS_OURS = "(%(queues)s::text[] IS NULL AND strpos(queue, '@') = 0 OR queue = ANY(%(queues)s))"
 GLANCE_READY = f"""
 SELECT row_id, uid, revision, guard_key, capacity_key, breaker_key FROM jobs
-WHERE ready_at IS NOT NULL AND ready_at <= %(now)s
+WHERE ready_at IS NOT NULL AND ready_at <= %(now)s AND ready_at >= %(mark)s
     AND {_IS_OURS} AND {_CAN_START}
 ORDER BY ready_at, row_id LIMIT %(limit)s"""
 # The primary key of jobs. What became of them since the glance is asked again.
@@ -130,8 +130,10 @@ READY_OF = f"""
 SELECT {JOB} FROM jobs WHERE uid = ANY(%(uids)s) AND status IN ('queued', 'running') AND ready_at <= %(now)s
     AND line = 'own' AND {_IS_OURS} ORDER BY uid, slot_at, row_id"""
 NEXT_READY = f"""
-SELECT (SELECT ready_at FROM jobs WHERE ready_at IS NOT NULL AND NOT {_IS_PAUSED}
+SELECT (SELECT ready_at FROM jobs WHERE ready_at IS NOT NULL AND ready_at >= %(mark)s AND NOT {_IS_PAUSED}
     AND {_IS_OURS} AND {_CAN_START} ORDER BY ready_at LIMIT 1)"""
+# idx_jobs_ready, from the very front.
+FIRST_READY = "SELECT min(ready_at) FROM jobs WHERE ready_at IS NOT NULL"
 
 # The unique key on job_id.
 GLANCE_JOBS = """

@@ -14,7 +14,7 @@ from everwhen.stores.postgres_adapters import At
 from everwhen.stores.postgres_database import PostgresDatabase
 from everwhen.stores.postgres_snapshot import PostgresSnapshot
 from everwhen.stores.postgres_transaction import EVALUATING, PostgresTransaction
-from everwhen.stores.postgres_watermark import Watermark
+from everwhen.stores.postgres_watermark import Marks
 from everwhen.stores.transaction import Snapshot, Transaction
 
 T = TypeVar("T")
@@ -32,11 +32,11 @@ class PostgresStore:
     def __init__(self, database: PostgresDatabase, *, skew: Callable[[], int] = lambda: 0) -> None:
         self._database = database
         self._skew = skew
-        self._watermark = Watermark()
+        self._marks = Marks()
 
     def write(self, lane: Lane, work: Callable[[Transaction], T]) -> T:
         def transact(connection: Connection[Any]) -> T:
-            transaction = PostgresTransaction(connection, self._watermark, self._skew)
+            transaction = PostgresTransaction(connection, self._marks, self._skew)
             result = work(transaction)
             transaction.announce()
             return result
@@ -46,18 +46,18 @@ class PostgresStore:
     @contextmanager
     def read(self) -> Iterator[Snapshot]:
         with self._database.snapshot() as connection:
-            yield PostgresSnapshot(connection, self._watermark)
+            yield PostgresSnapshot(connection, self._marks)
 
     @contextmanager
     def look(self) -> Iterator[Snapshot]:
         with self._database.connection() as connection:
-            yield PostgresSnapshot(connection, self._watermark)
+            yield PostgresSnapshot(connection, self._marks)
 
     def earliest_due_at(self) -> int | None:
-        with self._watermark.looking() as look:
+        with self._marks.due.looking() as look:
             rows = self._database.ask(sql.EARLIEST_DUE, At(look.at))
             look.found = min([row[0] for row in rows], default=None)
         return look.found
 
     def nothing_due_before(self, instant: int) -> None:
-        self._watermark.raise_to(instant)
+        self._marks.due.raise_to(instant)

@@ -30,7 +30,7 @@ Whatever the locks do, the unique keys on (slot_at, uid) let no slot be fired tw
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from psycopg import Connection, errors
@@ -54,7 +54,7 @@ from everwhen.stores.postgres_adapters import At, Instants, Integers, Texts, col
 from everwhen.stores.postgres_batches import Statement, insert, update
 from everwhen.stores.postgres_database import Overtaken
 from everwhen.stores.postgres_snapshot import PostgresSnapshot
-from everwhen.stores.postgres_watermark import Watermark
+from everwhen.stores.postgres_watermark import Marks
 from everwhen.stores.storable import storable
 from everwhen.stores.transaction import Declined, Finished, Queue, Row
 
@@ -71,9 +71,9 @@ class PostgresTransaction(PostgresSnapshot):
     _LOCK: ClassVar[str] = " FOR UPDATE"
 
     def __init__(
-        self, connection: Connection[Any], watermark: Watermark, skew: Callable[[], int] = lambda: 0
+        self, connection: Connection[Any], marks: Marks, skew: Callable[[], int] = lambda: 0
     ) -> None:
-        super().__init__(connection, watermark)
+        super().__init__(connection, marks)
         self._skew = skew
         self._soonest: int | None = None
         self._readied = False
@@ -152,7 +152,7 @@ class PostgresTransaction(PostgresSnapshot):
                 "words": words,
                 "jobs": self._readied,
                 "soonest": soonest,
-                "mark": At(self._watermark.at),
+                "mark": At(self._marks.due.at),
             }
             self._rows(sql.ANNOUNCE, values)
 
@@ -170,7 +170,11 @@ class PostgresTransaction(PostgresSnapshot):
                 "a slot, or an id, of this batch has its job already, so nothing of the batch was written; "
                 "look for a schedule whose next_slot_at lies before its last_slot_at"
             ) from error
+        self._ready(row[-1] for row in rows)  # type: ignore[misc]
+
+    def _ready(self, instants: Iterable[int | None]) -> None:
         self._readied = True
+        self._marks.ready.lower(instants)
 
     def start_jobs(self, claimed: Sequence[ClaimedJob]) -> None:
         rows = [(j.deadline_at, j.is_probe, j.row_id, j.fence - 1) for j in [c.job for c in claimed]]
@@ -181,6 +185,7 @@ class PostgresTransaction(PostgresSnapshot):
 
     def postpone_jobs(self, postponed: Sequence[tuple[Job, int]]) -> None:
         until = Instants([until for _, until in postponed])
+        self._marks.ready.lower(until for _, until in postponed)
         self._run(sql.POSTPONE_JOBS, until, _row_ids([job for job, _ in postponed]))
 
     def end_jobs(self, ended: Sequence[tuple[Job | Finished, Outcome]], now: int) -> None:
@@ -207,7 +212,7 @@ class PostgresTransaction(PostgresSnapshot):
     def requeue_jobs(self, jobs: Sequence[Job], now: int, *, is_rescue: bool) -> None:
         fences = Integers([job.fence for job in jobs])
         self._run_guarded(len(jobs), sql.REQUEUE_JOBS, At(now), int(is_rescue), _row_ids(jobs), fences)
-        self._readied = True
+        self._ready((now,))
 
     def ready_successors(self, queues: Collection[Queue], now: int) -> None:
         own = sorted(queue.uid for queue in queues if queue.line == "own")
@@ -217,11 +222,12 @@ class PostgresTransaction(PostgresSnapshot):
             uids, lines = Texts([queue.uid for queue in beside]), Texts([queue.line for queue in beside])
             values = {"now": At(now), "uids": uids, "lines": lines}
             readied += self._cursor.execute(sql.READY_BESIDE, values).rowcount
-        self._readied = self._readied or readied > 0
+        if readied:
+            self._ready((now,))
 
     def let_retries_go(self, breaker_keys: Collection[str], now: int) -> None:
         self._cursor.execute(sql.LET_RETRIES_GO, {"now": At(now), "keys": Texts(sorted(breaker_keys))})
-        self._readied = True
+        self._ready((now,))
 
     # -- schedules --
 
@@ -233,7 +239,7 @@ class PostgresTransaction(PostgresSnapshot):
         except errors.UniqueViolation:
             self._run("ROLLBACK TO SAVEPOINT creation")
             return self._taken([(str(row[0]), str(row[1])) for row in schedules])
-        self._watermark.lower(row[_NEXT_RUN] for row in schedules)  # type: ignore[misc]
+        self._marks.due.lower(row[_NEXT_RUN] for row in schedules)  # type: ignore[misc]
         return None
 
     def _taken(self, new: Sequence[tuple[str, str]]) -> str:
@@ -252,7 +258,7 @@ class PostgresTransaction(PostgresSnapshot):
         self._run_batch(update("schedules", columns, rows))
         if "next_run_at" in columns:
             position = columns.index("next_run_at")
-            self._watermark.lower(row[position] for row in rows)  # type: ignore[misc]
+            self._marks.due.lower(row[position] for row in rows)  # type: ignore[misc]
 
     def count_starts(self, start: Start, row_ids: Sequence[int], now: int) -> None:
         run_at = At(now) if start.is_own else None

@@ -1,10 +1,13 @@
-"""The instant before which nothing is due, as far as this process knows.
+"""The instants before which nothing is due, and no job is ready, as far as this process knows.
 
 An index keeps the entries of rows that have moved on until they are vacuumed, and while some old snapshot is open
 that may take hours: a search for the earliest next_run_at from the very front then passes hundreds of thousands of
 them. With a lower bound it starts behind them. The bound follows the evaluations at a distance; what this process
 writes below it lowers it again; what others might have written there (a commit that took longer, a clock that was
 set back) is found by a look without bound, every few seconds.
+
+The index on the jobs' ready_at is alike, with one difference: a job may be ready for hours and wait for capacity. So
+its bound follows the first that is ready at all, as the look without bound finds it, and nothing else.
 """
 
 from __future__ import annotations
@@ -28,6 +31,10 @@ class Look:
 
     at: int
     found: int | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        return self.at == EARLIEST
 
 
 class Watermark:
@@ -64,3 +71,13 @@ class Watermark:
         if earliest is not None and earliest < self._at:
             with self._lock:
                 self._at = min(self._at, earliest)
+
+
+class Marks:
+    """Where the searches of one process begin."""
+
+    __slots__ = ("due", "ready")
+
+    def __init__(self) -> None:
+        self.due = Watermark()
+        self.ready = Watermark()

@@ -57,7 +57,8 @@ class StoredSlots:
     def claim_jobs(
         self, now: int, *, node: str, limit: int, queues: Sequence[str] | None = None
     ) -> list[ClaimedJob]:
-        ready_at = self.next_ready_at(queues)
+        with self._store.look() as tx:
+            ready_at = tx.next_ready_at(queues, now)
         if ready_at is None or ready_at > now:
             return []
         for _ in range(CLAIM_TRIES):

@@ -215,7 +215,7 @@ class SqliteSnapshot:
     def next_resume_at(self) -> int | None:
         return self._one(sql.NEXT_RESUME)
 
-    def next_ready_at(self, queues: Sequence[str] | None) -> int | None:
+    def next_ready_at(self, queues: Sequence[str] | None, now: int | None = None) -> int | None:
         return self._one(sql.NEXT_READY, {"queues": None if queues is None else json.dumps(list(queues))})
 
     def cancel_requests(self, node: str) -> list[str]:

@@ -160,7 +160,7 @@ class Snapshot(Protocol):
         """The earliest end of a pause that has one."""
         ...
 
-    def next_ready_at(self, queues: Sequence[str] | None) -> int | None:
+    def next_ready_at(self, queues: Sequence[str] | None, now: int | None = None) -> int | None:
         """The earliest job of these queues that may start; None while the system is paused."""
         ...
 
