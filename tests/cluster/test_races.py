@@ -17,6 +17,7 @@ from everwhen.model.instants import SECOND
 from everwhen.model.job import Job
 from everwhen.model.outcome import SUCCEEDED
 from everwhen.model.schedule import QuietHoursPolicy
+from everwhen.operations.jobs import backfill
 from everwhen.stores.flows.system import write_policy
 from everwhen.stores.lanes import Lane
 from everwhen.stores.plans import PlanCache
@@ -243,3 +244,13 @@ def test_a_job_that_was_claimed_anew_is_not_handed_over(house: Tenant) -> None:
         )
     assert house.job(claimed.job.job_id).node == house.node
     house.settle(claimed)
+
+
+def test_two_backfills_of_the_same_slots_fill_each_once_between_them(house: Tenant, other: Tenant) -> None:
+    house.add("a", every="10m", first_run="after_interval", catch_up="skip")
+    start = house.clock.moment
+    house.wait_and_step("20h")  # the last of them is fired
+    end = house.clock.moment
+    found = together(*[lambda node=node: backfill(node.house, "a", start, end) for node in (house, other)])
+    filled = [slot_at for one in found for slot_at in one.slots]
+    assert len(filled) == len(set(filled)) == len(house.jobs("a")) - 1 == 119

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from everwhen.decide import by_hand
 from everwhen.errors import DuplicateScheduleError, PolicyInUseError, StatusError, UnknownScheduleError
 from everwhen.model.decision import Decision
 from everwhen.model.instants import DAY
@@ -440,3 +441,18 @@ def test_the_limits_of_a_schedule_as_they_stand(house: Tenant) -> None:
     assert (shared.limit("capacity:g").outstanding, shared.limit("capacity:g").running) == (1, 0)
     house.claim()
     assert house.house.catalogue.shared_of(schedule).limit("capacity:g").running == 1
+
+
+def test_slots_that_another_filled_meanwhile_are_left_out_of_a_backfill(house: Tenant) -> None:
+    house.add("a", every="1h", if_running="allow")
+    house.step()
+    house.wait_and_step("3h")
+    slots = [house.now - hours * 3_600_000_000 for hours in (3, 2, 1)]
+
+    def fill(free: list[int]) -> list[int]:
+        decision = house.house.catalogue.backfill(house.now, "a", free, by_hand.backfill)
+        return [job.slot_at for job in decision.jobs]
+
+    assert fill(slots[:2]) == slots[1:2]  # the first was fired by the clock
+    assert fill(slots) == slots[2:]
+    assert fill(slots) == []

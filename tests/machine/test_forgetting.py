@@ -41,7 +41,9 @@ def walk(seed: int, length: int) -> World:
     return world
 
 
-@pytest.mark.parametrize("seed", [*range(8), 5_013])  # 5,013: an edit of the jitter after the clock was put back
+@pytest.mark.parametrize(
+    "seed", [*range(8), 5_013]
+)  # 5,013: an edit of the jitter after the clock was put back
 def test_the_ledger_stays_provable_whatever_is_forgotten(seed: int) -> None:
     walk(seed, length=100).close()
 

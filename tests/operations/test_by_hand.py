@@ -9,7 +9,7 @@ import pytest
 
 from everwhen.errors import RequestError
 from everwhen.model.outcome import Outcome
-from everwhen.operations.firing import fire_schedule
+from everwhen.operations.firing import fire_schedule, trigger_schedule
 from everwhen.operations.jobs import backfill, cancel_job
 from everwhen.operations.schedules import pause_system, resume_system
 from everwhen.testing import ManualScheduler, manual_scheduler
@@ -113,6 +113,22 @@ def test_a_running_backfill_takes_no_place_in_the_queue_count() -> None:
     s.claim()
     s.trigger("a")
     assert s.trigger("a").skip_reason == "queue_full"
+
+
+def test_a_cancelled_run_that_has_not_let_go_takes_no_place_from_the_queue_count() -> None:
+    """And lets nobody in who would be one too many."""
+    s = manual_scheduler("2026-01-05T08:00:00Z")
+    s.add("a", every="1h", if_running="queue", queue_limit=1)
+    s.tick()
+    (running,) = s.claim()
+    cancel_job(s.house, running.job.job_id)
+    s.advance("1h", work=False)
+    s.advance("1h", work=False)
+    assert [job.status for job in s.jobs("a")] == ["cancelled", "queued"]
+    assert [event.reason for event in s.events("a", "schedule.skipped")] == ["queue_full"]
+    assert trigger_schedule(s.house, "a").skip_reason == "queue_full"
+    s.settle(running)
+    assert s.check().is_clean
 
 
 def test_a_backfill_that_is_to_skip_fills_nothing_while_a_job_is_outstanding() -> None:

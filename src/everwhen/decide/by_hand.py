@@ -73,7 +73,7 @@ def _refusal_of_request(draft: Draft) -> SkipReason | None:
 
 def _make_way(draft: Draft, if_running: IfRunning) -> SkipReason | None:
     """What overlap says to a job that is asked for: a reason to skip, or None once the way is free (O1)."""
-    verdict = overlap(draft.state, if_running, draft.plan.definition.queue_limit)
+    verdict = overlap(draft.state, if_running, draft.plan.definition.queue_limit, draft.outstanding)
     if verdict == "go":
         return None
     if verdict != "cancel":

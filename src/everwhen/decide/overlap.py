@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
-from everwhen.model.job import Line, Origin
+from everwhen.model.job import Job, Line, Origin
 from everwhen.model.policy import IfRunning
 from everwhen.model.reasons import SkipReason
 from everwhen.model.schedule import State
@@ -12,16 +13,28 @@ from everwhen.model.schedule import State
 Overlap = Literal["go", "cancel"] | SkipReason
 
 
-def overlap(state: State, if_running: IfRunning, queue_limit: int) -> Overlap:
-    """`go`, `cancel` (cancel the own ones, then go), or the reason to skip."""
+def overlap(state: State, if_running: IfRunning, queue_limit: int, jobs: Sequence[Job] = ()) -> Overlap:
+    """`go`, `cancel` (cancel the own ones, then go), or the reason to skip. `jobs`: see `may_be_full`."""
     if not state.outstanding or if_running == "allow":
         return "go"
     if if_running == "cancel":
         return "cancel"
     if if_running == "queue":
-        queued = state.outstanding - state.waiting - state.running_jobs
-        return "queue_full" if queued >= queue_limit else "go"
+        is_full = may_be_full(state, queue_limit) and _queued(state, jobs) >= queue_limit
+        return "queue_full" if is_full else "go"
     return "retrying" if state.outstanding == state.waiting else "already_running"
+
+
+def may_be_full(state: State, queue_limit: int) -> bool:
+    """Whether the queue is full unless some of these run: then whoever decides needs the outstanding jobs."""
+    return state.outstanding - state.waiting >= queue_limit
+
+
+def _queued(state: State, jobs: Sequence[Job]) -> int:
+    """Those that wait for their turn. A run that was cancelled and has not let go yet is no longer outstanding,
+    though it counts as running on the row."""
+    running = sum(job.status == "running" and job.origin != "backfill" for job in jobs)
+    return state.outstanding - state.waiting - (running if jobs else state.running_jobs)
 
 
 def line_of(origin: Origin, *if_running: IfRunning) -> Line | None:

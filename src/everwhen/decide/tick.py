@@ -277,7 +277,11 @@ def judge(draft: Draft, due_at: int, *, passes: bool = False, is_released: bool 
     gate = breakers.gate(shared, definition.breaker, now)
     if gate == "shut":
         return "circuit_open"
-    found = "go" if passes else overlap(draft.state, definition.if_running, definition.queue_limit)
+    found = (
+        "go"
+        if passes
+        else overlap(draft.state, definition.if_running, definition.queue_limit, draft.outstanding)
+    )
     if found != "go" and found != "cancel":
         return found
     if definition.budgets and shared.spent_budget(definition.budgets, now) is not None:

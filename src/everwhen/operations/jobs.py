@@ -108,13 +108,14 @@ def backfill(
         )
     if dry_run or not slots:
         return Backfill(slots)
-    decision = house.catalogue.change(
+    decision = house.catalogue.backfill(
         house.clock.now(),
         schedule_id,
-        lambda s, now, shared: by_hand.backfill(s, slots, now, shared, if_running=if_running),
+        slots,
+        lambda s, free, now, shared: by_hand.backfill(s, free, now, shared, if_running=if_running),
     )
     house.wake_workers()
-    return Backfill(() if decision.refusal else slots, decision.refusal)
+    return Backfill(tuple(job.slot_at for job in decision.jobs), decision.refusal)
 
 
 def _slots_between(house: House, uid: str, first: int, last: int) -> list[int]:

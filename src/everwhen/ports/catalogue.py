@@ -13,6 +13,7 @@ from everwhen.model.shared import Shared
 from everwhen.model.token import Answer
 
 Change = Callable[[Schedule, int, Shared], Decision]
+Filling = Callable[[Schedule, Sequence[int], int, Shared], Decision]
 
 
 class NewSchedule(NamedTuple):
@@ -89,6 +90,10 @@ class Catalogue(Protocol):
 
         Further decisions are made on what the one before left, all in one transaction; the last is returned.
         """
+        ...
+
+    def backfill(self, now: int, schedule_id: str, slots: Sequence[int], decide: Filling) -> Decision:
+        """Decide about those of the slots that have no job yet, and write it; another may fill some meanwhile."""
         ...
 
     def cancel_orphan(self, now: int, job_id: str) -> None:

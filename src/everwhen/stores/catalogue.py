@@ -9,11 +9,20 @@ from everwhen.model.decision import Decision
 from everwhen.model.schedule import QuietHoursPolicy, Schedule, State
 from everwhen.model.shared import Shared
 from everwhen.model.words import policy_of
-from everwhen.ports.catalogue import Change, Entry, NewSchedule, Reconciliation, ScheduleFilter, Terms
+from everwhen.ports.catalogue import (
+    Change,
+    Entry,
+    Filling,
+    NewSchedule,
+    Reconciliation,
+    ScheduleFilter,
+    Terms,
+)
 from everwhen.stores.flows.change import (
     cancel_job_of_nobody,
     change_schedule,
     create_schedules,
+    fill_slots,
     load_schedule,
 )
 from everwhen.stores.flows.configure import reconcile
@@ -50,6 +59,11 @@ class StoredCatalogue:
         except BaseException:
             self._plans.forget()  # it read a revision of its own, which is undone
             raise
+
+    def backfill(self, now: int, schedule_id: str, slots: Sequence[int], decide: Filling) -> Decision:
+        return self._store.write(
+            Lane.API, lambda tx: fill_slots(tx, self._plans, now, schedule_id, slots, decide)
+        )
 
     def cancel_orphan(self, now: int, job_id: str) -> None:
         self._store.write(Lane.API, lambda tx: cancel_job_of_nobody(tx, self._plans, now, job_id))

@@ -17,7 +17,7 @@ from everwhen.model.standing import Standing
 from everwhen.model.token import Answer, Token, token_of
 from everwhen.ports.messages import Message, Subscription
 from everwhen.stores import postgres_statements as sql
-from everwhen.stores.postgres_adapters import At, Integers, Texts
+from everwhen.stores.postgres_adapters import At, Instants, Integers, Texts
 from everwhen.stores.postgres_watermark import Marks
 from everwhen.stores.storable import storable
 from everwhen.stores.transaction import Due, Finished, Glimpse, Row
@@ -144,6 +144,9 @@ class PostgresSnapshot:
 
     def finished(self, job_ids: Sequence[str]) -> list[Finished]:
         return [Finished._make(row) for row in self._rows(sql.FINISHED, (Texts(sorted(set(job_ids))),))]
+
+    def filled_slots(self, uid: str, slots: Sequence[int]) -> set[int]:
+        return {row[0] for row in self._rows(sql.FILLED_SLOTS, {"uid": uid, "slots": Instants(slots)})}
 
     def outstanding(self, uids: Collection[str]) -> dict[str, list[Job]]:
         # No lock of their own: whoever changes them holds the row of their schedule.

@@ -144,6 +144,12 @@ FINISHED = """
 SELECT j.row_id, j.job_id, j.uid, j.origin, j.status, j.is_counted, j.guard_key, j.capacity_key, j.breaker_key, j.node,
     j.fence, j.released_at, s.row_id, s.revision, s.outstanding
 FROM jobs j LEFT JOIN schedules s ON s.row_id = j.schedule_row AND s.uid = j.uid WHERE j.job_id = ANY(%s)"""
+
+# idx_jobs_slot and idx_jobs_backfill
+FILLED_SLOTS = """
+SELECT slot_at FROM jobs WHERE uid = %(uid)s AND slot_at = ANY(%(slots)s) AND origin IN ('schedule', 'catch_up')
+UNION ALL
+SELECT slot_at FROM jobs WHERE uid = %(uid)s AND slot_at = ANY(%(slots)s) AND origin = 'backfill'"""
 # idx_jobs_outstanding
 OUTSTANDING = f"""
 SELECT {JOB} FROM jobs WHERE uid = ANY(%s) AND status IN ('queued', 'running') ORDER BY uid, slot_at, row_id"""

@@ -127,6 +127,10 @@ class SqliteSnapshot:
     def finished(self, job_ids: Sequence[str]) -> list[Finished]:
         return [Finished._make(row) for row in self._of_keys(sql.FINISHED, job_ids)]
 
+    def filled_slots(self, uid: str, slots: Sequence[int]) -> set[int]:
+        values = {"uid": uid, "slots": json.dumps(list(slots))}
+        return {row[0] for row in self._all(sql.FILLED_SLOTS, values)}
+
     def outstanding(self, uids: Collection[str]) -> dict[str, list[Job]]:
         jobs = map(Job._make, self._of_keys(sql.OUTSTANDING, uids))
         in_order = sorted(jobs, key=lambda job: (job.uid, job.slot_at, job.row_id))

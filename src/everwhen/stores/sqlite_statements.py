@@ -248,6 +248,13 @@ SELECT schedule_id FROM schedules WHERE resume_at IS NOT NULL AND resume_at <= ?
 QUEUED_CATCH_UP = f"""
 SELECT {JOB} FROM jobs WHERE status IN ('queued', 'running') AND status = 'queued' AND origin = 'catch_up'
     AND breaker_key IN"""
+# idx_jobs_slot and idx_jobs_backfill
+FILLED_SLOTS = """
+SELECT slot_at FROM jobs WHERE uid = :uid AND slot_at IN (SELECT value FROM json_each(:slots))
+    AND origin IN ('schedule', 'catch_up')
+UNION ALL
+SELECT slot_at FROM jobs WHERE uid = :uid AND slot_at IN (SELECT value FROM json_each(:slots))
+    AND origin = 'backfill'"""
 # idx_jobs_outstanding
 OUTSTANDING = f"SELECT {JOB} FROM jobs WHERE status IN ('queued', 'running') AND uid IN"
 

@@ -10,8 +10,9 @@ from everwhen.errors import DuplicateScheduleError, QuotaError, RepeatedRequestE
 from everwhen.model.decision import Decision
 from everwhen.model.memory import by_identity
 from everwhen.model.schedule import Definition, Plan, Schedule, State
+from everwhen.model.shared import Shared
 from everwhen.model.words import text_of
-from everwhen.ports.catalogue import Change, NewSchedule, Terms
+from everwhen.ports.catalogue import Change, Filling, NewSchedule, Terms
 from everwhen.stores.flows.commit import commit_decisions, hand_on_places, write_shared
 from everwhen.stores.flows.load import add_shared, hold, schedules_of, system_paused_at, with_jobs
 from everwhen.stores.plans import PlanCache
@@ -91,6 +92,18 @@ def change_schedule(
         tx.insert_revision(_revision(after, decision.plan, now))
         tx.update_states(SHOWN, [(*_shown(decision.plan.definition, now), after.row_id)])
     return decision
+
+
+def fill_slots(
+    tx: Transaction, plans: PlanCache, now: int, schedule_id: str, slots: Sequence[int], decide: Filling
+) -> Decision:
+    """Decide about the slots that have no job; which ones is asked once the row is ours."""
+
+    def fill(schedule: Schedule, now: int, shared: Shared) -> Decision:
+        filled = tx.filled_slots(schedule.state.uid, slots)
+        return decide(schedule, [slot_at for slot_at in slots if slot_at not in filled], now, shared)
+
+    return change_schedule(tx, plans, now, schedule_id, fill)
 
 
 def cancel_job_of_nobody(tx: Transaction, plans: PlanCache, now: int, job_id: str) -> None:

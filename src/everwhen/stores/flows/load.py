@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from everwhen.decide.overlap import may_be_full
 from everwhen.model.instants import DAY
 from everwhen.model.job import Job
 from everwhen.model.schedule import Plan, Schedule, State
@@ -93,8 +94,15 @@ def schedules_of(tx: Snapshot, plans: PlanCache, states: Sequence[State]) -> lis
     """Rows with their plans, and with their outstanding jobs where a tick looks at them."""
     known = plans.load(tx, [(state.uid, state.revision) for state in states])
     found = [Schedule(state, known[state.uid, state.revision]) for state in states]
-    crowded = [s.state.uid for s in found if s.state.outstanding and s.definition.if_running == "cancel"]
+    crowded = [s.state.uid for s in found if s.state.outstanding and _needs_jobs(s)]
     return with_jobs(tx, found, crowded) if crowded else found
+
+
+def _needs_jobs(schedule: Schedule) -> bool:
+    state, definition = schedule.state, schedule.definition
+    if definition.if_running == "queue":
+        return state.running_jobs > 0 and may_be_full(state, definition.queue_limit)
+    return definition.if_running == "cancel"
 
 
 def with_jobs(tx: Snapshot, schedules: Iterable[Schedule], uids: Collection[str]) -> list[Schedule]:
