@@ -7,6 +7,7 @@ Things that are expected to happen (a lost claim, a skipped slot, a failed job) 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from reprlib import Repr
 from typing import Any
 
 
@@ -231,6 +232,11 @@ class BackupError(SchedulerError):
 
 
 LONGEST_SHOWN = 100
+# A few lines of YAML with aliases are a list of billions; nobody reads beyond the first hundred characters.
+_BRIEFLY = Repr()
+_BRIEFLY.maxlevel = 4
+_BRIEFLY.maxlist = _BRIEFLY.maxtuple = _BRIEFLY.maxdict = _BRIEFLY.maxset = 20
+_BRIEFLY.maxstring = _BRIEFLY.maxlong = _BRIEFLY.maxother = 2 * LONGEST_SHOWN
 
 
 def shown(value: object) -> str:
@@ -239,7 +245,7 @@ def shown(value: object) -> str:
     >>> shown("0 9 *\\n* *")
     '0 9 *\\\\n* *'
     """
-    text = value if isinstance(value, str) else repr(value)
+    text = value if isinstance(value, str) else _BRIEFLY.repr(value)
     text = text[: LONGEST_SHOWN + 1]
     if not text.isprintable():
         text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

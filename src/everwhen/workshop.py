@@ -22,6 +22,7 @@ from everwhen.ports.target import Run, Target
 from everwhen.ports.workflows import Workflows
 from everwhen.targets.agent import AgentTarget
 from everwhen.targets.command import CommandTarget
+from everwhen.targets.family import MARK
 from everwhen.targets.guardian import Guardian
 from everwhen.targets.http import HttpTarget
 from everwhen.targets.installed import installed_targets
@@ -104,7 +105,8 @@ def open_workshop(
     event loop that its coroutines are at home on.
     """
     # One for all, so that a second signal to stop reaches all of them, and one guardian has them in view.
-    processes = Processes(guardian=Guardian())
+    guardian = Guardian()
+    processes = Processes(guardian=guardian)
     plugins = PluginFolders(plugin_dirs)
     workflows = workflows or WorkflowRegistry()
     crew = Crew(max_workers, loop)
@@ -115,7 +117,7 @@ def open_workshop(
         "http": HttpTarget(house.clock.now, allow_private_urls=allow_private_urls),
         "python": PythonTarget(crew, processes, functions),
         "plugin": PluginTarget(plugins, house.plugin_state, processes),
-        "agent": AgentTarget(installed_sources(), house.clock, processes, host),
+        "agent": AgentTarget(installed_sources(also={MARK: guardian.mark}), house.clock, processes, host),
         "workflow": WorkflowTarget(workflows, targets, house.clock),
     }
     return Workshop(targets, plugins, workflows, functions, host is not None)

@@ -26,6 +26,10 @@ agents:
   reviewer:
     command: [sh, -c, "echo $$ > {folder}/agent-$EVERWHEN_ATTEMPT; exec sleep 600"]
     schedules: {{look: {{type: interval, interval: 1h}}}}
+  asker:
+    command: [cat]
+    schedules:
+      look: {{type: interval, interval: 1h, work_source: {{type: command, command: [{folder}/ask]}}}}
 schedules:
   - id: command
     every: 1h
@@ -36,6 +40,10 @@ PLUGIN = """#!/bin/sh
 attempt=$(sed 's/.*"attempt": \\([0-9]*\\).*/\\1/')
 echo $$ > {folder}/plugin-$attempt; exec sleep 600
 """
+SOURCE = """#!/bin/sh
+attempt=1; [ -e {folder}/source-1 ] && attempt=2
+echo $$ > {folder}/source-$attempt; exec sleep 600
+"""
 FUNCTION = """
 import os, pathlib, time
 
@@ -43,7 +51,7 @@ def sleep(run):
     pathlib.Path("{folder}", f"isolated-{{run.attempt}}").write_text(f"{{os.getpid()}}\\n")
     time.sleep(600)
 """
-KINDS = ("agent", "command", "isolated", "plugin")
+KINDS = ("agent", "command", "isolated", "plugin", "source")
 
 
 @contextmanager
@@ -69,6 +77,8 @@ def test_a_service_that_is_killed_leaves_no_process_and_its_jobs_are_run_again(t
     put_plugin(tmp_path / "plugins", program=PLUGIN.format(folder=tmp_path))
     (tmp_path / "sleeping.py").write_text(FUNCTION.format(folder=tmp_path))
     (tmp_path / "everwhen.yaml").write_text(FILE.format(folder=tmp_path))
+    (tmp_path / "ask").write_text(SOURCE.format(folder=tmp_path))
+    (tmp_path / "ask").chmod(0o755)
     with a_service(tmp_path):
         before = running(tmp_path, 1)
     until(lambda: not any(map(is_alive, before.values())))
@@ -82,5 +92,5 @@ def test_a_service_that_is_killed_leaves_no_process_and_its_jobs_are_run_again(t
     jobs = stack.house.ledger.jobs(JobFilter(), limit=100)
     stack.close()
     assert sorted((job.schedule_id, job.attempt, job.rescues) for job in jobs) == [
-        (name, 2, 1) for name in ("command", "isolated", "reviewer.look", "withings.never")
+        (name, 2, 1) for name in ("asker.look", "command", "isolated", "reviewer.look", "withings.never")
     ]

@@ -112,3 +112,15 @@ def test_a_manifest_without_end_is_refused(tmp_path: Path) -> None:
     (home / "manifest.yaml").write_bytes(b"#" * (1024 * 1024 + 1))
     with pytest.raises(ManifestError, match="is larger than"):
         PluginFolders([tmp_path]).find("withings")
+
+
+def test_a_manifest_that_unfolds_without_end_is_refused_at_once(tmp_path: Path) -> None:
+    home = put_plugin(tmp_path)
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    for level in range(1, 15):
+        again = ", ".join([f"*a{level - 1}"] * 10)
+        lines.append(f"a{level}: &a{level} [{again}]")
+    (home / "manifest.yaml").write_text("\n".join([*lines, "name: *a14", "protocol: *a14", "commands: *a14"]))
+    with pytest.raises(ManifestError, match="must be letters") as caught:
+        PluginFolders([tmp_path]).find("withings")
+    assert len(str(caught.value)) < 5_000

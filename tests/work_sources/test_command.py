@@ -112,6 +112,12 @@ def test_a_source_that_never_answers_is_ended_with_what_it_started(tmp_path: Pat
     os.close(reader)
 
 
+def test_a_source_that_answers_without_end_is_ended_long_before_its_time(tmp_path: Path) -> None:
+    source = CommandSource(a_program(tmp_path, "#!/bin/sh\nexec yes\n"))
+    with pytest.raises(WorkSourceError, match="more than 10485760 bytes of answer"):
+        source.fetch_available()
+
+
 def test_a_program_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(WorkSourceError, match="cannot start"):
         CommandSource([str(tmp_path / "nothing")]).fetch_available()

@@ -77,6 +77,7 @@ class AgentTarget:
         open_source = self._sources.get(inbox["type"])
         if open_source is None:
             return drifted(f'there is no work source of type "{inbox["type"]}" on this node')
+        self._processes.be_guarded()
         try:
             source, item = await _take(open_source, inbox, run)
         except Exception as error:  # other people's code, and other people's servers

@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -39,11 +40,13 @@ log = logging.getLogger("everwhen")
 class Guardian:
     """Begins with the first run; `close` ends it, and the run after that begins another. For one thread.
 
-    `grace` lies between SIGTERM and SIGKILL.
+    `grace` lies between SIGTERM and SIGKILL. `mark` is for what belongs to the node and to no run: it is ended with
+    the node, whatever its end.
     """
 
     def __init__(self, *, grace: float = GRACE) -> None:
         self._grace = grace
+        self.mark = secrets.token_hex(8)
         self._runs: set[str] = set()
         self._child: subprocess.Popen[bytes] | None = None
         self._is_absent = not Path("/proc/self/environ").exists()
@@ -51,6 +54,11 @@ class Guardian:
     @property
     def pid(self) -> int | None:
         return None if self._child is None else self._child.pid
+
+    def begin(self) -> None:
+        """Be there: something with the node's own mark is about to start."""
+        if self._child is None and not self._is_absent:
+            self._replace()
 
     def watch(self, mark: str) -> None:
         """A run begins; to be told before it starts anything."""
@@ -98,7 +106,7 @@ class Guardian:
         # A node that is dropped without a word takes its guardian along; at the end of the process its input ends.
         weakref.finalize(self, _end, self._child).atexit = False
         os.set_blocking(_input(self._child), False)
-        os.write(_input(self._child), "".join(f"+{mark}\n" for mark in self._runs).encode())
+        os.write(_input(self._child), "".join(f"+{mark}\n" for mark in (self.mark, *self._runs)).encode())
 
     def _started(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(

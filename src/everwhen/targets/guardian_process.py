@@ -16,9 +16,7 @@ LOOK = 0.1
 
 
 def main() -> None:
-    runs = runs_at_the_end(0)
-    if runs:
-        end(runs, grace=float(sys.argv[1]))
+    end(runs_at_the_end(0), grace=float(sys.argv[1]))
 
 
 def runs_at_the_end(channel: int) -> set[bytes]:

@@ -96,6 +96,11 @@ class Processes:
         if self._guardian is not None:
             self._guardian.forget(mark)
 
+    def be_guarded(self) -> None:
+        """Something of this node is about to start a program that is no run."""
+        if self._guardian is not None:
+            self._guardian.begin()
+
     def close(self) -> None:
         """The node stops: nothing is left to be guarded."""
         if self._guardian is not None:

@@ -19,13 +19,14 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import IO, Any
 
 from everwhen.errors import ConfigError, WorkSourceError, shown
 from everwhen.model.work_item import WorkItem, WorkOutcome, item_of
 
 TIMEOUT = 60.0
 LARGEST_ANSWER = 10 * 1024 * 1024
+LOOK = 0.5  # between two looks at how much it has said
 _SAFE = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL")
 
 
@@ -110,24 +111,31 @@ class CommandSource:
             except OSError as error:
                 raise self._error(argv[-1], f"cannot start {argv[0]!r}: {error.strerror}") from error
             try:
-                code = process.wait(self._timeout)
-            except subprocess.TimeoutExpired:
-                raise self._error(argv[-1], f"no answer within {self._timeout:g}s") from None
+                code = self._ended(process, argv[-1], (out, err))
             finally:
                 _end(process)
             return code, _read(out, LARGEST_ANSWER), _read(err, 1_000)
 
+    def _ended(self, process: subprocess.Popen[bytes], verb: str, files: Sequence[IO[bytes]]) -> int:
+        """Its exit code, when it ends in time and before it has filled the disk."""
+        for _ in range(max(int(self._timeout / LOOK), 1)):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return process.wait(min(LOOK, self._timeout))
+            if any(os.fstat(file.fileno()).st_size > LARGEST_ANSWER for file in files):
+                raise self._error(verb, f"more than {LARGEST_ANSWER} bytes of answer")
+        raise self._error(verb, f"no answer within {self._timeout:g}s")
+
     def _error(self, verb: str, what: str) -> WorkSourceError:
-        return WorkSourceError(f"work source {self._argv[0]!r}, {verb}: {what}")
+        return WorkSourceError(f"{self._argv[0]!r}, {verb}: {what}")
 
 
-def open_command(words: Mapping[str, Any]) -> CommandSource:
-    """`{type: command, command: [argv], cwd: …, env: {…}}`."""
+def open_command(words: Mapping[str, Any], *, also: Mapping[str, str] | None = None) -> CommandSource:
+    """`{type: command, command: [argv], cwd: …, env: {…}}`; `also` stands in its environment, too."""
     argv = words.get("command")
     if not isinstance(argv, list) or not argv or not all(isinstance(word, str) for word in argv):
         raise ConfigError("work_source: a command source needs command: [program, argument, …]")
     env = {str(name): str(value) for name, value in (words.get("env") or {}).items()}
-    return CommandSource(argv, cwd=words.get("cwd"), env=env)
+    return CommandSource(argv, cwd=words.get("cwd"), env={**env, **(also or {})})
 
 
 def _safe_base() -> dict[str, str]:

@@ -18,13 +18,13 @@ from everwhen.work_sources.directory import open_directory
 GROUP = "everwhen.work_sources"
 
 
-def installed_sources() -> dict[str, OpenWorkSource]:
-    """How each kind is opened. What is built in cannot be replaced."""
+def installed_sources(*, also: Mapping[str, str] | None = None) -> dict[str, OpenWorkSource]:
+    """How each kind is opened. What is built in cannot be replaced. `also`: variables of programs that are asked."""
     brought = sorted(entry_points(group=GROUP), key=lambda entry: entry.value, reverse=True)
     return {
         **{entry.name: partial(_open, entry) for entry in brought},
         "directory": open_directory,
-        "command": open_command,
+        "command": partial(open_command, also=also),
     }
 
 
