@@ -297,6 +297,22 @@ def test_a_broken_connection_may_be_retried(answer: Any) -> None:
         assert outcome.error is not None and outcome.error.startswith(server.url)
 
 
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_an_error_does_not_show_the_password_of_its_url(scheme: str) -> None:
+    with a_server(garbage) as server:
+        url = f"{scheme}://app:s3cret@127.0.0.1:{server.port}/"
+        outcome = send(url, connect_timeout=0.5)
+    assert f"{scheme}://app@127.0.0.1:" in (outcome.error or "")
+    assert "s3cret" not in (outcome.error or "")
+
+
+def test_the_time_to_connect_may_be_said_as_in_the_file() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # it never answers the first word of TLS
+        outcome = send(f"https://127.0.0.1:{silent.getsockname()[1]}/", a_run(20), connect_timeout="1s")
+    assert (outcome.status, outcome.is_final) == ("failed", False)
+    assert "no connection in time" in (outcome.error or "")
+
+
 def test_nobody_who_listens_may_be_retried() -> None:
     with a_server(status(200)) as server:
         url = server.url

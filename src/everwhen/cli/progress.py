@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from everwhen.errors import shown
 from everwhen.model.outcome import Outcome
 from everwhen.ports.target import Run
 from everwhen.system_clock import now
@@ -19,15 +20,15 @@ class JobLines:
     def started(self, run: Run) -> None:
         late = "" if run.origin == "schedule" else f" ({run.origin})"
         click.echo(
-            f"{clock_time()}  {run.schedule_name:<24} started{late}  {click.style(run.job_id, dim=True)}",
+            f"{clock_time()}  {shown(run.schedule_name):<24} started{late}  {click.style(run.job_id, dim=True)}",
             err=True,
         )
 
     def ended(self, run: Run, outcome: Outcome) -> None:
         word = click.style(outcome.status, fg=_COLOURS[outcome.status])
         text = (outcome.result if outcome.status == "succeeded" else outcome.error) or ""
-        first = text.splitlines()[0][:100] if text else ""
-        click.echo(f"{clock_time()}  {run.schedule_name:<24} {word}  {first}".rstrip(), err=True)
+        first = shown(text.splitlines()[0]) if text else ""  # a job must not paint on the terminal
+        click.echo(f"{clock_time()}  {shown(run.schedule_name):<24} {word}  {first}".rstrip(), err=True)
 
 
 def clock_time() -> str:

@@ -28,8 +28,9 @@ from everwhen.targets.http_addresses import (
     is_public,
     require_literal,
 )
-from everwhen.targets.http_request import Request, request_of
+from everwhen.targets.http_request import Request, request_of, shown_address
 from everwhen.targets.secrets import with_secrets
+from everwhen.timetable.interval import parse_seconds
 
 CONNECT_TIMEOUT = 10.0
 MOST_HOPS = 10
@@ -74,17 +75,15 @@ class HttpExchange:
         except ForbiddenAddressError as error:
             return Outcome("failed", error=str(error), is_final=True)
         except (aiohttp.ClientSSLError, aiohttp.ClientConnectorCertificateError, ssl.SSLError) as error:
-            return Outcome("failed", error=f"TLS with {words['url']} failed: {error}")
+            return Outcome("failed", error=f"TLS with {shown_address(words['url'])} failed: {error}")
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, ValueError) as error:
             return Outcome("failed", error=f"this is no request: {error}", is_final=True)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            return Outcome("failed", error=_network_fault(words["url"], error))
+            return Outcome("failed", error=_network_fault(shown_address(words["url"]), error))
 
     async def _exchange(self, request: Request, words: dict[str, Any], run: Run, token: str) -> Outcome:
         is_guarded = words.get("source") == OUTSIDE and not self._allow_private_urls
-        timeout = aiohttp.ClientTimeout(
-            total=None, sock_connect=float(words.get("connect_timeout") or CONNECT_TIMEOUT)
-        )
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_seconds(words.get("connect_timeout")))
         for _ in range(MOST_HOPS + 1):
             if is_guarded:
                 require_literal(self._may_reach, request.url)
@@ -151,6 +150,13 @@ def retry_after(header: str | None, now: int) -> int | None:
         return max(instant_of(parsedate_to_datetime(text)) - now, 0)
     except (TypeError, ValueError):  # no date, or one without a zone
         return None
+
+
+def _seconds(given: str | float | None) -> float:
+    """A file says a duration, a program may say seconds."""
+    if isinstance(given, str):
+        return float(parse_seconds(given))
+    return given or CONNECT_TIMEOUT
 
 
 def _network_fault(url: str, error: Exception) -> str:

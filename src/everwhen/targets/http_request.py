@@ -46,17 +46,31 @@ def _joined(url: URL, location: str) -> URL:
     try:
         joined = url.join(URL(location))
     except ValueError as error:
-        raise ValueError(f"{url} redirects to {location[:200]!r}, which is no URL: {error}") from error
+        raise ValueError(
+            f"{shown_address(url)} redirects to {location[:200]!r}, which is no URL: {error}"
+        ) from error
     if joined.scheme not in ("http", "https") or not joined.raw_host:
-        raise ValueError(f"{url} redirects to {location[:200]!r}, which is no http or https URL")
+        raise ValueError(
+            f"{shown_address(url)} redirects to {location[:200]!r}, which is no http or https URL"
+        )
     return joined
+
+
+def shown_address(url: str | URL) -> str:
+    """A URL as errors show it: without the password that it may hold.
+
+    >>> shown_address("https://app:secret@example.com/hook")
+    'https://app@example.com/hook'
+    """
+    address = URL(url)
+    return str(address.with_password(None) if address.raw_password else address)
 
 
 def request_of(words: Mapping[str, Any], run: Run, token: str) -> Request:
     """The request of a run; ValueError when the words make none."""
     url = URL(words["url"])
     if url.scheme not in ("http", "https") or not url.raw_host:
-        raise ValueError(f"{words['url']!r} is no http or https URL")
+        raise ValueError(f"{shown_address(words['url'])!r} is no http or https URL")
     method = str(words.get("method") or "POST").upper()
     body, kind = _body(words.get("body"), run, method)
     headers = {**_about(run, token), **({"Content-Type": kind} if kind else {})}
