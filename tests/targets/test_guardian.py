@@ -17,7 +17,7 @@ from tests.targets.running import is_alive, open_descriptors, pid_in, until
 ROOT = Path(__file__).parents[2]
 
 NODE = """
-import asyncio, os, sys
+import asyncio, os, pathlib, signal, sys
 from everwhen.targets.guardian import Guardian
 from everwhen.targets.process import Launch, Processes
 
@@ -28,6 +28,10 @@ async def main():
     finished, *running = [Launch(argv=["sh", "-c", script], env=env) for script in sys.argv[1:]]
     await processes.start(finished).wait()
     started = [processes.start(launch) for launch in running]
+    if fork_in := os.environ.get("FORK_IN"):
+        if os.fork() == 0:
+            pathlib.Path(fork_in).write_text(f"{os.getpid()}\\n")
+            signal.pause()
     print(guardian.pid, flush=True)
     await asyncio.gather(*(process.wait() for process in started))
 
@@ -38,9 +42,9 @@ asyncio.run(main())
 class Node:
     """A process that has finished one run and is in the midst of others."""
 
-    def __init__(self, *scripts: str) -> None:
-        command = [sys.executable, "-c", NODE, *scripts]
-        self.process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    def __init__(self, *scripts: str, **environment: str) -> None:
+        command, env = [sys.executable, "-c", NODE, *scripts], {**os.environ, **environment}
+        self.process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         self.guardian = int(self.process.stdout.readline())
         self.process.stdout.close()
@@ -76,6 +80,14 @@ def test_a_killed_node_leaves_nobody_running_but_daemons_of_runs_that_were_over(
     until(lambda: not is_alive(found["deaf"]))
     until(lambda: not is_alive(node.guardian))
     assert is_alive(found["over"])
+
+
+def test_somebody_whom_the_node_has_forked_does_not_keep_its_runs_alive(pids: Path) -> None:
+    node = Node("true", f"echo $$ > {pids}/run; exec sleep 60", FORK_IN=f"{pids}/forked")
+    run, forked = pid_in(pids / "run"), pid_in(pids / "forked")
+    node.kill()
+    until(lambda: not is_alive(run))
+    assert is_alive(forked)
 
 
 def test_a_guardian_is_deaf_to_signals_and_is_replaced_when_it_is_killed(pids: Path) -> None:

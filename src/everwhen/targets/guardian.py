@@ -110,7 +110,7 @@ class Guardian:
 
     def _started(self) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", str(PROGRAM), str(self._grace)],
+            [sys.executable, "-I", "-S", str(PROGRAM), str(os.getpid()), str(self._grace)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

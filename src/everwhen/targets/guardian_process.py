@@ -8,22 +8,32 @@ import os
 import select
 import signal
 import sys
+import time
 from pathlib import Path
 
 PROC = Path("/proc")
 VARIABLE = b"EVERWHEN_RUN_MARK="
 LOOK = 0.1
+PATIENCE = 2.0
 
 
 def main() -> None:
-    end(runs_at_the_end(0), grace=float(sys.argv[1]))
+    node, grace = sys.argv[1:]
+    end(runs_at_the_end(0, int(node)), grace=float(grace))
 
 
-def runs_at_the_end(channel: int) -> set[bytes]:
-    """Which runs were not over when the node was."""
+def runs_at_the_end(channel: int, node: int) -> set[bytes]:
+    """Which runs were not over when the node was: at the end of the input, or sooner where somebody whom the node
+    has forked still holds the other end of it."""
     runs: set[bytes] = set()
     rest = b""
-    while data := os.read(channel, 65_536):
+    while True:
+        if not select.select([channel], [], [], PATIENCE)[0]:
+            if os.getppid() == node:
+                continue
+            break
+        if not (data := os.read(channel, 65_536)):
+            break
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
             (runs.add if line[:1] == b"+" else runs.discard)(line[1:])
@@ -32,7 +42,8 @@ def runs_at_the_end(channel: int) -> set[bytes]:
 
 def end(runs: set[bytes], *, grace: float) -> None:
     tell(members(runs), signal.SIGTERM)
-    for _ in range(int(grace / LOOK)):
+    deadline = time.monotonic() + grace
+    while time.monotonic() < deadline:
         if not members(runs):
             return
         select.select([], [], [], LOOK)
