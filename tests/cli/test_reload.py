@@ -17,6 +17,7 @@ from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedule, get_schedule
 from everwhen.wiring import open_stack
 from tests.cli.test_up import lines_until
+from tests.targets.running import until
 
 COMMAND = Path(sys.executable).parent / "everwhen"
 FIRST = "schedules: [{id: first, every: 1s, run: {command: [echo, one]}}]"
@@ -179,6 +180,8 @@ def test_what_could_not_run_goes_on_when_a_reload_brings_its_workflow_back(tmp_p
         create_schedule(stack.house, Submission("by-hand", {"every": "1s"}, target))
         seen = lines_until(process.stderr, "Workflow not found.", 1)
         assert "by-hand" in seen[-1]
+        # The line is there before the settlement; only that makes it invalid.
+        until(lambda: get_schedule(stack.house, "by-hand").state.status == "invalid")
         replace(tmp_path, WORKFLOW.replace('{"7"', '{"8": {run: {command: [echo, back]}}, "7"'))
         process.send_signal(signal.SIGHUP)
         lines_until(process.stderr, "back", 1)
