@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from everwhen.config.document import MOST_BYTES, read_document
 from everwhen.config.problems import Place, Report
+from everwhen.config.yaml_reader import MOST_BYTES, read_document
 
 
 def values(text: str) -> Any:

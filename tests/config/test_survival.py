@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from everwhen.config.document import read_document
 from everwhen.config.problems import Report
 from everwhen.config.read import read_configuration
 from everwhen.config.write import written
+from everwhen.config.yaml_reader import read_document
 from everwhen.operations.apply import apply, preview
 from everwhen.testing import manual_scheduler
 from tests.config.reading import NOW, host

@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from everwhen.config.document import read_document
 from everwhen.config.problems import Report
 from everwhen.config.write import written
+from everwhen.config.yaml_reader import read_document
 from everwhen.errors import ConfigError
 from everwhen.importers.celery_beat import import_celery
 from everwhen.importers.crontab import import_crontab

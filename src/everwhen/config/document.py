@@ -1,40 +1,13 @@
-"""YAML files as plain values that know their lines; refuses what is no plain data. Knows no key of ours.
-
-Read from the parser's events and not from composed nodes: composing recurses in C, so that a file of brackets
-ends the process, and costs four times as much. Types are those of YAML 1.2's core schema: `no`, `on`, `12:30`
-and `2026-12-25` are text. A key given twice is refused; `<<` merges as it does everywhere.
-"""
+"""A file as plain values that know their lines, however they were read. Knows no key of ours."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite
-from typing import Any, NoReturn
+from typing import Any
 
-import yaml
+from everwhen.config.problems import Path, Place
 
-from everwhen.config.problems import Path, Place, Report
-from everwhen.errors import shown
-
-MOST_BYTES = 16 << 20
 MOST_DEPTH = 50
-MOST_VALUES = 5_000_000  # counted as if every alias were written out
-
-_INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
-_DECIMAL = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_WORDS: dict[str, Any] = {"": None, "~": None} | {
-    spelled: value
-    for word, value in (("null", None), ("true", True), ("false", False))
-    for spelled in (word, word.capitalize(), word.upper())
-}
-_TYPES = {
-    "tag:yaml.org,2002:" + name: kind for name, kind in (("int", int), ("float", float), ("bool", bool))
-}
-_TEXT_TAG = "tag:yaml.org,2002:str"
-_NULL_TAG = "tag:yaml.org,2002:null"
-_PLAIN_TAGS = (None, "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
 Spot = tuple[int, int]
 
@@ -50,13 +23,18 @@ class Block(dict[str, Any]):
 
 
 class Items(list[Any]):
-    """A list whose items know where they stand."""
+    """A list whose items know where they stand.
 
-    __slots__ = ("spots",)
+    `moved` says by how many lines what is inside an item stands further down than it says itself: items that are
+    the same as when the file was last read are shared with that reading.
+    """
+
+    __slots__ = ("moved", "spots")
 
     def __init__(self) -> None:
         super().__init__()
         self.spots: list[Spot] = []
+        self.moved: list[int] | None = None
 
 
 class Plain(str):
@@ -72,18 +50,23 @@ class Document:
     file: str
     root: Any
     is_file: bool = True  # or words that came another way, which have no lines
+    text: str = ""
+    values: int = 0  # how many it holds, its aliases written out
+    has_anchors: bool = False
 
     def place(self, path: Path) -> Place:
         """Where a path stands; what is not there stands where its nearest ancestor does."""
         if not self.is_file:
             return Place(self.file, 0, 0)
-        line, column = 0, 0
+        line, column, moved = 0, 0, 0
         value = self.root
         for step in path:
             spot = _spot(value, step)
             if spot is None:
                 break
-            line, column = spot
+            line, column = spot[0] + moved, spot[1]
+            if isinstance(value, Items) and value.moved is not None:
+                moved += value.moved[int(step)]
             value = value[step]
         return Place(self.file, line + 1, column + 1)
 
@@ -94,232 +77,3 @@ def _spot(value: Any, step: str | int) -> Spot | None:
     if isinstance(value, Items) and isinstance(step, int) and step < len(value):
         return value.spots[step]
     return None
-
-
-def plain_document(value: Any, report: Report) -> Document:
-    """Values that came as JSON, or from Python, as a document without lines; what is no plain data is reported."""
-    return Document("", _Copier(report).copied(value, ()), is_file=False)
-
-
-class _Copier:
-    """Makes of plain values what a file makes of its own."""
-
-    def __init__(self, report: Report) -> None:
-        self._report = report
-
-    def copied(self, value: Any, path: Path) -> Any:
-        if value is None or isinstance(value, bool | int):
-            return value
-        if isinstance(value, str):
-            return (
-                value
-                if value.isascii() or _is_unicode(value)
-                else self._refused(path, "holds no Unicode text")
-            )
-        if isinstance(value, float):
-            return value if isfinite(value) else self._refused(path, f"{value} is no JSON value")
-        if len(path) > MOST_DEPTH:
-            return self._refused(path[:3], f"is nested more than {MOST_DEPTH} levels deep")
-        if isinstance(value, Mapping):
-            return self._block(value, path)
-        if isinstance(value, list | tuple):
-            items = Items()
-            items.extend(self.copied(item, (*path, number)) for number, item in enumerate(value))
-            return items
-        return self._refused(path, f"a {type(value).__name__} is no JSON value")
-
-    def _block(self, value: Mapping[Any, Any], path: Path) -> Block:
-        block = Block()
-        for key, item in value.items():
-            if not isinstance(key, str) or not _is_unicode(key):
-                self._refused(path, f'the key "{shown(key)}" must be text')
-            else:
-                block[key] = self.copied(item, (*path, key))
-        return block
-
-    def _refused(self, path: Path, message: str) -> None:
-        self._report.add(Place("", 0), path, message)
-
-
-def _is_unicode(text: str) -> bool:
-    """Half of a pair, which JSON may spell and nothing can store, is none."""
-    return not any("\ud800" <= character <= "\udfff" for character in text)
-
-
-class _RefusedError(Exception):
-    """The file cannot be read any further."""
-
-
-def read_document(text: str, file: str, report: Report) -> Document:
-    """The file's values; what is wrong with them is reported, and what can be read is read."""
-    if len(text) > MOST_BYTES:
-        report.add(Place(file, 1), (), f"is larger than {MOST_BYTES >> 20} MiB; split it with include")
-        return Document(file, None)
-    try:
-        return Document(file, _Builder(text, file, report).document())
-    except _RefusedError:
-        return Document(file, None)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
-        report.add(Place(file, line, column), (), f"is no YAML: {_fault(error)}")
-    except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        report.add(
-            Place(file, line), (), f"is no YAML: it holds a control character (#x{error.character:02x})"
-        )
-    return Document(file, None)
-
-
-def _fault(error: yaml.MarkedYAMLError) -> str:
-    if error.problem == "found character that cannot start any token":
-        return "a tab, @ or ` begins a word; indent with spaces, and put such words in quotes"
-    return ", ".join(shown(part) for part in (error.problem, error.context) if part)
-
-
-def core_value(text: str) -> Any:
-    """What an unquoted text means in YAML 1.2.
-
-    >>> [core_value(text) for text in ("12", "1.5", "true", "no", "12:30", "2026-12-25", "")]
-    [12, 1.5, True, 'no', '12:30', '2026-12-25', None]
-    """
-    if text in _WORDS:
-        return _WORDS[text]
-    if text[0] not in "0123456789+-.":
-        return text
-    if _INTEGER.fullmatch(text) and len(text) < 20:
-        return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
-    return float(text) if _DECIMAL.fullmatch(text) else text
-
-
-class _Builder:
-    """Turns events into values, one file, one pass."""
-
-    def __init__(self, text: str, file: str, report: Report) -> None:
-        self._next = yaml.CSafeLoader(text).get_event
-        self._file = file
-        self._report = report
-        self._anchors: dict[str, tuple[Any, int]] = {}
-        self._count = 0
-        self._steps: list[
-            str | int
-        ] = []  # the path to where the reading is; a tuple per value would cost a fifth
-
-    def document(self) -> Any:
-        self._next()
-        event = self._next()
-        if isinstance(event, yaml.StreamEndEvent):
-            return None
-        value = self._value(self._next())
-        self._next()
-        event = self._next()
-        if not isinstance(event, yaml.StreamEndEvent):
-            self._refuse(event, "holds several documents; keep one, and drop the line with ---")
-        return value
-
-    def _value(self, event: Any) -> Any:
-        self._count += 1
-        if self._count > MOST_VALUES:
-            self._refuse(event, f"holds more than {MOST_VALUES:,} values, its aliases written out")
-        if isinstance(event, yaml.ScalarEvent):
-            value = self._scalar(event)
-            if event.anchor is not None:
-                self._anchors[event.anchor] = (value, 1)
-            return value
-        if isinstance(event, yaml.AliasEvent):
-            return self._alias(event)
-        return self._collection(event)
-
-    def _collection(self, event: Any) -> Block | Items:
-        if len(self._steps) >= MOST_DEPTH:
-            del self._steps[3:]
-            self._refuse(event, f"is nested more than {MOST_DEPTH} levels deep")
-        if event.tag not in _PLAIN_TAGS:
-            self._complain(event, f'the tag "{shown(event.tag)}" is not supported; write plain values')
-        before = self._count
-        build = self._items if isinstance(event, yaml.SequenceStartEvent) else self._block
-        value = build()
-        if event.anchor is not None:  # known from here on: a value cannot hold itself
-            self._anchors[event.anchor] = (value, self._count - before + 1)
-        return value
-
-    def _items(self) -> Items:
-        items = Items()
-        self._steps.append(0)
-        while not isinstance(event := self._next(), yaml.SequenceEndEvent):
-            mark = event.start_mark
-            items.spots.append((mark.line, mark.column))
-            self._steps[-1] = len(items)
-            items.append(self._value(event))
-        self._steps.pop()
-        return items
-
-    def _block(self) -> Block:
-        block, merged = Block(), Block()
-        while not isinstance(event := self._next(), yaml.MappingEndEvent):
-            key, is_merge = self._key(event)
-            self._steps.append(key)
-            mark = event.start_mark
-            spot = (mark.line, mark.column)
-            value = self._value(self._next())
-            if is_merge:
-                self._merge(merged, value, event)
-            elif key in block:
-                self._complain(event, f"duplicate key, first in line {block.spots[key][0] + 1}")
-            else:
-                block[key] = value
-                block.spots[key] = spot
-            self._steps.pop()
-        for key in merged.keys() - block.keys():
-            block[key] = merged[key]
-            block.spots[key] = merged.spots[key]
-        return block
-
-    def _key(self, event: Any) -> tuple[str, bool]:
-        if isinstance(event, yaml.AliasEvent):
-            value = self._alias(event)
-            return str(value), False
-        if not isinstance(event, yaml.ScalarEvent):
-            self._refuse(event, "a key must be a word, not a list or a mapping")
-        return str(event.value), event.value == "<<" and event.implicit[0]
-
-    def _merge(self, merged: Block, value: Any, event: Any) -> None:
-        for source in value if isinstance(value, Items) else [value]:
-            if not isinstance(source, Block):
-                self._complain(event, "takes a mapping, or a list of mappings")
-                return
-            for key in source.keys() - merged.keys():  # the first of several wins
-                merged[key] = source[key]
-                merged.spots[key] = source.spots[key]
-
-    def _alias(self, event: Any) -> Any:
-        if event.anchor not in self._anchors:
-            self._refuse(event, f"*{shown(event.anchor)} has no anchor before it, or stands inside it")
-        value, weight = self._anchors[event.anchor]
-        self._count += weight
-        return value
-
-    def _scalar(self, event: Any) -> Any:
-        text, tag = event.value, event.tag
-        if tag is None and not event.implicit[0]:
-            return text  # quoted
-        if tag in (_TEXT_TAG, "!"):
-            return text
-        if "${" in text:
-            return Plain(text)
-        value = core_value(text)
-        if (
-            tag is not None
-            and not (tag == _NULL_TAG and value is None)
-            and type(value) is not _TYPES.get(tag)
-        ):
-            self._complain(event, f'the tag "{shown(tag)}" does not fit "{shown(text)}"; leave it out')
-        return value
-
-    def _complain(self, event: Any, message: str) -> None:
-        mark = event.start_mark
-        self._report.add(Place(self._file, mark.line + 1, mark.column + 1), tuple(self._steps), message)
-
-    def _refuse(self, event: Any, message: str) -> NoReturn:
-        self._complain(event, message)
-        raise _RefusedError(message)

@@ -10,8 +10,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from everwhen.config.document import Block, Document, Items, Plain, core_value
+from everwhen.config.document import Block, Document, Items, Plain
 from everwhen.config.problems import Path, Report
+from everwhen.config.yaml_reader import core_value
 
 _REFERENCE = re.compile(r"(\$?)\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _KEPT: tuple[Path, ...] = (
@@ -60,14 +61,20 @@ class _Resolver:
         if is_kept(path):
             return value
         if isinstance(value, Block):
+            found = {key: self.value(item, (*path, key)) for key, item in value.items()}
+            if all(found[key] is item for key, item in value.items()):
+                return value  # shared with the last reading, perhaps
             block = Block()
             block.spots = value.spots
-            block.update({key: self.value(item, (*path, key)) for key, item in value.items()})
+            block.update(found)
             return block
         if isinstance(value, Items):
+            each = [self.value(item, (*path, number)) for number, item in enumerate(value)]
+            if all(new is old for new, old in zip(each, value, strict=True)):
+                return value
             items = Items()
-            items.spots = value.spots
-            items.extend(self.value(item, (*path, number)) for number, item in enumerate(value))
+            items.spots, items.moved = value.spots, value.moved
+            items.extend(each)
             return items
         if isinstance(value, str) and "${" in value:
             text = _REFERENCE.sub(lambda found: self._found(found, path), value)

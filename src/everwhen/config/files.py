@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from glob import glob, has_magic
 from pathlib import Path
 
-from everwhen.config.document import Block, Document, read_document
+from everwhen.config.document import Block, Document
 from everwhen.config.environment import resolved
 from everwhen.config.node import Node
 from everwhen.config.problems import Place, Report
+from everwhen.config.reread import read_again
 from everwhen.config.schema import FILE, INCLUDED
 
 MOST_FILES = 1_000
@@ -28,21 +29,27 @@ class File:
     node: Node
 
 
-def read_files(path: Path, environ: Mapping[str, str], report: Report) -> list[File]:
-    """The main file, then the included ones by name; what is wrong with their shape is reported."""
-    main = _read(path, environ, report)
+def read_files(
+    path: Path, environ: Mapping[str, str], report: Report, last: Sequence[File] = ()
+) -> list[File]:
+    """The main file, then the included ones by name; what is wrong with their shape is reported.
+
+    `last` are the files as they were read before: what did not change is shared with them.
+    """
+    before = {file.path: file.written for file in last}
+    main = _read(path, environ, report, before.get(path))
     files = [main]
     if main.node.value is not None:
         FILE.check(main.node)
     for included in _included(main, report):
-        file = _read(included, environ, report)
+        file = _read(included, environ, report, before.get(included))
         if file.node.value is not None:
             INCLUDED.check(file.node)
         files.append(file)
     return files
 
 
-def _read(path: Path, environ: Mapping[str, str], report: Report) -> File:
+def _read(path: Path, environ: Mapping[str, str], report: Report, last: Document | None) -> File:
     text = ""
     stamp = stamp_of(path)  # before it is read: a change meanwhile is seen later
     try:
@@ -54,7 +61,7 @@ def _read(path: Path, environ: Mapping[str, str], report: Report) -> File:
         report.add(Place(str(path), 0), (), f"cannot be read: {error.strerror}; {cure}")
     except UnicodeDecodeError as error:
         report.add(Place(str(path), 0), (), f"is no UTF-8 text (byte {error.start})")
-    written = read_document(text, str(path), report)
+    written = read_again(text, str(path), report, last)
     document = resolved(written, environ, report) if "${" in text else written
     return File(path, stamp, written, Node(document, (), document.root, report))
 

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 from everwhen.config.files import File
 from everwhen.model.declared import Declarations, Declared
 
-_CHANGEABLE = ("at", "after", "start_at", "end_at")
-_STEADY = ("command", "http", "message")
+_CHANGEABLE = frozenset(("at", "after", "start_at", "end_at"))
+_STEADY = frozenset(("command", "http", "message"))
 
 
 class Read(Protocol):
@@ -41,4 +41,4 @@ def memory_of(last: Read) -> dict[str, tuple[dict[str, Any], Declared]]:
 
 def _is_steady(words: dict[str, Any]) -> bool:
     run = words.get("run") or {}
-    return not any(key in words for key in _CHANGEABLE) and any(kind in run for kind in _STEADY)
+    return _CHANGEABLE.isdisjoint(words) and not _STEADY.isdisjoint(run)

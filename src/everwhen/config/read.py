@@ -90,7 +90,7 @@ def examine(path: Path, host: Host, report: Report, last: Configuration | None =
     """As much of the configuration as is valid; every mistake is in the report."""
     remembered = memory_of(last) if last is not None else {}
     report.trusted = {name: words for name, (words, _) in remembered.items()}
-    files = read_files(path, host.environ, report)
+    files = read_files(path, host.environ, report, last.files if last is not None else ())
     settings = _settings(files[0].node, host, report)
     admission = Admission(report, host.now, settings.timezone, host.local_zone, settings.misfire_grace)
     directories = _plugin_dirs(files)

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from everwhen.config.document import core_value
+from everwhen.config.yaml_reader import core_value
 
 _SHORT = 90
 

@@ -78,7 +78,7 @@ def reconcile(
 def _change(declared: Declared, stored: Schedule) -> Changed | None:
     before = stored.definition
     after = _settled(declared.definition, before)
-    if after == before or words_of(after) == words_of(before):
+    if after is before or after == before or words_of(after) == words_of(before):
         return None
     return Changed(declared, before, after)
 

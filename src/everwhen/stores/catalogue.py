@@ -138,11 +138,17 @@ class StoredCatalogue:
 
     def reconcile(self, now: int, changes: Reconciliation) -> bool:
         try:
-            return self._store.write(Lane.API, lambda tx: reconcile(tx, self._plans, now, changes))
+            is_written = self._store.write(Lane.API, lambda tx: reconcile(tx, self._plans, now, changes))
         except BaseException:
             # It read revisions of its own, which are undone; their numbers come again with other words.
             self._plans.forget()
             raise
+        if is_written:
+            new = [each for each in changes.created if each.plan.quiet is None]
+            self._plans.remember(
+                {(each.creation.state.uid, each.creation.state.revision): each.plan for each in new}
+            )
+        return is_written
 
     def put_policy(self, now: int, policy: QuietHoursPolicy) -> None:
         self._store.write(Lane.API, lambda tx: write_policy(tx, self._plans, now, policy))

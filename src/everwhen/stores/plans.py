@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from everwhen.errors import SchedulerError
 from everwhen.model.schedule import Plan, QuietHoursPolicy, broken_plan
@@ -15,7 +15,7 @@ KEPT = 200_000
 
 
 class PlanCache:
-    """A bounded memory of plans. Quiet hours are part of a plan, so a changed policy empties it."""
+    """A bounded memory of plans. Quiet hours are part of a plan, so a changed policy ends those that name one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -41,6 +41,12 @@ class PlanCache:
                 self._read(tx, missing)
             return {key: plans.get(key) or broken_plan(key[0], "its revision is missing") for key in keys}
 
+    def remember(self, plans: Mapping[tuple[str, int], Plan]) -> None:
+        """Plans that were committed just now: what wrote them need not read them again."""
+        with self._lock:
+            if len(self._plans) + len(plans) <= KEPT:
+                self._plans.update(plans)
+
     def forget(self) -> None:
         """Forget every plan: a transaction that read its own revisions was undone, and their numbers come again."""
         with self._lock:
@@ -63,7 +69,9 @@ class PlanCache:
         version = tx.settings().get("policies_version", "0")
         if version == self._policies_version:
             return
-        self._plans.clear()
+        self._plans = {
+            key: plan for key, plan in self._plans.items() if plan.definition.quiet_hours_id is None
+        }
         self._policies = {
             policy_id: policy_of(policy_id, json.loads(words)) for policy_id, words in tx.policies()
         }

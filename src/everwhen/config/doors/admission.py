@@ -102,7 +102,8 @@ class Admission:
         if known is None or schedule_id in self._places or not self.report.trusts(node.value):
             return False
         place = self._places[known.schedule_id] = node.place
-        self.admitted[known.schedule_id] = replace(known, place=str(place))
+        text = str(place)
+        self.admitted[known.schedule_id] = known if text == known.place else replace(known, place=text)
         return True
 
     def _completed(self, words: Mapping[str, Any], group: str | None) -> Words:
