@@ -187,3 +187,21 @@ def test_what_could_not_run_goes_on_when_a_reload_brings_its_workflow_back(tmp_p
         lines_until(process.stderr, "back", 1)
         assert get_schedule(stack.house, "by-hand").state.status == "active"
         stack.close()
+
+
+def test_a_watched_file_may_go_and_come_back_and_a_folder_that_it_includes_may_come_later(
+    tmp_path: Path,
+) -> None:
+    with running(tmp_path, "--watch") as process:
+        (tmp_path / "everwhen.yaml").unlink()
+        lines_until(process.stderr, "cannot be read: No such file or directory", 1)
+        lines_until(process.stderr, "succeeded", 2)  # the old one goes on
+        replace(tmp_path, f"include: ['d/*.conf']\n{FIRST.replace('one', 'again')}")
+        lines_until(process.stderr, "again", 1)
+        (tmp_path / "d").mkdir()
+        (tmp_path / "d" / "a.conf").write_text(
+            "schedules: [{id: late, every: 1s, run: {command: [echo, late]}}]"
+        )
+        lines_until(process.stderr, "late", 1)
+        (tmp_path / "d" / "a.conf").unlink()
+        lines_until(process.stderr, "reloaded: 1 removed", 1)

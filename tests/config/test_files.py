@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
+import threading
 from pathlib import Path
 
+import pytest
+
+from everwhen.config.problems import Report
+from everwhen.config.read import examine, read_configuration
 from everwhen.config.settings import Settings
 from everwhen.model.instants import DAY
-from tests.config.reading import mistakes, read, write
+from tests.config.reading import host, mistakes, read, write
 
 A = "schedules: [{id: a, every: 1m, run: {command: [ls]}}]"
 
@@ -102,3 +109,52 @@ def test_a_wrong_twin_is_named(tmp_path: Path) -> None:
         'EVERWHEN_LEASE: Invalid interval "soon". Expected format: "{number}{unit}"',
         'EVERWHEN_MAX_WORKERS: must be a whole number from 1 to 1,000, not "many"',
     ]
+
+
+def said_about(folder: Path, include: str) -> list[str]:
+    return [line.split(": ", 1)[1] for line in mistakes(folder, f"include: [{include}]")]
+
+
+@pytest.mark.timeout(20)  # a pipe without a writer is waited for, and a device never ends
+def test_what_a_pattern_matches_and_is_no_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    os.mkfifo(tmp_path / "more" / "pipe.yaml")
+    (tmp_path / "more" / "device.yaml").symlink_to("/dev/zero")
+    (tmp_path / "more" / "folder.yaml").mkdir()
+    (tmp_path / "more" / "nowhere.yaml").symlink_to("gone.yaml")
+    assert said_about(tmp_path, "more/*.yaml") == [
+        "is no file, but a device, a pipe or a socket",
+        "is a directory; name the files in it, as in include: [schedules.d/*.yaml]",
+        "cannot be read: No such file or directory; is it a link to nowhere?",
+        "is no file, but a device, a pipe or a socket",
+    ]
+
+
+def test_a_directory_is_no_include(tmp_path: Path) -> None:
+    (tmp_path / "more").mkdir()
+    assert said_about(tmp_path, "more") == [
+        "is a directory; name the files in it, as in include: [schedules.d/*.yaml]"
+    ]
+
+
+def test_the_main_file_may_come_out_of_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writing = threading.Thread(target=pipe.write_text, args=("service: {name: piped}",))
+    writing.start()
+    assert read_configuration(pipe, host()).settings.name == "piped"
+    writing.join()
+
+
+def test_lines_may_end_as_on_windows(tmp_path: Path) -> None:
+    (tmp_path / "everwhen.yaml").write_bytes(b"\xef\xbb\xbfservice:\r\n  name: x\r\n  jobs: 1\r\n")
+    report = Report()
+    examine(tmp_path / "everwhen.yaml", host(), report)
+    assert [(problem.place.line, problem.path) for problem in report.errors] == [(3, "service.jobs")]
+
+
+def test_a_long_number_stays_what_it_is(tmp_path: Path) -> None:
+    number = "12345678901234567890123"
+    text = f"schedules: [{{id: a, every: 1h, payload: {{n: {number}, m: {'9' * 2000}}}, run: {{command: [ls]}}}}]"
+    (declared,) = read(tmp_path, text).declared.schedules
+    assert json.loads(declared.definition.payload) == {"n": int(number), "m": "9" * 2000}

@@ -15,12 +15,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
-from pathlib import Path
 
 import click
 
 from everwhen.cli.configuration import show_warnings
-from everwhen.config.files import stamp_of
 from everwhen.config.read import Configuration
 from everwhen.config.settings import Settings
 from everwhen.errors import ConfigError, SchedulerError
@@ -128,7 +126,7 @@ class Reloader:
             click.secho(message, err=True, fg="yellow")
 
     def _declared(self) -> Declarations:
-        self._tried = {path: stamp_of(path) for path in self._tried}  # of a file that is refused, too
+        self._tried = self._newest.stamps_now  # of a file that is refused, too
         self._newest = self._read(self._current)
         self._tried = self._newest.stamps
         show_warnings(self._newest.warnings)
@@ -148,8 +146,9 @@ class Reloader:
 
         while not self._stopped.is_set():
             self._moved.clear()
-            for changes in watch(
-                *self._current.directories,
+            watched = self._current.directories
+            for _ in watch(
+                *watched,
                 watch_filter=None,  # or a database beside the file, which changes all the time, would hide the timeout
                 stop_event=self._moved,
                 debounce=SETTLED,
@@ -158,15 +157,12 @@ class Reloader:
                 recursive=False,
                 raise_interrupt=False,
             ):
-                # Every wake-up is a look: a file may have changed before the watching began.
-                is_ours = any(self._is_ours(Path(path)) for _, path in changes)
-                if is_ours or self._tried != {path: stamp_of(path) for path in self._tried}:
+                # Every wake-up is a look: a file may have changed before the watching began, and the database, which
+                # may lie beside it, changes all the time.
+                if self._tried != self._newest.stamps_now:
                     self.ask("watch")
-
-    def _is_ours(self, path: Path) -> bool:
-        """Not the database, which may lie beside the file."""
-        is_yaml = path.suffix in (".yaml", ".yml") and not path.name.startswith(".")
-        return is_yaml or path.name == self._current.files[0].path.name
+                if watched != self._current.directories:  # one came to be that a pattern names
+                    break
 
 
 @contextmanager

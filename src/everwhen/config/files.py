@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from glob import glob, has_magic
 from pathlib import Path
+from stat import S_ISDIR, S_ISFIFO, S_ISREG
 
 from everwhen.config.document import Block, Document
 from everwhen.config.environment import resolved
@@ -13,6 +14,8 @@ from everwhen.config.node import Node
 from everwhen.config.problems import Place, Report
 from everwhen.config.reread import read_again
 from everwhen.config.schema import FILE, INCLUDED
+from everwhen.config.yaml_reader import MOST_BYTES
+from everwhen.errors import ConfigError
 
 MOST_FILES = 1_000
 
@@ -41,29 +44,56 @@ def read_files(
     files = [main]
     if main.node.value is not None:
         FILE.check(main.node)
-    for included in _included(main, report):
-        file = _read(included, environ, report, before.get(included))
+    for included in _included(main):
+        file = _read(included, environ, report, before.get(included), is_included=True)
         if file.node.value is not None:
             INCLUDED.check(file.node)
         files.append(file)
     return files
 
 
-def _read(path: Path, environ: Mapping[str, str], report: Report, last: Document | None) -> File:
-    text = ""
+def _read(
+    path: Path,
+    environ: Mapping[str, str],
+    report: Report,
+    last: Document | None,
+    *,
+    is_included: bool = False,
+) -> File:
     stamp = stamp_of(path)  # before it is read: a change meanwhile is seen later
     try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        cure = (
-            "name another with --config" if isinstance(error, FileNotFoundError) else "give this user access"
-        )
-        report.add(Place(str(path), 0), (), f"cannot be read: {error.strerror}; {cure}")
-    except UnicodeDecodeError as error:
-        report.add(Place(str(path), 0), (), f"is no UTF-8 text (byte {error.start})")
+        text = _text(path, is_included)
+    except ConfigError as error:
+        report.add(Place(str(path), 0), (), str(error))
+        text = ""
     written = read_again(text, str(path), report, last)
     document = resolved(written, environ, report) if "${" in text else written
     return File(path, stamp, written, Node(document, (), document.root, report))
+
+
+def _text(path: Path, is_included: bool) -> str:
+    try:
+        kind = path.stat().st_mode
+        if S_ISDIR(kind):
+            raise ConfigError("is a directory; name the files in it, as in include: [schedules.d/*.yaml]")
+        # The main one was named by somebody, and may be a pipe of a shell; a pattern may match anything.
+        if not S_ISREG(kind) and (is_included or not S_ISFIFO(kind)):
+            raise ConfigError("is no file, but a device, a pipe or a socket")
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise ConfigError(f"is larger than {MOST_BYTES >> 20} MiB; split it with include")
+        return content.decode("utf-8-sig").replace("\r\n", "\n")
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}; {_cure(error, is_included)}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"is no UTF-8 text (byte {error.start})") from error
+
+
+def _cure(error: OSError, is_included: bool) -> str:
+    if not isinstance(error, FileNotFoundError):
+        return "give this user access"
+    return "is it a link to nowhere?" if is_included else "name another with --config"
 
 
 def stamp_of(path: Path) -> Stamp | None:
@@ -92,16 +122,29 @@ def _patterns(main: File) -> list[str]:
     return [pattern for pattern in patterns if isinstance(pattern, str)] if isinstance(patterns, list) else []
 
 
-def _included(main: File, report: Report) -> list[Path]:
-    found: dict[str, None] = {}
+def stamps_now(main: File) -> dict[Path, Stamp | None]:
+    """Which content each file has that would be read now: what a watcher compares with what was read."""
+    return {path: stamp_of(path) for path in (main.path, *_matching(main))}
+
+
+def _included(main: File) -> list[Path]:
     for number, pattern in enumerate(_patterns(main)):
-        # Not Path.glob: it takes hidden files, which editors leave behind, and refuses absolute patterns.
-        names = sorted(glob(pattern, root_dir=main.path.parent, recursive=True))  # noqa: PTH207
-        if not names and not has_magic(pattern):
+        if not has_magic(pattern) and not _glob(main, pattern):
             main.node.complain(f'there is no file "{pattern}"', "include", number)
-        found.update(dict.fromkeys(names))
-    if len(found) > MOST_FILES:
-        main.node.complain(f"names {len(found):,} files; at most {MOST_FILES:,} are read", "include")
-        return []
-    paths = [main.path.parent / name for name in found]
+    found = _matching(main)
+    if len(found) <= MOST_FILES:
+        return found
+    main.node.complain(f"names {len(found):,} files; at most {MOST_FILES:,} are read", "include")
+    return []
+
+
+def _matching(main: File) -> list[Path]:
+    """The files that `include` names, each once, and never the main one itself."""
+    names = dict.fromkeys(name for pattern in _patterns(main) for name in _glob(main, pattern))
+    paths = [main.path.parent / name for name in names]
     return [path for path in paths if path.resolve() != main.path.resolve()]
+
+
+def _glob(main: File, pattern: str) -> list[str]:
+    # Not Path.glob: it takes hidden files, which editors leave behind, and refuses absolute patterns.
+    return sorted(glob(pattern, root_dir=main.path.parent, recursive=True))  # noqa: PTH207

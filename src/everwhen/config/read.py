@@ -15,7 +15,7 @@ from everwhen.config.doors.general import read_schedules
 from everwhen.config.doors.plugins import read_plugins
 from everwhen.config.doors.quiet_hours import read_quiet_hours
 from everwhen.config.doors.workflows import read_workflows
-from everwhen.config.files import File, Stamp, directories_of, read_files
+from everwhen.config.files import File, Stamp, directories_of, read_files, stamps_now
 from everwhen.config.memory import memory_of
 from everwhen.config.node import Node
 from everwhen.config.problems import Problem, Report
@@ -67,6 +67,11 @@ class Configuration:
     def stamps(self) -> dict[Path, Stamp | None]:
         """Which content of each file was read."""
         return {file.path: file.stamp for file in self.files}
+
+    @property
+    def stamps_now(self) -> dict[Path, Stamp | None]:
+        """Which content each file has by now, those that came or went among them."""
+        return stamps_now(self.files[0])
 
     @property
     def directories(self) -> list[Path]:

@@ -17,6 +17,7 @@ from everwhen.config.problems import Place, Report
 from everwhen.errors import shown
 
 MOST_BYTES = 16 << 20
+LONGEST_NUMBER = 1_000
 MOST_VALUES = 5_000_000  # counted as if every alias were written out
 
 _INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
@@ -77,7 +78,9 @@ def core_value(text: str) -> Any:
         return _WORDS[text]
     if text[0] not in "0123456789+-.":
         return text
-    if _INTEGER.fullmatch(text) and len(text) < 20:
+    if len(text) > LONGEST_NUMBER:  # rather a text than something near it
+        return text
+    if _INTEGER.fullmatch(text):
         return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
     return float(text) if _DECIMAL.fullmatch(text) else text
 
