@@ -337,6 +337,10 @@ def test_an_isolated_function_runs_in_a_process_of_its_own(url: str) -> None:
     assert int(job.result) != os.getpid()
 
 
+decorating = Scheduler("sqlite://")
+
+
+@decorating.every("1h", id="apart", isolate=True)  # the module does not have it yet
 def process_id() -> int:
     return os.getpid()
 

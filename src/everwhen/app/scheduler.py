@@ -91,6 +91,24 @@ class Scheduler(Desk):
     def name(self) -> str:
         return self._name
 
+    @property
+    def timezone(self) -> str:
+        return self._options.timezone
+
+    @property
+    def queues(self) -> Sequence[str]:
+        """The queues that its jobs stand in, as the store knows them."""
+        return self._options.queues
+
+    @property
+    def functions(self) -> Tasks:
+        """What it has declared in this process."""
+        return self._tasks
+
+    @property
+    def on_trigger(self) -> SchedulerTriggerCallback | None:
+        return self._on_trigger
+
     # -- declaring --
 
     def every(
@@ -287,7 +305,10 @@ class Scheduler(Desk):
 
     def _reconcile(self) -> None:
         """What is declared here is what there is of this name; what is no longer declared goes."""
-        house = self._node.stack.house
+        self.declare_on(self._node.stack.house)
+
+    def declare_on(self, house: House) -> None:
+        """What a start does to the database, done to this one; for tests."""
         source = f"python:{self._name}"
         apply(house, self._declarations(house), source=source, may_remove_most=True, may_be_past=False)
 

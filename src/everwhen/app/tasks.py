@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from everwhen.app.words import ON_TRIGGER, function_target, importable_label, label_of
-from everwhen.errors import DuplicateScheduleError
+from everwhen.app.words import ON_TRIGGER, function_target, label_of
+from everwhen.errors import ConfigError, DuplicateScheduleError
 from everwhen.model.schedule import Target, local_id
 from everwhen.targets.python_function import is_async
 from everwhen.targets.python_run import PythonRun
@@ -22,10 +22,14 @@ class Task(NamedTuple):
     isolate: bool
 
     def target(self, name: str) -> Target:
-        if not self.isolate:
-            return function_target(label_of(self.function), name)
-        label = importable_label(self.function, "isolate runs it in a process of its own")
-        return function_target(label, name, isolate=True)
+        label = label_of(self.function)
+        # Asked while a decorator is at work, when the module does not have the function yet.
+        if self.isolate and ("<" in label or label.startswith("__main__:")):
+            raise ConfigError(
+                f"{label} cannot be imported, and isolate runs it in a process of its own; "
+                "move it to the top level of a module"
+            )
+        return function_target(label, name, isolate=self.isolate)
 
 
 class Tasks:

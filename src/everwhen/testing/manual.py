@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
+from everwhen.app.scheduler import Scheduler
 from everwhen.config.run_words import target_of
 from everwhen.decide.check import ScheduleCheckResult
 from everwhen.decide.check_ledger import LedgerReport, check_ledger
@@ -30,6 +32,7 @@ from everwhen.operations.upcoming import UpcomingSlot, upcoming
 from everwhen.operations.why import why
 from everwhen.ports.ledger import EventFilter, JobFilter
 from everwhen.ports.slots import JobEnd
+from everwhen.testing.program import Program
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.interval import parse_interval
 from everwhen.timetable.trigger import parse_instant
@@ -92,16 +95,28 @@ class ManualJob:
 def manual_scheduler(
     start: datetime | str = "2026-01-05T00:00:00Z",
     *,
+    of: Scheduler | None = None,
     database: str = "sqlite://",
-    timezone: str = "UTC",
+    timezone: str | None = None,
     **keys: Any,
 ) -> ManualScheduler:
-    """A scheduler on SQLite in memory (or the database given), with a clock of its own."""
-    return ManualScheduler(ManualClock(start), database=database, timezone=timezone, **keys)
+    """A scheduler on SQLite in memory (or the database given), with a clock of its own.
+
+    `of` is the scheduler of a program: what it declares is declared here, and its functions are called when their
+    slots come. It is neither started nor is its database touched.
+    """
+    where = timezone or (of.timezone if of is not None else "UTC")
+    manual = ManualScheduler(ManualClock(start), database=database, timezone=where, **keys)
+    if of is not None:
+        manual.take_on(of)
+    return manual
 
 
 class ManualScheduler:
-    """One node, stepped by hand. Jobs run in no time and succeed, unless `outcome` says otherwise."""
+    """One node, stepped by hand. Jobs run in no time and succeed, unless `outcome` says otherwise.
+
+    Functions of a program that was taken on are called for real, unless `outcome` is given.
+    """
 
     def __init__(
         self,
@@ -113,7 +128,8 @@ class ManualScheduler:
         **keys: Any,
     ) -> None:
         self.clock = clock
-        self.outcome = outcome or (lambda _claimed: SUCCEEDED)
+        self.outcome = outcome or self._outcome
+        self._programs: list[Program] = []
         self.node = "manual-1"
         self._keys = {"timezone": timezone, **keys}
         self.stack: Stack = open_stack(database, clock=clock, **self._keys)
@@ -124,6 +140,21 @@ class ManualScheduler:
     @property
     def house(self) -> Any:
         return self.stack.house
+
+    def take_on(self, scheduler: Scheduler) -> None:
+        """Declare what a program declares, as its start would; what it no longer declares is removed."""
+        self._programs = [p for p in self._programs if p.scheduler.name != scheduler.name]
+        self._programs.append(Program(scheduler, self.house))
+
+    def close(self) -> None:
+        """Close the database."""
+        self.stack.close()
+
+    def _outcome(self, claimed: ClaimedJob) -> Outcome:
+        for program in self._programs:
+            if program.runs(claimed):
+                return program.run(claimed)
+        return SUCCEEDED
 
     # -- what people do --
 
@@ -246,7 +277,11 @@ class ManualScheduler:
         return len(claimed)
 
     def claim(self, limit: int = 1_000) -> list[ClaimedJob]:
-        found: list[ClaimedJob] = self.house.slots.claim_jobs(self.clock.now(), node=self.node, limit=limit)
+        claim = partial(self.house.slots.claim_jobs, self.clock.now(), node=self.node)
+        found: list[ClaimedJob] = claim(limit=limit)
+        for program in self._programs:
+            if limit > len(found):
+                found += claim(limit=limit - len(found), queues=program.queues)
         return found
 
     def settle(self, claimed: ClaimedJob, outcome: Outcome = SUCCEEDED) -> int:
@@ -270,6 +305,7 @@ class ManualScheduler:
         database = self.stack.database
         self.stack = open_stack("", clock=self.clock, database=database, **self._keys)
         self._ticker = Ticker(self.stack.house.slots, self.clock)
+        self._programs = [Program(program.scheduler, self.house) for program in self._programs]
         self.beat()
 
     def _watch_clock(self) -> None:
@@ -288,6 +324,8 @@ class ManualScheduler:
     def _next_event(self, work: bool) -> int | None:
         slots = self.house.slots
         moments = [slots.next_wake_at(), slots.next_ready_at() if work else None]
+        if work:
+            moments += [slots.next_ready_at(program.queues) for program in self._programs]
         to_come = [at for at in moments if at is not None and at > self.clock.now()]
         return min(to_come, default=None)
 

@@ -1,0 +1,73 @@
+"""The types as a user's checker sees them: a sound program passes, each mistake is found on its line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SOUND = Path(__file__).with_name("user_program.py")
+
+# Every line with a mark must be found wrong, and no other.
+MISTAKES = """
+from everwhen import Run, Scheduler, TriggerInfo
+
+scheduler = Scheduler("sqlite://", nam="shop")                      # wrong
+
+@scheduler.every("5m", jiter="30s")                                 # wrong
+def one(run: Run) -> None: ...
+
+@scheduler.cron(5)                                                  # wrong
+def two(run: Run) -> None: ...
+
+@scheduler.every("5m", catch_up="run_twice")                        # wrong
+def three(run: Run) -> None: ...
+
+@scheduler.every("5m")                                              # wrong
+def four(run: Run, more: int) -> None: ...
+
+@scheduler.every("5m", max_retries="3")                             # wrong
+def five(run: Run) -> None:
+    run.slot                                                        # wrong
+    run.slot_at = run.slot_at                                       # wrong
+
+@scheduler.every("5m")
+def six(run: int) -> None: ...                                      # the line above
+
+def on_trigger(info: str) -> None: ...
+Scheduler("sqlite://", on_trigger=on_trigger)                       # wrong
+scheduler.stop(timeout="30s")                                       # wrong
+scheduler.stop(True)                                                # wrong
+scheduler.pause("one", until=5)                                     # wrong
+scheduler.add("a", every="5m", run=["true"])                        # wrong
+scheduler.add_many([{"every": "5m"}])                               # wrong
+scheduler.start([{"name": "a"}])                                    # wrong
+status: int = scheduler.get_status()                                # wrong
+if scheduler.check_schedule("one").skip_reason == "not_deu": ...    # wrong
+"""
+
+
+def complaints(*paths: Path) -> tuple[set[int], str]:
+    """The lines that mypy complains about. The project's own settings, so that what `make check` kept is used."""
+    command = [sys.executable, "-m", "mypy", "--no-error-summary", "--hide-error-context", *map(str, paths)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110, check=False)
+    found = [line for line in done.stdout.splitlines() if ": error: " in line]
+    assert done.returncode == bool(found), done.stdout + done.stderr
+    return {int(line.split(":")[1]) for line in found}, done.stdout
+
+
+def test_each_mistake_is_found_on_its_line_and_a_sound_program_has_none(tmp_path: Path) -> None:
+    path = tmp_path / "mistakes.py"
+    path.write_text(MISTAKES)
+    lines = MISTAKES.splitlines()
+    wrong = {number for number, line in enumerate(lines, 1) if line.endswith("# wrong")}
+    wrong |= {number - 1 for number, line in enumerate(lines, 1) if line.endswith("# the line above")}
+    found, said = complaints(path)
+    assert found == wrong, said
+    assert "did you mean" in said.lower() or 'Unexpected keyword argument "jiter"' in said
+    assert complaints(SOUND) == (set(), "")
+
+
+def test_the_package_says_that_it_is_typed() -> None:
+    assert (ROOT / "src/everwhen/py.typed").is_file()
