@@ -11,6 +11,18 @@ from typing import TYPE_CHECKING
 from everwhen.version import __version__
 
 if TYPE_CHECKING:
+    from everwhen.app.agent_run import (
+        RunScheduleOptions,
+        ScheduleRunnerLogger,
+        ScheduleRunResult,
+        run_schedule,
+    )
+    from everwhen.app.agent_state import (
+        ScheduleState,
+        get_agent_schedule_states,
+        get_schedule_state,
+        update_schedule_state,
+    )
     from everwhen.app.answers import Backfilled, ScheduleInfo, SchedulerState, Upcoming, Why
     from everwhen.app.options import (
         AgentScheduleInfo,
@@ -23,6 +35,7 @@ if TYPE_CHECKING:
         SchedulerTriggerCallback,
         StopOptions,
     )
+    from everwhen.app.recovery import recover_scheduled_jobs
     from everwhen.app.scheduler import Scheduler
     from everwhen.decide.check import ScheduleCheckResult
     from everwhen.errors import (
@@ -59,6 +72,18 @@ _HOMES = {
         "StoreError",
         "TimetableError",
     ),
+    "everwhen.app.agent_run": (
+        "RunScheduleOptions",
+        "ScheduleRunResult",
+        "ScheduleRunnerLogger",
+        "run_schedule",
+    ),
+    "everwhen.app.agent_state": (
+        "ScheduleState",
+        "get_agent_schedule_states",
+        "get_schedule_state",
+        "update_schedule_state",
+    ),
     "everwhen.app.answers": ("Backfilled", "ScheduleInfo", "SchedulerState", "Upcoming", "Why"),
     "everwhen.app.options": (
         "AgentScheduleInfo",
@@ -71,6 +96,7 @@ _HOMES = {
         "SchedulerTriggerCallback",
         "StopOptions",
     ),
+    "everwhen.app.recovery": ("recover_scheduled_jobs",),
     "everwhen.app.scheduler": ("Scheduler",),
     "everwhen.decide.check": ("ScheduleCheckResult",),
     "everwhen.model.reasons": ("ScheduleSkipReason",),
@@ -97,10 +123,14 @@ __all__ = [
     "IntervalParseError",
     "NewSchedule",
     "Run",
+    "RunScheduleOptions",
     "ScheduleCheckResult",
     "ScheduleInfo",
     "ScheduleOptions",
+    "ScheduleRunResult",
+    "ScheduleRunnerLogger",
     "ScheduleSkipReason",
+    "ScheduleState",
     "ScheduleTriggerError",
     "Scheduler",
     "SchedulerError",
@@ -122,10 +152,15 @@ __all__ = [
     "build_schedule_prompt",
     "calculate_next_cron_trigger",
     "calculate_next_trigger",
+    "get_agent_schedule_states",
+    "get_schedule_state",
     "is_schedule_due",
     "is_valid_cron_expression",
     "parse_cron_expression",
     "parse_interval",
+    "recover_scheduled_jobs",
+    "run_schedule",
+    "update_schedule_state",
 ]
 
 

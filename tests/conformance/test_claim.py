@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from everwhen.model.claim import ClaimedJob
 from everwhen.operations.jobs import backfill
 from tests.conformance.tenant import FAILED, Tenant, clock_of, names
 
@@ -194,6 +195,29 @@ def test_what_a_program_keeps_for_itself_is_taken_by_those_that_name_it(house: T
     assert names(house.claim()) == ["open"]
     assert house.claim(queues=["default", "default@office"]) == []
     assert names(house.claim(queues=["default@shop"])) == ["ours"]
+
+
+def test_one_job_is_taken_by_its_id_when_it_is_ready_and_has_a_place(house: Tenant) -> None:
+    house.add_many([f"mail{number}" for number in range(120)], every="24h")
+    house.add("reviewer.a", every="24h", if_running="queue", **AGENT)
+    house.add("reviewer.b", every="24h", queue="default@shop", if_running="queue", **AGENT)
+    house.step()
+    (first,) = house.jobs("reviewer.a")
+    (second,) = house.jobs("reviewer.b")
+
+    def take(job_id: str) -> ClaimedJob | None:
+        return house.house.slots.claim_job(house.now, node=house.node, job_id=job_id)
+
+    taken = take(second.job_id)
+    assert taken is not None and (taken.job.status, taken.job.attempt) == ("running", 1)
+    assert take(second.job_id) is None  # once
+    assert take(first.job_id) is None  # no capacity
+    assert take("sched-nobody-n1-rc0") is None
+    house.settle(taken)
+    house.pause_system()
+    assert take(first.job_id) is None
+    house.resume_system()
+    assert take(first.job_id) is not None
 
 
 def test_a_worker_of_one_queue_gets_its_jobs_from_behind_many_of_another(house: Tenant) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from everwhen import recover_scheduled_jobs
 from everwhen.errors import StatusError, UnknownScheduleError
 from everwhen.model.outcome import Outcome
 from everwhen.testing import ManualScheduler, manual_scheduler
@@ -172,3 +174,19 @@ def test_p19_pause_keeps_the_counters_and_delete_is_for_good() -> None:
     with pytest.raises(UnknownScheduleError, match="Scheduled job not found"):
         s.state("job")
     assert len(s.jobs("job")) == 3  # the record stays
+
+
+def test_p14_recovery_enqueues_what_active_jobs_are_behind_with_and_counts_them(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/jobs.db"
+    s = manual_scheduler("2026-01-05T08:00:00Z", database=url)
+    for name in ("behind", "paused", "over", "ahead"):
+        s.add(name, every="60s", max_retries=3, catch_up="run_once", first_run="after_interval")
+    s.pause("paused")
+    s.edit("over", every="60s", catch_up="run_once", end_at="2026-01-05T08:00:30Z", may_be_past=True)
+    s.edit("ahead", cron="0 0 1 1 *", start_at="2999-01-01T00:00:00Z")
+    s.close()
+    assert recover_scheduled_jobs(url) == 1
+    assert recover_scheduled_jobs(url) == 0  # a slot is decided once
+    s = manual_scheduler("2026-01-05T08:00:00Z", database=url)
+    assert [(job.schedule_id, job.status) for job in s.jobs()] == [("behind", "queued")]
+    s.close()

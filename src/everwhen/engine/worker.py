@@ -71,6 +71,7 @@ class Worker:
         self._output = OutputBook(slots, clock)
         self._looked_elsewhere_at = float("-inf")
         self._may_have_strays = False
+        self._wanted: list[str] = []
         self._is_over = False
 
     @property
@@ -94,9 +95,16 @@ class Worker:
         settled = self.settle() + self._end_overdue() + self._put_strays_back()
         return bool(settled + self._claim(self._max_workers - len(self._running)))
 
+    def want(self, job_id: str) -> None:
+        """Take this one before any other, whatever its queue, as soon as it can be had; from any thread."""
+        self._wanted.append(job_id)
+        self._wake.set()
+
     def _claim(self, room: int) -> int:
         if room <= 0:
             return 0
+        if self._wanted:
+            return self._claim_wanted()
         now = self._clock.now()
         try:
             claimed = self._slots.claim_jobs(now, node=self.node, limit=room, queues=self._queues)
@@ -106,6 +114,19 @@ class Worker:
             self._may_have_strays = True
             raise
         return len(claimed)
+
+    def _claim_wanted(self) -> int:
+        job_id = self._wanted[0]
+        try:
+            claimed = self._slots.claim_job(self._clock.now(), node=self.node, job_id=job_id)
+            if claimed is None:
+                return 0
+            self._start([claimed])
+        except BaseException:
+            self._may_have_strays = True
+            raise
+        self._wanted.remove(job_id)
+        return 1
 
     def look_for_strays(self) -> None:
         """Have the next step compare what runs here with what is on record; from any thread."""

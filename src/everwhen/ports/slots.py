@@ -60,6 +60,10 @@ class Slots(Protocol):
         """Take up to `limit` ready jobs for this node, within every capacity."""
         ...
 
+    def claim_job(self, now: int, *, node: str, job_id: str) -> ClaimedJob | None:
+        """Take this one job, whatever its queue, within every capacity; None when it cannot be had."""
+        ...
+
     def next_ready_at(self, queues: Sequence[str] | None = None) -> int | None:
         """The earliest instant at which a queued job, of those queues, may be claimed."""
         ...

@@ -10,7 +10,7 @@ from everwhen.model.instants import SECOND
 from everwhen.model.outcome import Outcome
 from everwhen.model.output import OutputGap, OutputPiece
 from everwhen.ports.slots import Held, JobEnd, TickReport
-from everwhen.stores.flows.claim import take_jobs
+from everwhen.stores.flows.claim import take_job, take_jobs
 from everwhen.stores.flows.elsewhere import end_overdue, take_report
 from everwhen.stores.flows.rescue import put_strays_back, rescue_jobs
 from everwhen.stores.flows.settle import settle_jobs
@@ -68,6 +68,11 @@ class StoredSlots:
             if taken is not None:
                 return taken
         return []
+
+    def claim_job(self, now: int, *, node: str, job_id: str) -> ClaimedJob | None:
+        return self._store.write(
+            Lane.CLAIM, lambda tx: take_job(tx, self._plans, now, node=node, job_id=job_id)
+        )
 
     def next_ready_at(self, queues: Sequence[str] | None = None) -> int | None:
         with self._store.look() as tx:

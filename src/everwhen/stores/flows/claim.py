@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from everwhen.decide.claim import claim
+from everwhen.decide.claim import Claims, claim
 from everwhen.model.breaker import Transition
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.events import Event
 from everwhen.model.job import Job
+from everwhen.model.shared import Shared
 from everwhen.model.standing import Standing
 from everwhen.stores.flows.commit import write_shared, write_starts
 from everwhen.stores.flows.load import add_shared, hold, system_paused_at
@@ -39,6 +40,28 @@ def take_jobs(
             break
     if len(jobs) < len(glanced) and not claims.taken and not claims.postponed:
         return None
+    return _written(tx, plans, claims, shared, now)
+
+
+def take_job(tx: Transaction, plans: PlanCache, now: int, *, node: str, job_id: str) -> ClaimedJob | None:
+    """Claim this one, whatever its queue; None when it is not ready, not there, or has no place."""
+    if system_paused_at(tx) is not None:
+        return None
+    glanced = tx.glance_jobs([job_id])
+    shared = hold(tx, plans, glanced)
+    standings = tx.standings({seen.uid for seen in glanced}) if glanced else {}
+    job = tx.jobs([job_id]).get(job_id)
+    if job is None or job.status != "queued" or job.ready_at is None or job.ready_at > now:
+        return None
+    standings |= tx.standings({job.uid} - standings.keys())
+    add_shared(tx, shared, (), [job])
+    known = plans.load(tx, [(job.uid, job.revision)])
+    claims = claim([job], known, standings, shared, node=node, limit=1, now=now)
+    taken = _written(tx, plans, claims, shared, now)
+    return taken[0] if taken else None
+
+
+def _written(tx: Transaction, plans: PlanCache, claims: Claims, shared: Shared, now: int) -> list[ClaimedJob]:
     write_starts(tx, claims, now)
     if claims.postponed:
         tx.postpone_jobs(claims.postponed)

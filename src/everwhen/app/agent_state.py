@@ -1,0 +1,87 @@
+"""What herdctl keeps in its state file, read from the database and written to it: one agent's schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any, Literal, NamedTuple
+
+from everwhen.app.answers import moment
+from everwhen.errors import ConfigError, shown
+from everwhen.model.schedule import State, local_id
+from everwhen.operations import schedules as operations
+from everwhen.ports.house import House
+from everwhen.wiring import open_existing_stack
+
+_PAGE = 500
+
+ScheduleStatus = Literal["idle", "running", "disabled"]
+
+
+class ScheduleState(NamedTuple):
+    """`disabled` is every status but active; `running` means that a job is running somewhere, by a living lease."""
+
+    status: ScheduleStatus
+    last_run_at: datetime | None
+    next_run_at: datetime | None
+    last_error: str | None
+
+
+def get_schedule_state(database: str, agent: str, schedule: str) -> ScheduleState:
+    """Where one schedule of an agent stands."""
+    with _house_of(database) as house:
+        return _state(operations.get_schedule(house, f"{agent}.{schedule}").state)
+
+
+def get_agent_schedule_states(database: str, agent: str) -> dict[str, ScheduleState]:
+    """Where all schedules of an agent stand, by their names."""
+    found: dict[str, ScheduleState] = {}
+    with _house_of(database) as house:
+        after: str | None = None
+        while page := operations.list_schedules(house, group=agent, limit=_PAGE, after=after):
+            found |= {local_id(state.schedule_id): _state(state) for state in page}
+            after = page[-1].schedule_id
+    return found
+
+
+def update_schedule_state(database: str, agent: str, schedule: str, **changes: Any) -> ScheduleState:
+    """`status="disabled"` pauses a schedule, `status="idle"` resumes it; honoured at the next evaluation.
+
+    What it is already changes nothing. Times and errors are what happened, and nobody sets them.
+    """
+    status = changes.pop("status", None)
+    if changes or status is None:
+        what = ", ".join(sorted(changes)) or "nothing"
+        raise ConfigError(f"only status can be set, not {shown(what)}")
+    if status not in ("idle", "disabled"):
+        raise ConfigError(f'status "{shown(status)}" cannot be set: "disabled" pauses, "idle" resumes')
+    schedule_id = f"{agent}.{schedule}"
+    with _house_of(database) as house:
+        state = operations.get_schedule(house, schedule_id).state
+        if status == "disabled" and state.status == "active":
+            state = operations.pause_schedule(house, schedule_id)
+        elif status == "idle" and state.status != "active":
+            state = operations.resume_schedule(house, schedule_id)
+        return _state(state)
+
+
+def _state(state: State) -> ScheduleState:
+    return ScheduleState(
+        _status(state), moment(state.last_run_at), moment(state.next_run_at), state.last_error
+    )
+
+
+def _status(state: State) -> ScheduleStatus:
+    if state.running_jobs:
+        return "running"
+    return "idle" if state.status == "active" else "disabled"
+
+
+@contextmanager
+def _house_of(database: str) -> Iterator[House]:
+    stack = open_existing_stack(database)
+    try:
+        yield stack.house
+    finally:
+        stack.close()

@@ -1,0 +1,232 @@
+"""Rows H: herdctl's module as Python programs use it: options, life, state functions, runner, types and errors."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+import everwhen
+from everwhen import (
+    ConfigError,
+    CronParseError,
+    IntervalParseError,
+    RunScheduleOptions,
+    Scheduler,
+    SchedulerError,
+    SchedulerShutdownError,
+    ScheduleSkipReason,
+    ScheduleTriggerError,
+    TriggerInfo,
+    get_agent_schedule_states,
+    get_schedule_state,
+    run_schedule,
+    update_schedule_state,
+)
+from everwhen.errors import UnknownScheduleError
+from tests.app.waiting import until
+
+CHECK = {"type": "interval", "interval": "5m", "prompt": "Check for ready issues."}
+REPORT = {"type": "cron", "expression": "0 9 * * 1-5", "prompt": "Daily report."}
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/fleet.db"
+
+
+class Gate:
+    """A host that runs until it is let through."""
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.pass_through = threading.Event()
+        self.told: list[TriggerInfo] = []
+
+    def __call__(self, info: TriggerInfo) -> str:
+        self.told.append(info)
+        self.begun.set()
+        self.pass_through.wait(30)
+        return "done"
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    gate = Gate()
+    yield gate
+    gate.pass_through.set()
+
+
+def agent(**schedules: Any) -> dict[str, Any]:
+    return {"reviewer": {"schedules": schedules, "max_concurrent": 2}}
+
+
+def test_h4_the_options_are_an_interval_a_place_for_state_a_logger_and_a_callback(gate: Gate) -> None:
+    gate.pass_through.set()
+    scheduler = Scheduler("sqlite://", check_interval=0.5, logger=logging.getLogger("fleet"), on_trigger=gate)
+    scheduler.start(agent(check=CHECK))
+    assert gate.begun.wait(30)
+    scheduler.stop()
+
+
+def test_h5_start_status_state_set_agents_and_stop(gate: Gate) -> None:
+    gate.pass_through.set()
+    scheduler = Scheduler("sqlite://", on_trigger=gate)
+    assert (scheduler.get_status(), scheduler.is_running()) == ("stopped", False)
+    scheduler.start(agent(check=CHECK))
+    assert (scheduler.get_status(), scheduler.is_running()) == ("running", True)
+    until(lambda: scheduler.get_state().trigger_count == 1)
+    state = scheduler.get_state()
+    assert state._fields == ("status", "started_at", "check_count", "trigger_count", "last_check_at")
+    assert state.started_at is not None and state.last_check_at is not None
+    scheduler.set_agents(agent(report=REPORT))
+    assert scheduler.get_schedule("reviewer.report").status == "active"
+    with pytest.raises(UnknownScheduleError):
+        scheduler.get_schedule("reviewer.check")
+    scheduler.stop(wait_for_jobs=True, timeout=30.0)
+    assert scheduler.get_status() == "stopped"
+
+
+def test_h20_the_state_functions_read_and_write_the_database(url: str, gate: Gate) -> None:
+    scheduler = Scheduler(url, on_trigger=gate)
+    scheduler.start(agent(check=CHECK, report=REPORT))
+    assert gate.begun.wait(30)
+    running = get_schedule_state(url, "reviewer", "check")
+    assert running.status == "running" and running.last_run_at is not None
+    gate.pass_through.set()
+    until(lambda: get_schedule_state(url, "reviewer", "check").status == "idle")
+    states = get_agent_schedule_states(url, "reviewer")
+    assert {name: state.status for name, state in states.items()} == {"check": "idle", "report": "idle"}
+    assert states["report"].next_run_at is not None
+    assert update_schedule_state(url, "reviewer", "report", status="disabled").status == "disabled"
+    assert scheduler.check_schedule("reviewer.report").skip_reason == "disabled"
+    assert update_schedule_state(url, "reviewer", "report", status="disabled").next_run_at is None
+    assert update_schedule_state(url, "reviewer", "report", status="idle").status == "idle"
+    scheduler.stop()
+    scheduler.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"status": "running"}, '"running" cannot be set'),
+        ({"last_error": "x", "status": "idle"}, "only status can be set, not last_error"),
+        ({}, "only status can be set"),
+    ],
+)
+def test_h20_what_happened_cannot_be_set(url: str, gate: Gate, changes: dict[str, Any], says: str) -> None:
+    Scheduler(url, on_trigger=gate).add("reviewer-check", every="1h")
+    with pytest.raises(ConfigError, match=says):
+        update_schedule_state(url, "reviewer", "check", **changes)
+
+
+def test_h22_run_schedule_takes_an_item_builds_the_prompt_executes_and_reports(
+    url: str, tmp_path: Path, gate: Gate
+) -> None:
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    (inbox / "fix-login.md").write_text("It fails on Mondays.")
+    gate.pass_through.set()
+    source = {"type": "directory", "path": str(inbox)}
+    program = Scheduler(url, name="fleet", on_trigger=gate)
+    program.set_agents(agent(report={**REPORT, "work_source": source}))
+    program.start()
+    program.stop()
+    program.close()
+    done = run_schedule(
+        RunScheduleOptions(database=url, agent="reviewer", schedule="report", execute=gate, payload={"a": 1})
+    )
+    assert (done.success, done.status, done.result, done.error) == (True, "succeeded", "done", None)
+    assert done.metadata.origin == "manual" and done.job_id.startswith("sched-")
+    assert done.next_run_at == get_schedule_state(url, "reviewer", "report").next_run_at
+    (info,) = gate.told
+    assert info.prompt.startswith("Daily report.\n\n## Work Item: ")
+    assert (info.agent, info.schedule_name, info.payload) == ("reviewer", "report", {"a": 1})
+    assert [path.name for path in (inbox / "done").iterdir()] == ["fix-login.md"]
+
+
+def test_h22_run_schedule_runs_the_agents_command_and_tells_of_its_failure(url: str) -> None:
+    group = {"command": ["false"], "schedules": {"report": REPORT}}
+    program = Scheduler(url)
+    program.start({"reviewer": group})
+    program.stop()
+    program.close()
+    done = run_schedule(RunScheduleOptions(database=url, agent="reviewer", schedule="report"))
+    assert (done.success, done.status) == (False, "failed")
+    assert done.error is not None
+    assert get_schedule_state(url, "reviewer", "report").last_error is None  # beside the schedule's own runs
+
+
+def test_h22_a_run_that_cannot_take_place_names_agent_and_schedule(url: str, gate: Gate) -> None:
+    scheduler = Scheduler(url, on_trigger=gate)
+    scheduler.start(agent(check=CHECK))
+    assert gate.begun.wait(30)
+    for schedule, says in (("check", "already_running"), ("nothing", 'has no schedule "nothing"')):
+        with pytest.raises(ScheduleTriggerError, match=says) as caught:
+            run_schedule(RunScheduleOptions(database=url, agent="reviewer", schedule=schedule))
+        assert (caught.value.agent, caught.value.schedule) == ("reviewer", schedule)
+    gate.pass_through.set()
+    scheduler.stop()
+    scheduler.close()
+
+
+def test_h24_the_running_jobs_of_this_process_are_counted_per_agent_and_in_all(gate: Gate) -> None:
+    scheduler = Scheduler("sqlite://", on_trigger=gate)
+    scheduler.start({**agent(check=CHECK, again=CHECK), "writer": {"schedules": {"draft": CHECK}}})
+    until(lambda: scheduler.get_total_running_job_count() == 3)
+    counts = [scheduler.get_running_job_count(name) for name in ("reviewer", "writer", "nobody")]
+    assert counts == [2, 1, 0]
+    gate.pass_through.set()
+    until(lambda: scheduler.get_total_running_job_count() == 0)
+    scheduler.stop()
+    assert scheduler.get_running_job_count("reviewer") == 0
+
+
+def test_h26_while_it_stops_it_says_so_and_fires_nothing(gate: Gate) -> None:
+    scheduler = Scheduler("sqlite://", on_trigger=gate)
+    scheduler.start(agent(check=CHECK))
+    assert gate.begun.wait(30)
+    stopping = threading.Thread(target=scheduler.stop)
+    stopping.start()
+    until(lambda: scheduler.get_status() == "stopping")
+    assert not scheduler.is_running()
+    gate.pass_through.set()
+    stopping.join(30)
+    assert scheduler.get_status() == "stopped"
+
+
+def test_h27_every_error_is_a_scheduler_error_and_carries_what_it_is_about() -> None:
+    assert all(
+        issubclass(error, SchedulerError)
+        for error in (IntervalParseError, CronParseError, ScheduleTriggerError, SchedulerShutdownError)
+    )
+    with pytest.raises(IntervalParseError) as interval:
+        everwhen.parse_interval("5x")
+    assert interval.value.interval == "5x"
+    trigger = ScheduleTriggerError("no", agent="a", schedule="s")
+    assert (trigger.agent, trigger.schedule) == ("a", "s")
+
+
+EXPORTS = """
+Scheduler parse_interval calculate_next_trigger is_schedule_due parse_cron_expression calculate_next_cron_trigger
+is_valid_cron_expression get_schedule_state update_schedule_state get_agent_schedule_states run_schedule
+build_schedule_prompt SchedulerError IntervalParseError ScheduleTriggerError SchedulerShutdownError CronParseError
+ConfigError StoreError SchedulerOptions SchedulerStatus SchedulerState SchedulerLogger ScheduleCheckResult
+ScheduleSkipReason TriggerInfo SchedulerTriggerCallback AgentScheduleInfo StopOptions RunScheduleOptions
+ScheduleRunResult ScheduleRunnerLogger TriggerMetadata ScheduleState CronExpression WorkItem
+"""
+
+
+@pytest.mark.parametrize("name", EXPORTS.split())
+def test_h28_every_name_is_exported(name: str) -> None:
+    assert name in everwhen.__all__
+    assert getattr(everwhen, name) is not None
+
+
+def test_h28_herdctls_five_skip_reasons_come_first() -> None:
+    five = ("unsupported_type", "disabled", "already_running", "at_capacity", "not_due")
+    assert get_args(ScheduleSkipReason)[:5] == five
