@@ -136,6 +136,13 @@ def test_an_end_gives_its_places_back() -> None:
     assert shared.limit("capacity:agent") == Limit("capacity:agent", outstanding=1, running=0)
 
 
+def test_a_run_whose_work_goes_on_keeps_its_place_among_the_running() -> None:
+    """Past its deadline the job is over, and whoever works for it is not free yet (R9)."""
+    shared = Shared({"capacity:agent": Limit("capacity:agent", outstanding=2, running=1)})
+    ended(a_schedule(capacity=a_capacity()), Outcome("timed_out", is_still_running=True), shared=shared)
+    assert shared.limit("capacity:agent") == Limit("capacity:agent", outstanding=1, running=1)
+
+
 def test_a_run_that_never_took_a_place_gives_none_back() -> None:
     shared = Shared({"guard:withings:poll": Limit("guard:withings:poll", outstanding=2)})
     ended(a_schedule(guard=a_guard()), shared=shared, is_counted=False)

@@ -95,6 +95,14 @@ def test_the_sentence_of_a_reason_holds_what_was_declared(
     assert cause(words, reason, plan, at("08:00:00")).startswith(expected)
 
 
+def test_quiet_hours_of_all_days_name_none_of_them() -> None:
+    hours = QuietHours(zone("UTC"), (QuietWindow(Window(22 * 60, 10 * 60)),))
+    definition = Definition(Every(60, "1m"), zone("UTC"), Target("command"))
+    plan = Plan("a", definition, QuietHoursPolicy("q", "nights", hours))
+    said = cause(sentences.SKIPPED, "quiet_hours", plan, at("08:00:00"))
+    assert said.startswith("quiet hours nights (22:00-10:00 UTC) were in force")
+
+
 @pytest.mark.parametrize("words", [sentences.SKIPPED, sentences.MISSED, sentences.HELD])
 def test_a_reason_whose_rule_is_gone_from_the_definition_still_has_a_sentence(words: dict[str, str]) -> None:
     plan = Plan("a", Definition(Every(60, "1m"), zone("UTC"), Target("command")), None)
@@ -112,6 +120,12 @@ def test_a_fired_slot_says_how_its_job_ended() -> None:
         " Next: 10:00 on Monday, 5 January 2026."
     )
     assert (answer.fate, answer.job and answer.job.status) == ("fired", "succeeded")
+
+
+def test_a_slot_that_is_due_and_not_decided_yet_says_so() -> None:
+    s = scheduler()
+    s.add("a", every="1h")
+    assert "is being decided" in said(s, "a", "08:00:00")
 
 
 def test_retries_are_counted() -> None:
