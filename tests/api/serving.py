@@ -13,12 +13,15 @@ from urllib.parse import urlsplit
 
 from everwhen.api.app import create_app
 from everwhen.api.office import Office
+from everwhen.api.readiness import Unready
 from everwhen.api.server import ApiServer
 from everwhen.config.api_settings import ApiSettings
 from everwhen.config.read import Configuration, Host, read_configuration
 from everwhen.config.submission import surroundings_of
 from everwhen.model.token import AccessRole, TokenLimits, limits_of
+from everwhen.operations.apply import apply
 from everwhen.operations.tokens import create_token
+from everwhen.ports.clock import Clock
 from everwhen.ports.house import House
 from everwhen.wiring import open_stack
 
@@ -126,14 +129,23 @@ def _limits(words: dict[str, Any]) -> TokenLimits:
 
 
 @contextmanager
-def serving(folder: Path, *, file: str = FILE, url: str | None = None, **settings: Any) -> Iterator[Service]:
+def serving(
+    folder: Path,
+    *,
+    file: str = FILE,
+    url: str | None = None,
+    clock: Clock | None = None,
+    unready: Unready | None = None,
+    **settings: Any,
+) -> Iterator[Service]:
     """A server as long as the block lasts, on a database in the folder unless another is named."""
     configuration = _configuration(folder, file)
     chosen = ApiSettings(port=0, **settings)
-    stack = open_stack(url or f"sqlite:///{folder}/api.db")
+    stack = open_stack(url or f"sqlite:///{folder}/api.db", clock=clock)
     host = Host({}, lambda: "UTC", stack.house.clock.now())
     around = surroundings_of(configuration, host, ())
-    office = Office(stack.house, chosen, lambda: around)
+    apply(stack.house, configuration.declared)
+    office = Office(stack.house, chosen, lambda: around, unready)
     server = ApiServer(create_app(office), chosen, stop_within=1)
     server.start()
     try:

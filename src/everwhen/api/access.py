@@ -8,7 +8,7 @@ counted are in the audit (`auth.denied`).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 from anyio.to_thread import run_sync
 from fastapi import Depends, Request, Security
@@ -36,19 +36,50 @@ def needs(role: AccessRole, *, is_global: bool = False) -> Callable[..., Awaitab
         bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
         api_key: Annotated[str | None, Security(_api_key)],
     ) -> Caller:
-        office = office_of(request)
         secret = bearer.credentials if bearer is not None else api_key
-        token = await _token(office, request, secret)
-        if not token.may(role) or (is_global and token.owner is not None):
-            detail = f"This call needs the role {role}{' and no owner' if is_global else ''}."
-            await run_sync(_deny, office, request, actor_of(token), "role")
-            raise RefusedError(403, detail)
-        wait = office.rates.take(token.token_id)
-        if wait:
-            raise _too_many(wait, "This token asks too often.")
-        return Caller(token, office.settings.allow_code_targets)
+        return await _admitted(request, secret, role, is_global)
 
     return caller
+
+
+def may_have(role: AccessRole) -> Callable[..., Awaitable[Caller | None]]:
+    """The same for a call that takes another proof, too: None when no token was sent."""
+
+    async def caller(
+        request: Request,
+        bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
+        api_key: Annotated[str | None, Security(_api_key)],
+    ) -> Caller | None:
+        secret = bearer.credentials if bearer is not None else api_key
+        return await _admitted(request, secret, role, False) if secret else None
+
+    return caller
+
+
+async def _admitted(request: Request, secret: str | None, role: AccessRole, is_global: bool) -> Caller:
+    office = office_of(request)
+    token = await _token(office, request, secret)
+    if not token.may(role) or (is_global and token.owner is not None):
+        detail = f"This call needs the role {role}{' and no owner' if is_global else ''}."
+        await run_sync(_deny, office, request, actor_of(token), "role")
+        raise RefusedError(403, detail)
+    refuse_haste(office, token.token_id, "This token asks too often.")
+    return Caller(token, office.settings.allow_code_targets)
+
+
+def refuse_haste(office: Office, who: str, detail: str) -> None:
+    wait = office.rates.take(who)
+    if wait:
+        raise _too_many(wait, detail)
+
+
+def refuse_proof(office: Office, request: Request, reason: str, detail: str) -> NoReturn:
+    """A proof that is not good: counted per address, on record, and told without saying what would be right."""
+    wait = office.failures.take(_address(request))
+    if wait:
+        raise _too_many(wait, "Too many requests that could not prove who they are from.")
+    _deny(office, request, None, reason)
+    raise RefusedError(401, detail, headers={"www-authenticate": "Bearer"})
 
 
 Viewer = Annotated[Caller, Depends(needs("viewer"))]

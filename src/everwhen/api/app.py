@@ -15,13 +15,13 @@ from everwhen.api import problems
 from everwhen.api.doorway import Doorway
 from everwhen.api.office import Office
 from everwhen.api.payloads import Problem
-from everwhen.api.routes import deeds, looking, schedules
+from everwhen.api.routes import deeds, health, hooks, looking, schedules
 from everwhen.errors import SchedulerError
 from everwhen.version import __version__
 
 THREADS = 16
 # Words that stand for themselves come before `/schedules/{schedule_id}/`.
-ROUTERS = (deeds.router, schedules.router, looking.router)
+ROUTERS = (deeds.router, schedules.router, looking.router, hooks.router)
 ABOUT = """Every slot of every schedule is fired once, or the reason it was not is on record.
 
 Send a token as `Authorization: Bearer TOKEN` or `X-API-Key: TOKEN`. Errors are problem details (RFC 9457) whose `type`
@@ -43,6 +43,7 @@ def create_app(office: Office) -> FastAPI:
     app.state.office = office
     for router in ROUTERS:
         app.include_router(router, prefix="/api/v1")
+    app.include_router(health.router)
     app.add_exception_handler(problems.RefusedError, problems.on_refusal)
     app.add_exception_handler(SchedulerError, problems.on_error)
     app.add_exception_handler(RequestValidationError, problems.on_invalid)

@@ -9,6 +9,7 @@ from typing import Any
 from starlette.requests import Request
 
 from everwhen.api.rates import Rates
+from everwhen.api.readiness import Readiness, Unready
 from everwhen.config.api_settings import ApiSettings
 from everwhen.config.submission import Surroundings
 from everwhen.model.token import Token
@@ -27,8 +28,10 @@ class Office:
     house: House
     settings: ApiSettings
     surroundings: Callable[[], Surroundings]  # of the configuration in force
+    unready: Unready | None = None  # of the node of this process, where it has one
     rates: Rates = field(init=False)
     failures: Rates = field(init=False)
+    readiness: Readiness = field(init=False)
     known_tokens: dict[str, tuple[Token, float]] = field(
         default_factory=dict
     )  # by hash, with when it was seen
@@ -40,6 +43,7 @@ class Office:
         self.failures = Rates(
             burst=FAILURES_PER_MINUTE, per_second=FAILURES_PER_MINUTE / 60, monotonic=monotonic
         )
+        self.readiness = Readiness(self.house, self.unready)
         self._places = (0, {})
 
     def surroundings_for(self, caller: Caller, words: object) -> Surroundings:

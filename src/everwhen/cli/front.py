@@ -44,13 +44,14 @@ def open_front(
     settings: ApiSettings,
     *,
     token_file: Path | None = None,
+    unready: Callable[[], str | None] | None = None,
 ) -> ApiServer:
-    """Serve the API of a house; `current` is the configuration in force."""
+    """Serve the API of a house; `current` is the configuration in force, `unready` says what is wrong with its node."""
     from everwhen.api.app import create_app
     from everwhen.api.office import Office
     from everwhen.api.server import ApiServer
 
-    server = ApiServer(create_app(Office(house, settings, _Around(current))), settings)
+    server = ApiServer(create_app(Office(house, settings, _Around(current), unready)), settings)
     server.start()
     try:
         _tell_first_token(house, token_file)

@@ -72,7 +72,7 @@ def run_node(
             applies = configuration is not None
             with (
                 _reloading(known, stack, path, equipment, hangups, watch=watch, applies=applies),
-                _front(stack, equipment, front, token_file),
+                _front(stack, equipment, front, token_file, service),
             ):
                 wait_until(stopped)
         except BaseException:
@@ -188,13 +188,23 @@ class _Hangups:
 
 @contextmanager
 def _front(
-    stack: Stack, equipment: Equipment, settings: ApiSettings | None, token_file: Path | None
+    stack: Stack,
+    equipment: Equipment,
+    settings: ApiSettings | None,
+    token_file: Path | None,
+    service: Service,
 ) -> Iterator[None]:
     """The API, as long as the block lasts: it opens when the loop ticks, and closes before the loop stops."""
     if settings is None:
         yield
         return
-    server = open_front(stack.house, lambda: equipment.configuration, settings, token_file=token_file)
+    server = open_front(
+        stack.house,
+        lambda: equipment.configuration,
+        settings,
+        token_file=token_file,
+        unready=service.unreadiness,
+    )
     try:
         yield
     finally:

@@ -68,12 +68,19 @@ class Token(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What was answered to a request with an Idempotency-Key: the same request gets it again for a day."""
+    """What was answered to a request that may come again: the same one gets it again as long as it is kept, which is
+    at most a day."""
 
     token_id: str
     key: str
     digest: str
     answer: str
+    kept: int = ANSWERS_KEPT
+
+    @property
+    def words(self) -> tuple[str, str, str, str]:
+        """What is stored of it."""
+        return self[:4]
 
 
 TOKEN_COLUMNS = Token._fields

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from everwhen.decide import by_hand
+from everwhen.errors import RepeatedRequestError
 from everwhen.model.decision import Decision
 from everwhen.model.policy import IfRunning
 from everwhen.model.reasons import SkipReason
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
+from everwhen.model.token import Answer
 from everwhen.operations.schedules import Permit, anybody
-from everwhen.ports.catalogue import Change
+from everwhen.ports.catalogue import Change, Remember
 from everwhen.ports.house import House
 
 
@@ -23,6 +26,7 @@ class Firing:
 
     job_id: str | None
     skip_reason: SkipReason | None = None
+    is_repeated: bool = False  # the request came before, and this is what came of it then
 
     @property
     def is_skipped(self) -> bool:
@@ -46,20 +50,60 @@ def trigger_schedule(
     return _ask(house, schedule_id, trigger)
 
 
+class Once(NamedTuple):
+    """What names a request that fires once, however often it comes, and for how many microseconds."""
+
+    key: str
+    kept: int
+
+
 def fire_schedule(
-    house: House, schedule_id: str, *, payload: Mapping[str, Any] | None = None, permit: Permit = anybody
+    house: House,
+    schedule_id: str,
+    *,
+    payload: Mapping[str, Any] | None = None,
+    permit: Permit = anybody,
+    once: Once | None = None,
 ) -> Firing:
-    """Fire a webhook or chat schedule: an own job, or a skip that is on record."""
+    """Fire a webhook or chat schedule: an own job, or a skip that is on record.
+
+    `once` is remembered by the transaction that fires: when the same request comes again, to whichever process and
+    also after a restart, nothing is fired, and the answer is what came of it the first time.
+    """
 
     def fire(schedule: Schedule, now: int, shared: Shared) -> Decision:
         permit(schedule)
         return by_hand.fire(schedule, now, shared, payload=payload)
 
-    return _ask(house, schedule_id, fire)
+    return _ask(house, schedule_id, fire) if once is None else _ask_once(house, schedule_id, fire, once)
 
 
-def _ask(house: House, schedule_id: str, request: Change) -> Firing:
-    decision = house.catalogue.change(house.clock.now(), schedule_id, request)
+def _ask(house: House, schedule_id: str, request: Change, remember: Remember | None = None) -> Firing:
+    decision = house.catalogue.change(house.clock.now(), schedule_id, request, remember=remember)
     house.wake_scheduler()
     house.wake_workers()
+    return _firing(decision)
+
+
+def _ask_once(house: House, schedule_id: str, request: Change, once: Once) -> Firing:
+    asked: list[Answer] = []
+
+    def remember(decision: Decision) -> Answer:
+        firing = _firing(decision)
+        words = json.dumps([firing.job_id, firing.skip_reason])
+        asked.append(Answer(f"hook:{decision.after.uid}", once.key, "", words, once.kept))
+        return asked[-1]
+
+    try:
+        return _ask(house, schedule_id, request, remember)
+    except RepeatedRequestError:
+        who, key = asked[-1][:2]
+        known = house.tokens.answer(who, key, since=house.clock.now() - once.kept)
+        if known is None:  # it was forgotten in this very moment
+            raise
+        job_id, skip_reason = json.loads(known.answer)
+        return Firing(job_id, skip_reason, is_repeated=True)
+
+
+def _firing(decision: Decision) -> Firing:
     return Firing(decision.jobs[-1].job_id if decision.jobs else None, decision.refusal)

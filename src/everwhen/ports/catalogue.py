@@ -14,6 +14,7 @@ from everwhen.model.token import Answer
 
 Change = Callable[[Schedule, int, Shared], Decision]
 Filling = Callable[[Schedule, Sequence[int], int, Shared], Decision]
+Remember = Callable[[Decision], Answer]
 
 
 class NewSchedule(NamedTuple):
@@ -85,10 +86,13 @@ class Catalogue(Protocol):
         """Write new schedules, all or none; an id that exists is refused."""
         ...
 
-    def change(self, now: int, schedule_id: str, decide: Change, *further: Change) -> Decision:
+    def change(
+        self, now: int, schedule_id: str, decide: Change, *further: Change, remember: Remember | None = None
+    ) -> Decision:
         """Decide about one schedule and write it, with a new revision where its plan changed.
 
-        Further decisions are made on what the one before left, all in one transaction; the last is returned.
+        Further decisions are made on what the one before left, all in one transaction; the last is returned. What
+        was decided is remembered in it, where wanted: a request that comes again changes nothing and is refused.
         """
         ...
 

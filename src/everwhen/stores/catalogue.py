@@ -15,6 +15,7 @@ from everwhen.ports.catalogue import (
     Filling,
     NewSchedule,
     Reconciliation,
+    Remember,
     ScheduleFilter,
     Terms,
 )
@@ -43,10 +44,12 @@ class StoredCatalogue:
     def create(self, now: int, schedules: Sequence[NewSchedule], terms: Terms | None = None) -> list[State]:
         return self._store.write(Lane.API, lambda tx: create_schedules(tx, now, schedules, terms))
 
-    def change(self, now: int, schedule_id: str, decide: Change, *further: Change) -> Decision:
+    def change(
+        self, now: int, schedule_id: str, decide: Change, *further: Change, remember: Remember | None = None
+    ) -> Decision:
         if not further:
             return self._store.write(
-                Lane.API, lambda tx: change_schedule(tx, self._plans, now, schedule_id, decide)
+                Lane.API, lambda tx: change_schedule(tx, self._plans, now, schedule_id, decide, remember)
             )
 
         def work(tx: Transaction) -> Decision:

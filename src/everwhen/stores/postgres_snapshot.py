@@ -293,7 +293,7 @@ class PostgresSnapshot:
 
     def answer(self, token_id: str, key: str, *, since: int) -> Answer | None:
         rows = self._rows(sql.ANSWER, (token_id, key, At(since)))
-        return Answer._make(rows[0]) if rows else None
+        return Answer(*rows[0]) if rows else None
 
     def users_of_policy(self, policy_id: str) -> int:
         return self._one("SELECT count(*) FROM schedules WHERE quiet_hours_policy_id = %s", (policy_id,)) or 0

@@ -282,6 +282,10 @@ REVOKE_TOKEN = "UPDATE tokens SET revoked_at = %s WHERE token_id = %s AND revoke
 # The primary key of idempotency_keys; idx_idempotency_age, a few from its front.
 ANSWER = """
 SELECT token_id, key, digest, answer FROM idempotency_keys WHERE token_id = %s AND key = %s AND created_at > %s"""
+INSERT_ANSWER = """
+INSERT INTO idempotency_keys (token_id, key, digest, answer, created_at) VALUES (%s, %s, %s, %s, %s)
+ON CONFLICT (token_id, key) DO UPDATE SET digest = excluded.digest, answer = excluded.answer,
+    created_at = excluded.created_at WHERE idempotency_keys.created_at <= %s"""
 FORGET_ANSWERS = """
 DELETE FROM idempotency_keys WHERE (token_id, key) IN (
     SELECT token_id, key FROM idempotency_keys WHERE created_at <= %s ORDER BY created_at LIMIT 100

@@ -315,8 +315,7 @@ class PostgresTransaction(PostgresSnapshot):
 
     def insert_answer(self, answer: Answer, now: int) -> bool:
         self._run(sql.FORGET_ANSWERS, At(now - ANSWERS_KEPT))
-        columns = (*Answer._fields, "created_at")
-        return self._insert_new(*insert("idempotency_keys", columns, [(*answer, now)]))
+        return self._run(sql.INSERT_ANSWER, *answer.words, At(now), At(now - answer.kept)) > 0
 
     def _insert_new(self, query: str, values: list[Any]) -> bool:
         return self._run(f"{query} ON CONFLICT DO NOTHING", *values) > 0

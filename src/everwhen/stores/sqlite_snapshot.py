@@ -264,7 +264,7 @@ class SqliteSnapshot:
 
     def answer(self, token_id: str, key: str, *, since: int) -> Answer | None:
         row = self._all(sql.ANSWER, (token_id, key, since)).fetchone()
-        return None if row is None else Answer._make(row)
+        return None if row is None else Answer(*row)
 
     def users_of_policy(self, policy_id: str) -> int:
         query = "SELECT count(*) FROM schedules WHERE quiet_hours_policy_id = ?"

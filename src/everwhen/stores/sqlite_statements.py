@@ -273,7 +273,8 @@ REVOKE_TOKEN = "UPDATE tokens SET revoked_at = ? WHERE token_id = ? AND revoked_
 ANSWER = "SELECT token_id, key, digest, answer FROM idempotency_keys WHERE token_id = ? AND key = ? AND created_at > ?"
 INSERT_ANSWER = """
 INSERT INTO idempotency_keys (token_id, key, digest, answer, created_at) VALUES (?, ?, ?, ?, ?)
-ON CONFLICT DO NOTHING"""
+ON CONFLICT (token_id, key) DO UPDATE SET digest = excluded.digest, answer = excluded.answer,
+    created_at = excluded.created_at WHERE idempotency_keys.created_at <= ?"""
 FORGET_ANSWERS = """
 DELETE FROM idempotency_keys WHERE (token_id, key) IN (
     SELECT token_id, key FROM idempotency_keys WHERE created_at <= ? ORDER BY created_at LIMIT 100)"""

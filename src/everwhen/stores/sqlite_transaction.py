@@ -202,7 +202,7 @@ class SqliteTransaction(SqliteSnapshot):
 
     def insert_answer(self, answer: Answer, now: int) -> bool:
         self._all(sql.FORGET_ANSWERS, (now - ANSWERS_KEPT,))
-        return self._all(sql.INSERT_ANSWER, (*answer, now)).rowcount > 0
+        return self._all(sql.INSERT_ANSWER, (*answer.words, now, now - answer.kept)).rowcount > 0
 
     # -- the ledger, and what is shared --
 

@@ -11,8 +11,9 @@ from everwhen.model.decision import Decision
 from everwhen.model.memory import by_identity
 from everwhen.model.schedule import Definition, Plan, Schedule, State
 from everwhen.model.shared import Shared
+from everwhen.model.token import Answer
 from everwhen.model.words import text_of
-from everwhen.ports.catalogue import Change, Filling, NewSchedule, Terms
+from everwhen.ports.catalogue import Change, Filling, NewSchedule, Remember, Terms
 from everwhen.stores.flows.commit import commit_decisions, hand_on_places, write_shared
 from everwhen.stores.flows.load import add_shared, hold, schedules_of, system_paused_at, with_jobs
 from everwhen.stores.plans import PlanCache
@@ -68,15 +69,24 @@ def _hold_to(terms: Terms, tx: Transaction, now: int, count: int) -> None:
         tx.lock_token(terms.token_id)
         if tx.count_of_token(terms.token_id) + count > terms.max_schedules:
             raise QuotaError(terms.max_schedules)
-    answer = terms.answer
-    if answer is not None and not tx.insert_answer(answer, now):
+    if terms.answer is not None:
+        _remember(tx, terms.answer, now)
+
+
+def _remember(tx: Transaction, answer: Answer, now: int) -> None:
+    if not tx.insert_answer(answer, now):
         raise RepeatedRequestError(answer.key)
 
 
 def change_schedule(
-    tx: Transaction, plans: PlanCache, now: int, schedule_id: str, decide: Change
+    tx: Transaction,
+    plans: PlanCache,
+    now: int,
+    schedule_id: str,
+    decide: Change,
+    remember: Remember | None = None,
 ) -> Decision:
-    """Decide about one schedule, and write it."""
+    """Decide about one schedule, and write it; what was decided before about the same request is not decided again."""
     shared = hold(tx, plans, tx.glance_schedule(schedule_id))
     schedule = load_schedule(tx, plans, schedule_id)
     if schedule is None:
@@ -84,6 +94,8 @@ def change_schedule(
     add_shared(tx, shared, [schedule], schedule.outstanding)
     shared.is_system_paused = system_paused_at(tx) is not None
     decision = decide(schedule, now, shared)
+    if remember is not None:
+        _remember(tx, remember(decision), now)
     commit_decisions(tx, [decision], now)
     write_shared(tx, shared, now)
     hand_on_places(tx, [decision], now)

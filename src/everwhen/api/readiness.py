@@ -1,0 +1,51 @@
+"""Whether the node of this process does its work, asked once for all who want to know.
+
+Many may ask, and a database that is away keeps each of them waiting: so they share one question, and are told after two
+seconds that it is not answered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from anyio.to_thread import run_sync
+
+from everwhen.errors import StoreError
+from everwhen.ports.house import House
+
+PATIENCE = 2.0
+SILENT = "the database does not answer"
+
+Unready = Callable[[], str | None]
+"""Why a node is not ready; None when it is."""
+
+
+class Readiness:
+    """One question under way at a time. A process without a node needs nothing but the database."""
+
+    def __init__(self, house: House, unready: Unready | None) -> None:
+        self._house = house
+        self._unready = unready
+        self._asking: asyncio.Task[str | None] | None = None
+
+    async def reason(self) -> str | None:
+        """Why it is not ready; None when it is."""
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(run_sync(self._ask, abandon_on_cancel=True))
+        with suppress(TimeoutError):
+            return await asyncio.wait_for(asyncio.shield(self._asking), PATIENCE)
+        return SILENT
+
+    def _ask(self) -> str | None:
+        if self._unready is not None:
+            found = self._unready()
+            return (
+                None if found is None else found.partition(": ")[0]
+            )  # not what an error says of hosts and files
+        try:
+            self._house.slots.next_wake_at()
+        except StoreError:
+            return SILENT
+        return None

@@ -1,0 +1,52 @@
+"""Whether this process is alive, and whether it does its work (G3). No token: whoever asks learns one sentence."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fastapi import APIRouter
+from pydantic import Field
+from starlette.responses import Response
+
+from everwhen.api.calls import Desk, answer
+from everwhen.api.payloads import Shape
+
+router = APIRouter(tags=["health"])
+_FRESH = {"cache-control": "no-store"}
+
+
+class Health(Shape):
+    """One word, and a sentence where it is not the good one."""
+
+    status: Literal["ok", "ready", "unready"]
+    reason: str | None = Field(default=None, description="Why it is not ready.")
+
+
+@router.get(
+    "/healthz",
+    summary="Is the process alive?",
+    response_model=None,
+    responses={200: {"model": Health, "description": "It answers."}},
+)
+async def healthz() -> Response:
+    """It says nothing of the database: a process is not restarted because something else is away."""
+    return answer({"status": "ok", "reason": None}, headers=_FRESH)
+
+
+@router.get(
+    "/readyz",
+    summary="Does it do its work?",
+    response_model=None,
+    responses={
+        200: {
+            "model": Health,
+            "description": "The loop evaluates, nothing is left behind, the database answers.",
+        },
+        503: {"model": Health, "description": "It does not; `reason` says why."},
+    },
+)
+async def readyz(office: Desk) -> Response:
+    """Unready when the loop has ended no evaluation for ten check intervals, or a schedule is left behind."""
+    reason = await office.readiness.reason()
+    words = {"status": "ready" if reason is None else "unready", "reason": reason}
+    return answer(words, 200 if reason is None else 503, _FRESH)

@@ -1,0 +1,76 @@
+"""Signatures of requests: everwhen's own, with the time in it, and GitHub's. Pure but for the hashing.
+
+Ours is `Everwhen-Signature: t={unix},v1={hex}`, the HMAC-SHA256 of `{t}.{body}`; it is good for five minutes, and
+several `v1` may stand in it while a secret is changed. GitHub's is `X-Hub-Signature-256: sha256={hex}`, the HMAC of the
+body alone: it has no age, so all that can be done against repetition is to remember it for the same five minutes.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import NamedTuple
+
+from everwhen.model.instants import SECOND
+from everwhen.model.token import ANSWERS_KEPT
+from everwhen.operations.firing import Once
+
+OURS, GITHUBS = "everwhen-signature", "x-hub-signature-256"
+GOOD_FOR = 300 * SECOND
+MOST_MACS = 4
+_MAC = re.compile(r"[0-9a-fA-F]{64}")
+_UNIX = re.compile(r"[0-9]{1,12}")
+
+
+class BadSignatureError(Exception):
+    """A header that is no signature, or one that is too old; its words are for the caller."""
+
+
+class Signature(NamedTuple):
+    """What a request claims to be signed with: over which bytes, and how long the claim is remembered."""
+
+    name: str
+    macs: tuple[str, ...]
+    prefix: bytes
+    kept: int
+
+    def once(self, secret: str, body: bytes) -> Once | None:
+        """What names this request, if the secret signs it; None if it does not. Takes equally long either way."""
+        right = hmac.new(secret.encode(), self.prefix + body, sha256).hexdigest()
+        found = [hmac.compare_digest(right, mac) for mac in self.macs]
+        return (
+            Once(f"{self.name}:{self.prefix.decode()}{right}", self.kept) if secret and any(found) else None
+        )
+
+
+def signature_in(headers: Mapping[str, str], now: int) -> Signature | None:
+    """The signature of a request; None when it has none."""
+    if (ours := headers.get(OURS)) is not None:
+        return _ours(ours, now)
+    if (githubs := headers.get(GITHUBS)) is not None:
+        return _githubs(githubs)
+    return None
+
+
+def _ours(text: str, now: int) -> Signature:
+    parts = [part.strip().partition("=") for part in text.split(",", MOST_MACS + 1)]
+    times = [value for key, _, value in parts if key == "t"]
+    macs = tuple(value.lower() for key, _, value in parts if key == "v1" and _MAC.fullmatch(value))
+    if len(times) != 1 or not _UNIX.fullmatch(times[0]) or not macs:
+        raise BadSignatureError(
+            "Everwhen-Signature reads t={unix},v1={hex HMAC-SHA256 of the time, a dot and the body}."
+        )
+    if abs(now - int(times[0]) * SECOND) > GOOD_FOR:
+        raise BadSignatureError(
+            "The time of this signature is more than 5 minutes from now; sign again, and check the clocks."
+        )
+    return Signature("v1", macs, f"{times[0]}.".encode(), ANSWERS_KEPT)
+
+
+def _githubs(text: str) -> Signature:
+    kind, _, mac = text.strip().partition("=")
+    if kind != "sha256" or not _MAC.fullmatch(mac):
+        raise BadSignatureError("X-Hub-Signature-256 reads sha256={hex HMAC-SHA256 of the body}.")
+    return Signature("github", (mac.lower(),), b"", GOOD_FOR)
