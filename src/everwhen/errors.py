@@ -105,6 +105,40 @@ class UnknownJobError(SchedulerError):
         self.job_id = job_id
 
 
+class SourceGoneError(SchedulerError):
+    """A job whose schedule is deleted, so that nothing says how to run it."""
+
+    def __init__(self, job_id: str) -> None:
+        super().__init__(f'the schedule of job "{shown(job_id)}" is deleted; make it again, and trigger it')
+        self.job_id = job_id
+
+
+class UnknownPolicyError(SchedulerError):
+    """No quiet hours have this id."""
+
+    def __init__(self, policy_id: str) -> None:
+        super().__init__(f'there are no quiet hours "{shown(policy_id)}"')
+        self.policy_id = policy_id
+
+
+class DuplicatePolicyError(SchedulerError):
+    """Quiet hours with this id are there already."""
+
+    def __init__(self, policy_id: str) -> None:
+        super().__init__(
+            f'quiet hours "{shown(policy_id)}" are there already; change those, or choose another id'
+        )
+        self.policy_id = policy_id
+
+
+class UnknownBreakerError(SchedulerError):
+    """No schedule has a breaker of this key."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f'there is no circuit breaker "{shown(key)}"')
+        self.key = key
+
+
 class RequestError(SchedulerError):
     """A request to a schedule that the clock fires."""
 
@@ -135,6 +169,14 @@ class SourceError(SchedulerError):
 
 class TokenError(SchedulerError, ValueError):
     """A token that cannot be made, or that there is not."""
+
+
+class UnknownTokenError(TokenError):
+    """No token in force has this id."""
+
+    def __init__(self, token_id: str) -> None:
+        super().__init__(f'there is no token "{shown(token_id)}" in force')
+        self.token_id = token_id
 
 
 class AccessError(SchedulerError):
@@ -176,8 +218,12 @@ class BackfillError(SchedulerError):
 class PolicyInUseError(SchedulerError):
     """A quiet-hours policy that schedules still use."""
 
-    def __init__(self, policy_id: str, schedules: int) -> None:
-        super().__init__(f'quiet hours "{policy_id}" are used by {schedules} schedule(s); change those first')
+    def __init__(self, policy_id: str, schedules: int, some: Iterable[str] = ()) -> None:
+        self.some = tuple(some)  # the first of them
+        named = f" ({', '.join(self.some)}{', …' if schedules > len(self.some) else ''})" if self.some else ""
+        super().__init__(
+            f'quiet hours "{policy_id}" are used by {schedules} schedule(s){named}; change those first'
+        )
         self.policy_id = policy_id
         self.schedules = schedules
 

@@ -84,8 +84,16 @@ def refuse_proof(office: Office, request: Request, reason: str, detail: str) -> 
 
 Viewer = Annotated[Caller, Depends(needs("viewer"))]
 Operator = Annotated[Caller, Depends(needs("operator"))]
+GlobalOperator = Annotated[Caller, Depends(needs("operator", is_global=True))]
 Admin = Annotated[Caller, Depends(needs("admin"))]
 GlobalAdmin = Annotated[Caller, Depends(needs("admin", is_global=True))]
+
+
+def refuse_guessing(office: Office, request: Request) -> None:
+    """Somebody tried a secret that opens nothing: too many of those from one address are refused."""
+    wait = office.failures.take(_address(request))
+    if wait:
+        raise _too_many(wait, "Too many requests with a wrong token.")
 
 
 async def _token(office: Office, request: Request, secret: str | None) -> Token:

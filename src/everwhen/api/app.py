@@ -15,13 +15,21 @@ from everwhen.api import problems
 from everwhen.api.doorway import Doorway
 from everwhen.api.office import Office
 from everwhen.api.payloads import Problem
-from everwhen.api.routes import deeds, health, hooks, looking, schedules
+from everwhen.api.routes import breakers, deeds, health, hooks, jobs, looking, quiet_hours, schedules
 from everwhen.errors import SchedulerError
 from everwhen.version import __version__
 
 THREADS = 16
 # Words that stand for themselves come before `/schedules/{schedule_id}/`.
-ROUTERS = (deeds.router, schedules.router, looking.router, hooks.router)
+ROUTERS = (
+    deeds.router,
+    schedules.router,
+    looking.router,
+    jobs.router,
+    quiet_hours.router,
+    breakers.router,
+    hooks.router,
+)
 ABOUT = """Every slot of every schedule is fired once, or the reason it was not is on record.
 
 Send a token as `Authorization: Bearer TOKEN` or `X-API-Key: TOKEN`. Errors are problem details (RFC 9457) whose `type`

@@ -26,6 +26,11 @@ URN = "urn:everwhen:problem:"
 _BY_ERROR: tuple[tuple[type[Exception], int, str], ...] = (
     (errors.UnknownScheduleError, 404, "not-found"),
     (errors.UnknownJobError, 404, "not-found"),
+    (errors.UnknownPolicyError, 404, "not-found"),
+    (errors.UnknownBreakerError, 404, "not-found"),
+    (errors.UnknownTokenError, 404, "not-found"),
+    (errors.SourceGoneError, 409, "conflict"),
+    (errors.DuplicatePolicyError, 409, "duplicate"),
     (errors.StatusError, 400, "wrong-status"),
     (errors.RequestError, 400, "not-requestable"),
     (errors.DuplicateScheduleError, 409, "duplicate"),

@@ -9,21 +9,21 @@ from everwhen.config.submission_keys import SUBMISSION
 Schema = dict[str, Any]
 
 
-def _or_null(schema: Schema) -> Schema:
+def or_null(schema: Schema) -> Schema:
     """The same, where null means that a word is not given."""
     if schema.get("type") == "object" and "properties" in schema:
         required = schema.get("required", ())
         properties = {
-            name: _or_null(inner) if name in required else _nullable(_or_null(inner))
+            name: or_null(inner) if name in required else _nullable(or_null(inner))
             for name, inner in schema["properties"].items()
         }
         return {**schema, "properties": properties}
     if "items" in schema:
-        return {**schema, "items": _or_null(schema["items"])}
+        return {**schema, "items": or_null(schema["items"])}
     if "anyOf" in schema:
-        return {**schema, "anyOf": [_or_null(inner) for inner in schema["anyOf"]]}
+        return {**schema, "anyOf": [or_null(inner) for inner in schema["anyOf"]]}
     if schema.get("type") == "object" and isinstance(schema.get("additionalProperties"), dict):
-        return {**schema, "additionalProperties": _nullable(_or_null(schema["additionalProperties"]))}
+        return {**schema, "additionalProperties": _nullable(or_null(schema["additionalProperties"]))}
     return schema
 
 
@@ -35,7 +35,7 @@ def _nullable(schema: Schema) -> Schema:
     return {"anyOf": [inner, {"type": "null"}], **about}
 
 
-SCHEDULE_BODY: Schema = _or_null(SUBMISSION.schema())
+SCHEDULE_BODY: Schema = or_null(SUBMISSION.schema())
 
 GENERAL_EXAMPLE = {
     "name": "Nightly backup",

@@ -43,6 +43,29 @@ def trigger(
     return draft.decision()
 
 
+def rerun(
+    schedule: Schedule,
+    job: Job,
+    now: int,
+    shared: Shared,
+    *,
+    if_running: IfRunning = "queue",
+    actor: str | None = None,
+) -> Decision:
+    """A job once more, for the same slot and with the same payload; next_run_at and counters stay (X3)."""
+    draft = Draft(schedule, now, shared)
+    refusal = _make_way(draft, if_running)
+    if refusal is not None:
+        return draft.decision()._replace(refusal=refusal)
+    line = line_of("manual", draft.plan.definition.if_running, if_running)
+    _enqueue(draft, "manual", now, line)
+    again = draft.jobs[-1]._replace(slot_at=job.slot_at, payload=job.payload)
+    draft.jobs[-1] = again
+    detail = {"of": job.job_id}
+    draft.record("job.rerun", slot_at=job.slot_at, job_id=again.job_id, actor=actor, detail=detail)
+    return draft.decision()
+
+
 def fire(
     schedule: Schedule, now: int, shared: Shared, *, payload: Mapping[str, Any] | None = None
 ) -> Decision:
@@ -110,12 +133,14 @@ def _enqueue(
         draft.shared.move(definition.capacity.key, outstanding=1)
 
 
-def cancel_job(schedule: Schedule, job_id: str, now: int, shared: Shared) -> Decision:
+def cancel_job(
+    schedule: Schedule, job_id: str, now: int, shared: Shared, *, actor: str | None = None
+) -> Decision:
     """A person ends one job; the slot of a chain is over with it, and the chain goes on."""
     draft = Draft(schedule, now, shared)
     for job in schedule.outstanding:
         if job.job_id == job_id:
-            draft.cancel(job, "person")
+            draft.cancel(job, "person", actor=actor)
     if draft.cancelled and all(job.job_id == job_id or not job.is_own for job in schedule.outstanding):
         go_on_with_chain(draft, draft.state.last_slot_at or 0)
     return draft.decision()

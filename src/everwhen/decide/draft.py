@@ -153,7 +153,7 @@ class Draft:
             if job.is_own and (running or job.status == "queued"):
                 self.cancel(job, reason)
 
-    def cancel(self, job: Job, reason: CancelReason) -> None:
+    def cancel(self, job: Job, reason: CancelReason, *, actor: str | None = None) -> None:
         """A job is over without an outcome: it counts neither as success nor as failure.
 
         A running one keeps its worker until the worker lets go; only then does it stop counting as running.
@@ -171,7 +171,7 @@ class Draft:
         give_places_back(job, self.shared)
         self.count_outcome(job, Outcome("cancelled"))
         self.cancelled.append((job, reason))
-        self.record("job.cancelled", slot_at=job.slot_at, reason=reason, job_id=job.job_id)
+        self.record("job.cancelled", slot_at=job.slot_at, reason=reason, job_id=job.job_id, actor=actor)
 
     def count_outcome(self, job: Job, outcome: Outcome) -> None:
         """Tell the breaker that the job was made under; its opening or closing is an event too (R6)."""

@@ -22,13 +22,13 @@ MOST_BACKFILLED = 1_000
 MOST_LOOKED_AT = 100_000
 
 
-def cancel_job(house: House, job_id: str) -> Job:
+def cancel_job(house: House, job_id: str, *, actor: str | None = None) -> Job:
     """End a job: a queued one at once, a running one as soon as its worker has killed it."""
     job = get_job(house, job_id)
     now = house.clock.now()
     try:
         house.catalogue.change(
-            now, job.uid, lambda s, now, shared: by_hand.cancel_job(s, job_id, now, shared)
+            now, job.uid, lambda s, now, shared: by_hand.cancel_job(s, job_id, now, shared, actor=actor)
         )
     except UnknownScheduleError:  # deleted, and its run goes on (X4)
         house.catalogue.cancel_orphan(now, job_id)

@@ -1,9 +1,21 @@
-"""Quiet-hours policies: put, list, delete."""
+"""Quiet-hours policies: made, listed, changed, deleted. Those of the configuration file are changed there."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from everwhen.errors import UnknownPolicyError
 from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.ports.house import House
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyEntry:
+    """A policy, and whether it stands in the file (`config`) or came over REST (`api`)."""
+
+    policy: QuietHoursPolicy
+    source: str
 
 
 def put_quiet_hours(house: House, policy: QuietHoursPolicy) -> None:
@@ -12,10 +24,45 @@ def put_quiet_hours(house: House, policy: QuietHoursPolicy) -> None:
     house.wake_scheduler()
 
 
+def create_quiet_hours(house: House, policy: QuietHoursPolicy) -> None:
+    """A new policy; an id that is taken is refused."""
+    house.catalogue.add_policy(house.clock.now(), policy)
+
+
+def change_quiet_hours(
+    house: House, policy_id: str, change: Callable[[QuietHoursPolicy], QuietHoursPolicy]
+) -> QuietHoursPolicy:
+    """Make another of a policy, at once for everything that uses it; slots that it holds are looked at again."""
+    after = house.catalogue.change_policy(house.clock.now(), policy_id, change)
+    house.wake_scheduler()
+    return after
+
+
 def list_quiet_hours(house: House) -> list[QuietHoursPolicy]:
     return house.catalogue.policies()
+
+
+def list_entries(house: House) -> list[PolicyEntry]:
+    """Every policy by id, each with where it came from."""
+    declared = {policy.policy_id for policy in house.catalogue.policies("config")}
+    return [
+        PolicyEntry(policy, "config" if policy.policy_id in declared else "api")
+        for policy in house.catalogue.policies()
+    ]
+
+
+def get_entry(house: House, policy_id: str) -> PolicyEntry:
+    for entry in list_entries(house):
+        if entry.policy.policy_id == policy_id:
+            return entry
+    raise UnknownPolicyError(policy_id)
 
 
 def delete_quiet_hours(house: House, policy_id: str) -> None:
     """Remove a policy; refused while a schedule uses it."""
     house.catalogue.delete_policy(policy_id)
+
+
+def delete_own_quiet_hours(house: House, policy_id: str) -> None:
+    """The same for one that came over REST; one of the file is refused, and so is one that is not there."""
+    house.catalogue.delete_own_policy(policy_id)

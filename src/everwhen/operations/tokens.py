@@ -6,7 +6,7 @@ import secrets
 from dataclasses import dataclass
 from hashlib import sha256
 
-from everwhen.errors import AccessError, TokenError, shown
+from everwhen.errors import AccessError, TokenError, UnknownTokenError, shown
 from everwhen.model.events import Event
 from everwhen.model.instants import SECOND
 from everwhen.model.token import NO_LIMITS, ROLES, AccessRole, Token, TokenLimits
@@ -86,7 +86,7 @@ def revoke_token(house: House, token_id: str, *, maker: Token | None = None) -> 
     known = {token.token_id for token in list_tokens(house, maker=maker)}
     event = Event("token.revoked", now, actor=actor_of(maker), detail={"token_id": token_id})
     if token_id not in known or not house.tokens.revoke(now, token_id, event):
-        raise TokenError(f'there is no token "{shown(token_id)}" in force')
+        raise UnknownTokenError(token_id)
 
 
 def record_denial(house: House, *, actor: str | None, reason: str, detail: dict[str, object]) -> None:

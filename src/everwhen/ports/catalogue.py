@@ -146,7 +146,7 @@ class Catalogue(Protocol):
         """Schedules by id, from the one after `after` on."""
         ...
 
-    def reset_breaker(self, now: int, key: str) -> bool:
+    def reset_breaker(self, now: int, key: str, actor: str | None = None) -> bool:
         """Close a breaker by hand; False when it was closed already."""
         ...
 
@@ -172,6 +172,24 @@ class Catalogue(Protocol):
 
     def put_policy(self, now: int, policy: QuietHoursPolicy) -> None:
         """Create or replace a quiet-hours policy; held slots are looked at again."""
+        ...
+
+    def add_policy(self, now: int, policy: QuietHoursPolicy) -> None:
+        """A new policy; an id that is taken is refused."""
+        ...
+
+    def change_policy(
+        self, now: int, policy_id: str, change: Callable[[QuietHoursPolicy], QuietHoursPolicy]
+    ) -> QuietHoursPolicy:
+        """Replace a policy of the API by what the change makes of it; one of the file is refused."""
+        ...
+
+    def delete_own_policy(self, policy_id: str) -> None:
+        """Remove a policy of the API that no schedule uses."""
+        ...
+
+    def system_paused_at(self) -> int | None:
+        """Since when the system switch is on; None when it is off."""
         ...
 
     def set_system_paused(self, now: int, is_paused: bool, actor: str | None = None) -> None:

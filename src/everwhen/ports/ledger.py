@@ -28,6 +28,18 @@ class JobFilter:
     slot_at: int | None = None
     since: int | None = None
     until: int | None = None
+    owner: str | None = None  # of their schedules, as long as these are there
+    group: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobPage:
+    """Some of many jobs; `total` is counted up to a bound. `next_before`: where the next page goes on, if any does."""
+
+    jobs: list[Job]
+    total: int = 0
+    is_approximate: bool = False
+    next_before: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +85,12 @@ class Ledger(Protocol):
         """Jobs, newest first; `before` is a row_id."""
         ...
 
+    def job_page(
+        self, wanted: JobFilter, *, limit: int, before: int | None = None, offset: int = 0
+    ) -> JobPage:
+        """Jobs as people look through them, newest first, in bounded time: a page may have fewer than `limit`."""
+        ...
+
     def events(self, wanted: EventFilter, *, limit: int, before: int | None = None) -> list[Recorded]:
         """Events, newest first; `before` is an id."""
         ...
@@ -87,6 +105,10 @@ class Ledger(Protocol):
 
     def breaker(self, key: str) -> Breaker:
         """One breaker as it stands; closed when it never moved."""
+        ...
+
+    def breakers(self) -> list[Breaker]:
+        """Every breaker that ever moved, by key."""
         ...
 
     def transitions(self, key: str, *, limit: int) -> list[Transition]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from everwhen.model.decision import Decision
 from everwhen.model.schedule import QuietHoursPolicy, Schedule, State
@@ -27,8 +27,16 @@ from everwhen.stores.flows.change import (
     load_schedule,
 )
 from everwhen.stores.flows.configure import reconcile
-from everwhen.stores.flows.load import add_shared, schedules_of
-from everwhen.stores.flows.system import close_breaker, remove_policy, switch_system, write_policy
+from everwhen.stores.flows.load import add_shared, schedules_of, system_paused_at
+from everwhen.stores.flows.system import (
+    add_policy,
+    change_policy,
+    close_breaker,
+    remove_own_policy,
+    remove_policy,
+    switch_system,
+    write_policy,
+)
 from everwhen.stores.lanes import Lane
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Row, Snapshot, Store, Transaction
@@ -124,8 +132,8 @@ class StoredCatalogue:
         with self._store.read() as tx:
             return tx.list_states(_given(wanted), limit=limit, after=after or "")
 
-    def reset_breaker(self, now: int, key: str) -> bool:
-        return self._store.write(Lane.API, lambda tx: close_breaker(tx, now, key))
+    def reset_breaker(self, now: int, key: str, actor: str | None = None) -> bool:
+        return self._store.write(Lane.API, lambda tx: close_breaker(tx, now, key, actor))
 
     def policies(self, source: str | None = None) -> list[QuietHoursPolicy]:
         with self._store.read() as tx:
@@ -156,8 +164,23 @@ class StoredCatalogue:
     def put_policy(self, now: int, policy: QuietHoursPolicy) -> None:
         self._store.write(Lane.API, lambda tx: write_policy(tx, self._plans, now, policy))
 
+    def add_policy(self, now: int, policy: QuietHoursPolicy) -> None:
+        self._store.write(Lane.API, lambda tx: add_policy(tx, self._plans, now, policy))
+
+    def change_policy(
+        self, now: int, policy_id: str, change: Callable[[QuietHoursPolicy], QuietHoursPolicy]
+    ) -> QuietHoursPolicy:
+        return self._store.write(Lane.API, lambda tx: change_policy(tx, self._plans, now, policy_id, change))
+
+    def delete_own_policy(self, policy_id: str) -> None:
+        self._store.write(Lane.API, lambda tx: remove_own_policy(tx, policy_id))
+
     def delete_policy(self, policy_id: str) -> None:
         self._store.write(Lane.API, lambda tx: remove_policy(tx, policy_id))
+
+    def system_paused_at(self) -> int | None:
+        with self._store.read() as tx:
+            return system_paused_at(tx)
 
     def set_system_paused(self, now: int, is_paused: bool, actor: str | None = None) -> None:
         self._store.write(Lane.API, lambda tx: switch_system(tx, self._plans, now, is_paused, actor))

@@ -27,8 +27,9 @@ from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.output import OutputPiece, OutputStream
 from everwhen.model.schedule import State
-from everwhen.ports.ledger import Counts, EventFilter, JobFilter
+from everwhen.ports.ledger import Counts, EventFilter, JobFilter, JobPage
 from everwhen.stores import postgres_statements as sql
+from everwhen.stores.job_pages import COUNTED, MOST_UIDS, Rows, Way, page_of, way_of
 from everwhen.stores.lives import weave
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.postgres_adapters import At, Texts
@@ -62,6 +63,13 @@ SELECT id, {sql.EVENT} FROM audit_events WHERE uid IS NULL
 _UID_OF = """
 SELECT uid FROM schedule_revisions WHERE schedule_id = %(id)s OR uid = %(id)s
 ORDER BY in_force_at DESC, uid DESC LIMIT 1"""
+# The primary key of jobs, one step from either end.
+_JOB_ROWS = """
+SELECT coalesce((SELECT min(row_id) FROM jobs), 0), coalesce((SELECT max(row_id) FROM jobs), 0)"""
+# The uid's stretch of the unique key on job_id, for each of many.
+_JOBS_OF_UIDS = """
+unnest(%(uids)s) AS those (wanted) JOIN jobs ON job_id >= 'sched-' || those.wanted || '-n'
+    AND job_id < 'sched-' || those.wanted || '-o' AND uid = those.wanted"""
 # idx_audit_commit
 _COMMITTED = """
 (xid < pg_snapshot_xmin(pg_current_snapshot()) OR xid >= pg_snapshot_xmax(pg_current_snapshot()))"""
@@ -165,16 +173,32 @@ class PostgresLedger:
 
     def jobs(self, wanted: JobFilter, *, limit: int, before: int | None = None) -> list[Job]:
         # By uid: the prefix of job_id, sorted in memory. Otherwise the primary key, backwards.
-        conditions = _Conditions(limit)
+        conditions = _job_conditions(wanted, limit)
         conditions.add(_JOBS_OF_UID, uid=wanted.uid)
-        conditions.add("slot_at = %(slot_at)s", slot_at=_at(wanted.slot_at))
-        conditions.add("slot_at >= %(since)s", since=_at(wanted.since))
-        conditions.add("slot_at < %(until)s", until=_at(wanted.until))
         conditions.add("row_id < %(before)s", before=before)
-        conditions.add("status = ANY(%(statuses)s)", statuses=_any(wanted.statuses))
-        conditions.add("origin = ANY(%(origins)s)", origins=_any(wanted.origins))
         query = f"SELECT {sql.JOB} FROM jobs {conditions} ORDER BY row_id DESC LIMIT %(limit)s"
         return [Job._make(row) for row in self._rows(query, conditions.values)]
+
+    def job_page(
+        self, wanted: JobFilter, *, limit: int, before: int | None = None, offset: int = 0
+    ) -> JobPage:
+        # By schedules: the prefixes of job_id, sorted in memory. By status: idx_jobs_outstanding and
+        # idx_jobs_unsuccessful. Otherwise the primary key, backwards and bounded.
+        with self._database.snapshot() as connection:
+            rows = Rows._make(_fetch(connection, _JOB_ROWS)[0])
+            way = way_of(wanted, _schedules_asked_for(connection, wanted))
+            table, conditions = _way_there(wanted, way, limit)
+            count = _counted(connection, table, conditions, way.floor(rows, None))
+            conditions.add("row_id < %(before)s", before=before)
+            floor = way.floor(rows, before)
+            conditions.add("row_id >= %(floor)s", floor=floor or None)
+            query = f"""SELECT {sql.JOB} FROM {table} {conditions} ORDER BY row_id DESC
+                LIMIT %(limit)s OFFSET %(offset)s"""
+            found = _fetch(connection, query, {**conditions.values, "offset": offset})
+        jobs = [Job._make(row) for row in found]
+        return page_of(
+            jobs, count, limit=limit, floor=floor, rows=rows, way=way, is_all=wanted == JobFilter()
+        )
 
     # -- events --
 
@@ -208,6 +232,9 @@ class PostgresLedger:
         rows = self._rows(sql.BREAKERS, (Texts([key]),))
         return Breaker._make(rows[0]) if rows else Breaker(key)
 
+    def breakers(self) -> list[Breaker]:
+        return [Breaker._make(row) for row in self._rows(f"{_ALL_BREAKERS} ORDER BY key")]
+
     def transitions(self, key: str, *, limit: int) -> list[Transition]:
         return [Transition._make(row) for row in self._rows(_TRANSITIONS, (storable(key), limit))]
 
@@ -234,8 +261,67 @@ class _Conditions:
             self._texts.append(text)
             self.values |= value
 
+    def say(self, text: str) -> None:
+        """Something without a value."""
+        self._texts.append(text)
+
     def __str__(self) -> str:
         return f"WHERE {' AND '.join(self._texts)}" if self._texts else ""
+
+
+def _job_conditions(wanted: JobFilter, limit: int) -> _Conditions:
+    """What is asked of jobs themselves; whose they are is another matter."""
+    conditions = _Conditions(limit)
+    conditions.add("slot_at = %(slot_at)s", slot_at=_at(wanted.slot_at))
+    conditions.add("slot_at >= %(since)s", since=_at(wanted.since))
+    conditions.add("slot_at < %(until)s", until=_at(wanted.until))
+    conditions.add("status = ANY(%(statuses)s)", statuses=_any(wanted.statuses))
+    conditions.add("origin = ANY(%(origins)s)", origins=_any(wanted.origins))
+    return conditions
+
+
+def _schedules_asked_for(connection: Connection[Any], wanted: JobFilter) -> list[tuple[str, int]] | None:
+    """The uids whose jobs are wanted, with how often each fired; None: any."""
+    conditions = _schedule_conditions(wanted)
+    if len(conditions.values) == 1:
+        return None
+    query = f"SELECT uid, fire_count FROM schedules {conditions} LIMIT %(limit)s"
+    found = _fetch(connection, query, conditions.values)
+    return [(wanted.uid, 0)] if wanted.uid is not None and not found else found  # deleted, perhaps
+
+
+def _schedule_conditions(wanted: JobFilter) -> _Conditions:
+    conditions = _Conditions(MOST_UIDS + 1)
+    conditions.add("uid = %(uid)s", uid=_text(wanted.uid))
+    conditions.add("owner = %(owner)s", owner=_text(wanted.owner))
+    conditions.add('"group" = %(group)s', group=_text(wanted.group))
+    return conditions
+
+
+def _way_there(wanted: JobFilter, way: Way, limit: int) -> tuple[str, _Conditions]:
+    conditions = _job_conditions(wanted, limit)
+    if way.uids is not None:
+        conditions.values["uids"] = Texts([storable(uid) for uid in way.uids])
+        return _JOBS_OF_UIDS, conditions
+    schedules = _schedule_conditions(wanted)
+    if str(schedules):
+        del schedules.values["limit"]
+        conditions.add(f"uid IN (SELECT uid FROM schedules {schedules})", **schedules.values)
+    if way.by is not None:
+        conditions.say(way.by.condition)
+    return "jobs", conditions
+
+
+def _counted(connection: Connection[Any], table: str, conditions: _Conditions, floor: int) -> int:
+    """How many there are, counted up to a bound."""
+    above = f"{conditions} {'AND' if str(conditions) else 'WHERE'} row_id >= %(above)s"
+    query = f"SELECT count(*) FROM (SELECT 1 FROM {table} {above} LIMIT {COUNTED + 1}) AS found"
+    count: int = _fetch(connection, query, {**conditions.values, "above": floor})[0][0]
+    return count
+
+
+def _text(value: str | None) -> str | None:
+    return None if value is None else storable(value)
 
 
 def _at(instant: int | None) -> At | None:

@@ -295,8 +295,10 @@ class PostgresSnapshot:
         rows = self._rows(sql.ANSWER, (token_id, key, At(since)))
         return Answer(*rows[0]) if rows else None
 
-    def users_of_policy(self, policy_id: str) -> int:
-        return self._one("SELECT count(*) FROM schedules WHERE quiet_hours_policy_id = %s", (policy_id,)) or 0
+    def users_of_policy(self, policy_id: str) -> list[str]:
+        # A pass over schedules: asked when somebody deletes a policy.
+        query = "SELECT schedule_id FROM schedules WHERE quiet_hours_policy_id = %s ORDER BY schedule_id"
+        return [row[0] for row in self._rows(query, (storable(policy_id),))]
 
 
 def _padded(row: Row) -> Row:

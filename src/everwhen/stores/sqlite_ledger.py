@@ -19,8 +19,9 @@ from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.output import OutputPiece, OutputStream
 from everwhen.model.schedule import State
-from everwhen.ports.ledger import Counts, EventFilter, JobFilter
+from everwhen.ports.ledger import Counts, EventFilter, JobFilter, JobPage
 from everwhen.stores import sqlite_statements as sql
+from everwhen.stores.job_pages import COUNTED, MOST_UIDS, Rows, Way, page_of, way_of
 from everwhen.stores.lives import weave
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.sqlite_database import SqliteDatabase
@@ -56,6 +57,13 @@ _UID_OF = """
 SELECT uid FROM schedule_revisions WHERE schedule_id = ? OR uid = ? ORDER BY in_force_at DESC LIMIT 1"""
 # The unique key on job_id.
 _JOB = f"SELECT {sql.JOB} FROM jobs WHERE job_id = ?"
+# The primary key of jobs, one step from either end.
+_JOB_ROWS = """
+SELECT coalesce((SELECT min(row_id) FROM jobs), 0), coalesce((SELECT max(row_id) FROM jobs), 0)"""
+# The uid's stretch of the unique key on job_id, for each of many.
+_JOBS_OF_UIDS = """
+json_each(:uids) AS those CROSS JOIN jobs ON job_id >= 'sched-' || those.value || '-n'
+    AND job_id < 'sched-' || those.value || '-o' AND uid = those.value"""
 # The primary key of audit_events.
 _EVENTS_AFTER = f"SELECT id, {_EVENT} FROM audit_events WHERE id > ? ORDER BY id LIMIT ?"
 # idx_audit_schedule, up to the slot: a range event stands at its first slot and says its last.
@@ -143,19 +151,34 @@ class SqliteLedger:
 
     def jobs(self, wanted: JobFilter, *, limit: int, before: int | None = None) -> list[Job]:
         # By uid: the prefix of job_id, sorted in memory. Otherwise the primary key, backwards.
-        conditions = _Conditions()
+        conditions = _job_conditions(wanted)
         conditions.add(_JOBS_OF_UID, uid=wanted.uid)
-        conditions.add("slot_at = :slot_at", slot_at=wanted.slot_at)
-        conditions.add("slot_at >= :since", since=wanted.since)
-        conditions.add("slot_at < :until", until=wanted.until)
         conditions.add("row_id < :before", before=before)
-        conditions.add_any("status", wanted.statuses)
-        conditions.add_any("origin", wanted.origins)
         query = f"SELECT {sql.JOB} FROM jobs {conditions} ORDER BY row_id DESC LIMIT :limit"
         with self._database.read() as connection:
             return [
                 Job._make(row) for row in connection.execute(query, {**conditions.values, "limit": limit})
             ]
+
+    def job_page(
+        self, wanted: JobFilter, *, limit: int, before: int | None = None, offset: int = 0
+    ) -> JobPage:
+        # By schedules: the prefixes of job_id, sorted in memory. By status: idx_jobs_outstanding and
+        # idx_jobs_unsuccessful. Otherwise the primary key, backwards and bounded.
+        with self._database.read() as connection:
+            rows = Rows._make(connection.execute(_JOB_ROWS).fetchone())
+            way = way_of(wanted, _schedules_asked_for(connection, wanted))
+            table, conditions = _way_there(wanted, way)
+            count = _counted(connection, table, conditions, way.floor(rows, None))
+            conditions.add("row_id < :before", before=before)
+            floor = way.floor(rows, before)
+            conditions.add("row_id >= :floor", floor=floor or None)
+            query = f"""SELECT {sql.JOB} FROM {table} {conditions} ORDER BY row_id DESC LIMIT :limit OFFSET :offset"""
+            values = {**conditions.values, "limit": limit, "offset": offset}
+            jobs = [Job._make(row) for row in connection.execute(query, values)]
+        return page_of(
+            jobs, count, limit=limit, floor=floor, rows=rows, way=way, is_all=wanted == JobFilter()
+        )
 
     # -- events --
 
@@ -189,6 +212,10 @@ class SqliteLedger:
         with self._database.read() as connection:
             row = connection.execute(_BREAKER, (key,)).fetchone()
         return Breaker(key) if row is None else Breaker._make(row)
+
+    def breakers(self) -> list[Breaker]:
+        with self._database.read() as connection:
+            return [Breaker._make(row) for row in connection.execute(f"{_BREAKERS} ORDER BY key")]
 
     def transitions(self, key: str, *, limit: int) -> list[Transition]:
         with self._database.read() as connection:
@@ -228,8 +255,63 @@ class _Conditions:
             self._texts.append(f"{column} IN ({', '.join(f':{name}' for name in names)})")
             self.values |= names
 
+    def say(self, text: str) -> None:
+        """Something without a value."""
+        self._texts.append(text)
+
     def __str__(self) -> str:
         return f"WHERE {' AND '.join(self._texts)}" if self._texts else ""
+
+
+def _job_conditions(wanted: JobFilter) -> _Conditions:
+    """What is asked of jobs themselves; whose they are is another matter."""
+    conditions = _Conditions()
+    conditions.add("slot_at = :slot_at", slot_at=wanted.slot_at)
+    conditions.add("slot_at >= :since", since=wanted.since)
+    conditions.add("slot_at < :until", until=wanted.until)
+    conditions.add_any("status", wanted.statuses)
+    conditions.add_any("origin", wanted.origins)
+    return conditions
+
+
+def _schedules_asked_for(connection: sqlite3.Connection, wanted: JobFilter) -> list[tuple[str, int]] | None:
+    """The uids whose jobs are wanted, with how often each fired; None: any."""
+    conditions = _schedule_conditions(wanted)
+    if not conditions.values:
+        return None
+    query = f"SELECT uid, fire_count FROM schedules {conditions} LIMIT {MOST_UIDS + 1}"
+    found = connection.execute(query, conditions.values).fetchall()
+    return [(wanted.uid, 0)] if wanted.uid is not None and not found else found  # deleted, perhaps
+
+
+def _schedule_conditions(wanted: JobFilter) -> _Conditions:
+    conditions = _Conditions()
+    conditions.add("uid = :uid", uid=wanted.uid)
+    conditions.add("owner = :owner", owner=wanted.owner)
+    conditions.add('"group" = :group', group=wanted.group)
+    return conditions
+
+
+def _way_there(wanted: JobFilter, way: Way) -> tuple[str, _Conditions]:
+    conditions = _job_conditions(wanted)
+    if way.uids is not None:
+        conditions.values["uids"] = json.dumps(way.uids)
+        return _JOBS_OF_UIDS, conditions
+    schedules = _schedule_conditions(wanted)
+    if schedules.values:
+        conditions.add(f"uid IN (SELECT uid FROM schedules {schedules})", **schedules.values)
+    if way.by is None:
+        return "jobs", conditions
+    conditions.say(way.by.condition)
+    return f"jobs INDEXED BY {way.by.name}", conditions  # or it walks backwards, for the sake of the order
+
+
+def _counted(connection: sqlite3.Connection, table: str, conditions: _Conditions, floor: int) -> int:
+    """How many there are, counted up to a bound."""
+    above = f"{conditions} {'AND' if str(conditions) else 'WHERE'} row_id >= :above"
+    query = f"SELECT count(*) FROM (SELECT 1 FROM {table} {above} LIMIT {COUNTED + 1})"
+    count: int = connection.execute(query, {**conditions.values, "above": floor}).fetchone()[0]
+    return count
 
 
 def _recorded(rows: Iterable[tuple[object, ...]]) -> list[Recorded]:

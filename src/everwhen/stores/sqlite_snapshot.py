@@ -266,10 +266,10 @@ class SqliteSnapshot:
         row = self._all(sql.ANSWER, (token_id, key, since)).fetchone()
         return None if row is None else Answer(*row)
 
-    def users_of_policy(self, policy_id: str) -> int:
-        query = "SELECT count(*) FROM schedules WHERE quiet_hours_policy_id = ?"
-        users: int = self._all(query, (policy_id,)).fetchone()[0]
-        return users
+    def users_of_policy(self, policy_id: str) -> list[str]:
+        # A pass over schedules: asked when somebody deletes a policy.
+        query = "SELECT schedule_id FROM schedules WHERE quiet_hours_policy_id = ? ORDER BY schedule_id"
+        return [row[0] for row in self._all(query, (policy_id,))]
 
 
 def _filtered(wanted: Mapping[str, str], text: str | None) -> tuple[str, dict[str, object]]:

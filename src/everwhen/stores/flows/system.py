@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Callable
 
 from everwhen.decide.breaker import reset
 from everwhen.decide.status import leave_system_span
-from everwhen.errors import PolicyInUseError
+from everwhen.errors import DuplicatePolicyError, PolicyInUseError, SourceError, UnknownPolicyError
 from everwhen.model.events import Event
 from everwhen.model.schedule import Plan, QuietHoursPolicy
 from everwhen.model.shared import Shared
-from everwhen.model.words import policy_words
+from everwhen.model.words import policy_of, policy_words
 from everwhen.stores.flows.commit import commit_decisions, write_shared
 from everwhen.stores.flows.load import schedules_of, system_paused_at
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Transaction
 
 _PORTION = 1_000
+MOST_NAMED = 10
 
 
 def switch_system(tx: Transaction, plans: PlanCache, now: int, is_paused: bool, actor: str | None) -> None:
@@ -61,10 +63,48 @@ def write_policy(
     _touch_policies(tx)
 
 
+def add_policy(tx: Transaction, plans: PlanCache, now: int, policy: QuietHoursPolicy) -> None:
+    """A new policy; an id that is taken is refused."""
+    _touch_policies(tx)  # first: whoever else writes policies waits here until this one is there
+    if policy.policy_id in dict(tx.policies()):
+        raise DuplicatePolicyError(policy.policy_id)
+    write_policy(tx, plans, now, policy)
+
+
+def change_policy(
+    tx: Transaction,
+    plans: PlanCache,
+    now: int,
+    policy_id: str,
+    change: Callable[[QuietHoursPolicy], QuietHoursPolicy],
+) -> QuietHoursPolicy:
+    """Replace a policy of the API by what the change makes of it."""
+    _touch_policies(tx)
+    after = change(_own_policy(tx, policy_id))
+    write_policy(tx, plans, now, after)
+    return after
+
+
+def remove_own_policy(tx: Transaction, policy_id: str) -> None:
+    """Remove a policy of the API that no schedule uses."""
+    _touch_policies(tx)
+    _own_policy(tx, policy_id)
+    remove_policy(tx, policy_id)
+
+
+def _own_policy(tx: Transaction, policy_id: str) -> QuietHoursPolicy:
+    words = dict(tx.policies()).get(policy_id)
+    if words is None:
+        raise UnknownPolicyError(policy_id)
+    if policy_id in dict(tx.policies("config")):
+        raise SourceError(f'the policy "{policy_id}"', "config")
+    return policy_of(policy_id, json.loads(words))
+
+
 def remove_policy(tx: Transaction, policy_id: str) -> None:
     """Remove a policy that no schedule uses."""
     if users := tx.users_of_policy(policy_id):
-        raise PolicyInUseError(policy_id, users)
+        raise PolicyInUseError(policy_id, len(users), users[:MOST_NAMED])
     tx.delete_policy(policy_id)
     _touch_policies(tx)
 
@@ -74,11 +114,11 @@ def _touch_policies(tx: Transaction) -> None:
     tx.put_setting("policies_version", secrets.token_hex(8))
 
 
-def close_breaker(tx: Transaction, now: int, key: str) -> bool:
+def close_breaker(tx: Transaction, now: int, key: str, actor: str | None = None) -> bool:
     """Close a breaker by hand; False when it was closed already."""
     shared = Shared(breakers=tx.breakers([key]))
     was_open = reset(shared, key, now)
     write_shared(tx, shared, now)
     if was_open:
-        tx.insert_events([Event("breaker.reset", now, detail={"key": key})])
+        tx.insert_events([Event("breaker.reset", now, actor=actor, detail={"key": key})])
     return was_open

@@ -130,6 +130,8 @@ CREATE UNIQUE INDEX idx_jobs_slot ON jobs (slot_at, uid) WHERE origin IN ('sched
 CREATE UNIQUE INDEX idx_jobs_backfill ON jobs (slot_at, uid) WHERE origin = 'backfill';
 CREATE INDEX idx_jobs_ready ON jobs (ready_at) WHERE ready_at IS NOT NULL;
 CREATE INDEX idx_jobs_outstanding ON jobs (uid, slot_at) WHERE status IN ('queued', 'running');
+CREATE INDEX idx_jobs_unsuccessful ON jobs (status, row_id)
+    WHERE status IN ('failed', 'timed_out', 'cancelled', 'lost');
 CREATE INDEX idx_jobs_unreleased ON jobs (node) WHERE node IS NOT NULL AND released_at IS NULL;
 
 CREATE TABLE job_output (

@@ -1,0 +1,104 @@
+"""Circuit breakers: how they stand, how they came there, and closing one by hand."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from pydantic import Field
+from starlette.responses import Response
+
+from everwhen.api.access import Operator, Viewer
+from everwhen.api.calls import Desk, answer, says
+from everwhen.api.payloads import Object, Shape, When, when_text
+from everwhen.model.breaker import Breaker as ModelBreaker
+from everwhen.model.breaker import BreakerState, TransitionReason
+from everwhen.model.breaker import Transition as ModelTransition
+from everwhen.operations import breakers
+
+router = APIRouter(tags=["breakers"])
+BreakerKey = Annotated[
+    str,
+    Path(
+        max_length=300,
+        pattern=r"^[^\x00]+$",
+        description="{plugin}:{command}, or the name of an agent or workflow, or the id of a schedule.",
+        examples=["withings:poll"],
+    ),
+]
+Transitions = Annotated[int, Query(ge=1, le=500, description="How many transitions at most.")]
+
+
+class Breaker(Shape):
+    """While it is open, slots are skipped; the first one after a while is its probe."""
+
+    key: str
+    state: BreakerState
+    failure_count: int = Field(description="Failures in a row.")
+    opened_at: When | None
+    probe_job_id: str | None
+
+
+class Transition(Shape):
+    from_state: BreakerState
+    to_state: BreakerState
+    reason: TransitionReason
+    failure_count: int
+    job_id: str | None
+    at: When
+
+
+class BreakerWithTransitions(Breaker):
+    """A breaker and its latest changes, newest first."""
+
+    transitions: list[Transition]
+
+
+class BreakerList(Shape):
+    items: list[Breaker]
+    total: int
+
+
+def breaker_words(breaker: ModelBreaker) -> Object:
+    return {**breaker._asdict(), "opened_at": when_text(breaker.opened_at)}
+
+
+def _transition_words(transition: ModelTransition) -> Object:
+    words = {**transition._asdict(), "at": when_text(transition.at)}
+    del words["key"]
+    return words
+
+
+@router.get("/breakers/", summary="List breakers", response_model=None, responses=says(BreakerList, "All."))
+def list_breakers(office: Desk, caller: Viewer, state: BreakerState | None = None) -> Response:
+    """By key, those that ever counted a failure."""
+    found = breakers.list_breakers(office.house, caller)
+    items = [breaker_words(breaker) for breaker in found if state in (None, breaker.state)]
+    return answer({"items": items, "total": len(items)})
+
+
+@router.get(
+    "/breakers/{key}/",
+    summary="Look at a breaker",
+    response_model=None,
+    responses=says(BreakerWithTransitions, "How it stands, and its latest changes.", 404),
+)
+def get_breaker(office: Desk, caller: Viewer, key: BreakerKey, limit: Transitions = 20) -> Response:
+    """One that never moved is closed."""
+    breaker, transitions = breakers.find_breaker(office.house, key, caller, limit=limit)
+    return answer(
+        {**breaker_words(breaker), "transitions": [_transition_words(each) for each in transitions]}
+    )
+
+
+@router.post(
+    "/breakers/{key}/reset/",
+    summary="Close a breaker by hand",
+    response_model=None,
+    responses=says(BreakerWithTransitions, "The breaker, closed.", 404),
+)
+def reset_breaker(office: Desk, caller: Operator, key: BreakerKey) -> Response:
+    """What it held back goes on. One that is closed stays so."""
+    breakers.find_breaker(office.house, key, caller, limit=1)
+    breakers.reset_breaker(office.house, key, actor=caller.actor)
+    return get_breaker(office, caller, key)

@@ -1,0 +1,189 @@
+"""Jobs: listed, looked at, their output, cancelled, run again; and outcomes that are reported from elsewhere."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Path, Query, Request
+from pydantic import AwareDatetime
+from starlette.responses import Response
+
+from everwhen.api.access import Operator, Viewer, refuse_guessing
+from everwhen.api.calls import (
+    DEFAULT_LIMIT,
+    Cursor,
+    Desk,
+    Limit,
+    Offset,
+    answer,
+    cursor_of,
+    row_in,
+    says,
+)
+from everwhen.api.job_payloads import (
+    JobList,
+    Log,
+    OutcomeBody,
+    RerunBody,
+    log_items,
+    log_text,
+    page_words,
+    positions_in,
+    positions_text,
+    result_text,
+)
+from everwhen.api.payloads import Fired, Job, job_words
+from everwhen.api.problems import RefusedError
+from everwhen.errors import UnknownJobError
+from everwhen.model.instants import instant_of
+from everwhen.model.job import JobStatus, Origin
+from everwhen.operations import job_access, jobs
+from everwhen.ports.ledger import JobFilter
+
+router = APIRouter(tags=["jobs"])
+Word = Annotated[str | None, Query(max_length=300, pattern=r"^[^\x00]+$")]
+JobId = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["sched-a1b2c3d4e5f6-n5-rc0"])]
+
+
+@router.get("/jobs/", summary="List jobs", response_model=None, responses=says(JobList, "A page."))
+def list_jobs(
+    office: Desk,
+    caller: Viewer,
+    schedule_id: Annotated[Word, Query(description="The id, or the uid, of a schedule.")] = None,
+    group: Word = None,
+    status: JobStatus | None = None,
+    origin: Origin | None = None,
+    from_: Annotated[AwareDatetime | None, Query(alias="from", description="Slots from here on.")] = None,
+    to: Annotated[AwareDatetime | None, Query(description="Slots before this.")] = None,
+    limit: Limit = DEFAULT_LIMIT,
+    offset: Offset = 0,
+    cursor: Cursor = None,
+) -> Response:
+    """Newest first. Filters are joined. Groups are those that schedules are in now."""
+    wanted = JobFilter(
+        statuses=() if status is None else (status,),
+        origins=() if origin is None else (origin,),
+        since=None if from_ is None else instant_of(from_),
+        until=None if to is None else instant_of(to),
+        group=group,
+    )
+    before = row_in(cursor)
+    page = job_access.list_jobs(
+        office.house,
+        wanted,
+        caller,
+        schedule_id=schedule_id,
+        limit=limit,
+        before=before,
+        offset=0 if before else offset,
+    )
+    return answer(page_words(page, None if page.next_before is None else cursor_of(page.next_before)))
+
+
+@router.get(
+    "/jobs/{job_id}/", summary="Look at a job", response_model=None, responses=says(Job, "The job.", 404)
+)
+def get_job(office: Desk, caller: Viewer, job_id: JobId) -> Response:
+    """As it stands now."""
+    return answer(job_words(job_access.get_job(office.house, job_id, caller)))
+
+
+@router.get(
+    "/jobs/{job_id}/log/",
+    summary="What a job printed",
+    response_model=None,
+    responses=says(
+        Log, "As JSON, or as plain text where `Accept: text/plain` asks for it.", 404, media_type="text/plain"
+    ),
+)
+def get_log(
+    office: Desk,
+    caller: Viewer,
+    job_id: JobId,
+    after: Annotated[
+        str | None, Query(max_length=1_000, description="`next_after` of the answer before.")
+    ] = None,
+    accept: Annotated[str, Header(include_in_schema=False)] = "",
+) -> Response:
+    """The first 64 KiB and the last 192 KiB of each stream of each attempt. Ask again with `after` to follow it."""
+    seen = positions_in(after)
+    job, pieces = job_access.get_output(office.house, job_id, caller)
+    is_over = not job.is_outstanding
+    items = log_items(pieces, seen, is_over=is_over)
+    following = positions_text(seen)
+    if _wants_text(accept):
+        headers = {"everwhen-next-after": following, "everwhen-is-over": str(is_over).lower()}
+        return Response(log_text(items).encode(), 200, headers, "text/plain; charset=utf-8")
+    return answer({"items": items, "total": len(items), "is_over": is_over, "next_after": following})
+
+
+def _wants_text(accept: str) -> bool:
+    kinds = [kind.partition(";")[0].strip() for kind in accept.lower().split(",")]
+    wanted = next((kind for kind in kinds if kind in ("application/json", "text/plain", "text/*")), "")
+    return wanted.startswith("text/")
+
+
+@router.post(
+    "/jobs/{job_id}/cancel/",
+    summary="Cancel a job",
+    response_model=None,
+    responses=says(Job, "The job, cancelled.", 404),
+)
+def cancel_job(office: Desk, caller: Operator, job_id: JobId) -> Response:
+    """A queued one is over at once; what runs gets SIGTERM, and SIGKILL 5 seconds later. It counts as nothing."""
+    return answer(job_words(job_access.cancel_job(office.house, job_id, caller)))
+
+
+@router.post(
+    "/jobs/{job_id}/rerun/",
+    summary="Run a job again",
+    status_code=202,
+    response_model=None,
+    responses=says(Fired, "The new job, or why there is none.", 404, 409, status=202),
+)
+def rerun_job(office: Desk, caller: Operator, job_id: JobId, body: RerunBody | None = None) -> Response:
+    """One that has ended: the same slot and payload, by the definition of today. Counters do not move."""
+    if_running = (body or RerunBody()).if_running
+    firing = job_access.rerun_job(office.house, job_id, caller, if_running=if_running)
+    job = None if firing.job_id is None else job_words(jobs.get_job(office.house, firing.job_id))
+    return answer({"job": job, "skipped": firing.skip_reason}, 202)
+
+
+@router.post(
+    "/jobs/{job_id}/outcome/",
+    summary="Say how work ended",
+    response_model=None,
+    responses=says(Job, "The job, over.", 404, 409),
+    openapi_extra={"security": []},
+)
+def report_outcome(
+    request: Request,
+    office: Desk,
+    job_id: JobId,
+    body: OutcomeBody,
+    outcome_token: Annotated[
+        str | None,
+        Header(
+            alias="Everwhen-Outcome-Token",
+            max_length=500,
+            description="The one-time token of the request that was answered 202.",
+        ),
+    ] = None,
+) -> Response:
+    """Of a request that was answered 202. The token is good for one report; no other token is needed."""
+    if not outcome_token:
+        raise RefusedError(401, "Send the token of the request: Everwhen-Outcome-Token: TOKEN.")
+    try:
+        job = jobs.report_outcome(
+            office.house,
+            job_id,
+            outcome_token,
+            status=body.status,
+            result=result_text(body.result),
+            error=body.error,
+            retry=body.retry,
+        )
+    except UnknownJobError:
+        refuse_guessing(office, request)
+        raise
+    return answer(job_words(job))

@@ -1,0 +1,149 @@
+"""Quiet hours: times in which the schedules that name them do not fire. They are the house's, not an owner's."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path
+from pydantic import Field
+from starlette.responses import Response
+
+from everwhen.api.access import GlobalOperator, Viewer
+from everwhen.api.calls import Desk, JsonBody, answer, nothing, says, takes
+from everwhen.api.office import Office
+from everwhen.api.payloads import Object, Shape
+from everwhen.api.problems import RefusedError
+from everwhen.api.schemas import or_null
+from everwhen.config.policy_submission import policy_words, read_policy
+from everwhen.config.schema import QUIET_HOURS
+from everwhen.model.policy import WhenClosed
+from everwhen.model.schedule import QuietHoursPolicy
+from everwhen.operations import quiet_hours
+from everwhen.operations.quiet_hours import PolicyEntry
+from everwhen.operations.submissions import new_id
+
+router = APIRouter(tags=["quiet hours"])
+PolicyId = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["nights"])]
+
+NIGHTS = {
+    "id": "nights",
+    "timezone": "Europe/Paris",
+    "windows": [{"days": ["mon", "tue", "wed", "thu", "fri"], "between": "22:00-07:00"}],
+    "dates": ["2026-12-25", {"from": "2026-12-31", "to": "2027-01-01"}],
+    "action": "skip",
+}
+_CHANGE_SCHEMA = or_null(QUIET_HOURS.schema())
+_ID: Object = {"type": "string", "description": "A name; a UUID when none is given.", "examples": ["nights"]}
+_BODY_SCHEMA = {**_CHANGE_SCHEMA, "properties": {"id": _ID, **_CHANGE_SCHEMA["properties"]}}
+
+
+class QuietWindow(Shape):
+    days: list[str] | None = Field(description="The days on which it begins; null: all.")
+    between: str = Field(examples=["22:00-07:00"])
+
+
+class DateRange(Shape):
+    """Whole days, both ends included."""
+
+    from_: str = Field(alias="from")
+    to: str
+
+
+class QuietHours(Shape):
+    """A policy that schedules may share."""
+
+    id: str
+    name: str
+    timezone: str
+    windows: list[QuietWindow]
+    dates: list[str | DateRange]
+    action: WhenClosed
+    source: str = Field(description="`config`: of the file, and to be changed there; `api`.")
+
+
+class QuietHoursList(Shape):
+    items: list[QuietHours]
+    total: int
+
+
+def _words(entry: PolicyEntry) -> Object:
+    return {"id": entry.policy.policy_id, **policy_words(entry.policy), "source": entry.source}
+
+
+@router.get(
+    "/quiet-hours/", summary="List quiet hours", response_model=None, responses=says(QuietHoursList, "All.")
+)
+def list_quiet_hours(office: Desk, _caller: Viewer) -> Response:
+    """By id. Every token may see them: schedules name them."""
+    items = [_words(entry) for entry in quiet_hours.list_entries(office.house)]
+    return answer({"items": items, "total": len(items)})
+
+
+@router.post(
+    "/quiet-hours/",
+    summary="Create quiet hours",
+    status_code=201,
+    response_model=None,
+    responses=says(QuietHours, "The new policy.", 409, status=201),
+    openapi_extra=takes(_BODY_SCHEMA, {"nights": NIGHTS}),
+)
+def create_quiet_hours(office: Desk, _caller: GlobalOperator, body: JsonBody) -> Response:
+    """Windows, dates, or both; the days of a window that wraps midnight are those on which it begins."""
+    words = dict(body.words) if isinstance(body.words, dict) else body.words
+    policy_id = words.pop("id", None) if isinstance(words, dict) else None
+    if policy_id is None:
+        policy_id = new_id(office.house.clock.now())
+    elif not isinstance(policy_id, str):
+        raise RefusedError(422, "id is a name.", faults=[("id", "is no name")])
+    policy = _read(office, words, policy_id)
+    quiet_hours.create_quiet_hours(office.house, policy)
+    return answer(_words(PolicyEntry(policy, "api")), 201, {"location": f"/api/v1/quiet-hours/{policy_id}/"})
+
+
+@router.get(
+    "/quiet-hours/{policy_id}/",
+    summary="Look at quiet hours",
+    response_model=None,
+    responses=says(QuietHours, "The policy.", 404),
+)
+def get_quiet_hours(office: Desk, _caller: Viewer, policy_id: PolicyId) -> Response:
+    """One policy."""
+    return answer(_words(quiet_hours.get_entry(office.house, policy_id)))
+
+
+@router.patch(
+    "/quiet-hours/{policy_id}/",
+    summary="Change quiet hours",
+    response_model=None,
+    responses=says(QuietHours, "The policy, changed.", 404, 409),
+    openapi_extra=takes(_CHANGE_SCHEMA, {"longer": {"windows": [{"between": "21:00-08:00"}]}}),
+)
+def update_quiet_hours(
+    office: Desk, _caller: GlobalOperator, policy_id: PolicyId, body: JsonBody
+) -> Response:
+    """At once, for every schedule that names it. Null clears; lists are replaced whole. One of the file: 409."""
+    if not isinstance(body.words, dict):
+        _read(office, body.words, policy_id)  # which refuses it
+
+    def change(policy: QuietHoursPolicy) -> QuietHoursPolicy:
+        return _read(office, {**policy_words(policy), **body.words}, policy_id)
+
+    policy = quiet_hours.change_quiet_hours(office.house, policy_id, change)
+    return answer(_words(PolicyEntry(policy, "api")))
+
+
+@router.delete(
+    "/quiet-hours/{policy_id}/",
+    summary="Delete quiet hours",
+    status_code=204,
+    response_model=None,
+    responses=says(None, "They are gone.", 404, 409, status=204),
+)
+def delete_quiet_hours(office: Desk, _caller: GlobalOperator, policy_id: PolicyId) -> Response:
+    """Refused while schedules use them, and where they are of the configuration file."""
+    quiet_hours.delete_own_quiet_hours(office.house, policy_id)
+    return nothing()
+
+
+def _read(office: Office, words: Any, policy_id: str) -> QuietHoursPolicy:
+    return read_policy(words, policy_id, office.surroundings())

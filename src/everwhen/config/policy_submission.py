@@ -1,0 +1,68 @@
+"""Quiet hours that come by themselves, over REST: judged by the checks of the file, and told again in its words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+from everwhen.config.doors.admission import Admission
+from everwhen.config.doors.quiet_hours import read_quiet_hours
+from everwhen.config.kinds import MapOf, spelled
+from everwhen.config.node import Node
+from everwhen.config.plain import plain_document
+from everwhen.config.problems import Report
+from everwhen.config.schema import QUIET_HOURS
+from everwhen.config.submission import Surroundings
+from everwhen.errors import SubmissionError
+from everwhen.model.schedule import QuietHoursPolicy
+from everwhen.timetable.civil_time import ORDINAL_OF_1970
+from everwhen.timetable.windows import EVERY_WEEKDAY, weekday_names
+
+_POLICIES = MapOf(QUIET_HOURS)
+
+
+def read_policy(words: Any, policy_id: str, surroundings: Surroundings) -> QuietHoursPolicy:
+    """The policy that the words say; SubmissionError with every problem and its path."""
+    if not isinstance(words, Mapping):
+        raise SubmissionError([("", f"quiet hours are an object, not {spelled(words)}")])
+    report = Report()
+    document = plain_document({policy_id: words}, report)
+    node = Node(document, (), document.root, report)
+    _POLICIES.check(node)
+    admission = Admission(report, surroundings.now, surroundings.timezone, surroundings.local_zone, "auto")
+    read_quiet_hours(node, admission)
+    if report.errors:
+        raise SubmissionError((_below(problem.path, policy_id), problem.message) for problem in report.errors)
+    return admission.policies[policy_id]
+
+
+def policy_words(policy: QuietHoursPolicy) -> dict[str, Any]:
+    """A policy in the words of a file: what `read_policy` would make the same of."""
+    return {
+        "name": policy.name,
+        "timezone": policy.hours.zone.name,
+        "windows": [
+            {"days": _days(quiet.weekdays), "between": str(quiet.window)} for quiet in policy.hours.windows
+        ],
+        "dates": [_dates(first, last) for first, last in policy.hours.dates],
+        "action": policy.action,
+    }
+
+
+def _days(mask: int) -> list[str] | None:
+    return None if mask == EVERY_WEEKDAY else weekday_names(mask)
+
+
+def _dates(first: int, last: int) -> str | dict[str, str]:
+    if first == last:
+        return _day(first)
+    return {"from": _day(first), "to": _day(last)}
+
+
+def _day(number: int) -> str:
+    return date.fromordinal(number + ORDINAL_OF_1970).isoformat()
+
+
+def _below(path: str, policy_id: str) -> str:
+    return path.removeprefix(policy_id).removeprefix(".")

@@ -1,0 +1,99 @@
+"""Jobs on the terms of the token that asks: listed, looked at, cancelled, run again.
+
+A job is its schedule's owner's. Of a schedule that is deleted the record says whose it was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from everwhen.decide import by_hand
+from everwhen.errors import SourceGoneError, StatusError, UnknownJobError, UnknownScheduleError
+from everwhen.model.decision import Decision
+from everwhen.model.job import Job
+from everwhen.model.output import OutputPiece
+from everwhen.model.policy import IfRunning
+from everwhen.model.schedule import Schedule
+from everwhen.model.shared import Shared
+from everwhen.operations import jobs
+from everwhen.operations.firing import Firing
+from everwhen.operations.submissions import Caller
+from everwhen.ports.house import House
+from everwhen.ports.ledger import EventFilter, JobFilter, JobPage
+
+NOTHING = JobPage([])
+
+
+def list_jobs(
+    house: House,
+    wanted: JobFilter,
+    caller: Caller,
+    *,
+    schedule_id: str | None = None,
+    limit: int,
+    before: int | None = None,
+    offset: int = 0,
+) -> JobPage:
+    """Jobs that the caller may see, newest first; of a schedule that is deleted, too, when it is asked for by id."""
+    if schedule_id is not None:
+        uid = _uid_of(house, schedule_id)
+        if uid is None or not caller.token.sees(_owner_of(house, uid)):
+            return NOTHING
+        wanted = replace(wanted, uid=uid)
+    elif caller.token.owner is not None:
+        wanted = replace(wanted, owner=caller.token.owner)
+    return house.ledger.job_page(wanted, limit=limit, before=before, offset=offset)
+
+
+def get_job(house: House, job_id: str, caller: Caller) -> Job:
+    """A job; someone else's is not there."""
+    job = jobs.get_job(house, job_id)
+    if caller.token.owner is not None and not caller.token.sees(_owner_of(house, job.uid)):
+        raise UnknownJobError(job_id)
+    return job
+
+
+def get_output(house: House, job_id: str, caller: Caller) -> tuple[Job, list[OutputPiece]]:
+    """A job, and what is kept of its output. The job is read first: when it has ended, all of its output is there."""
+    job = get_job(house, job_id, caller)
+    return job, house.ledger.output(job_id)
+
+
+def cancel_job(house: House, job_id: str, caller: Caller) -> Job:
+    """End a job that is queued or running."""
+    job = get_job(house, job_id, caller)
+    if not job.is_outstanding:
+        raise StatusError("cancel", job.status)
+    return jobs.cancel_job(house, job_id, actor=caller.actor)
+
+
+def rerun_job(house: House, job_id: str, caller: Caller, *, if_running: IfRunning = "queue") -> Firing:
+    """Run a job that has ended once more, with its slot and its payload, by the definition of today (X3)."""
+    job = get_job(house, job_id, caller)
+    if job.is_outstanding:
+        raise StatusError("rerun", job.status)
+
+    def rerun(schedule: Schedule, now: int, shared: Shared) -> Decision:
+        caller.refuse_unapproved(schedule)
+        return by_hand.rerun(schedule, job, now, shared, if_running=if_running, actor=caller.actor)
+
+    try:
+        decision = house.catalogue.change(house.clock.now(), job.uid, rerun)
+    except UnknownScheduleError:
+        raise SourceGoneError(job.job_id) from None
+    house.wake_workers()
+    return Firing(decision.jobs[-1].job_id if decision.jobs else None, decision.refusal)
+
+
+def _uid_of(house: House, schedule_id: str) -> str | None:
+    schedule = house.catalogue.get(schedule_id)
+    return house.ledger.uid_of(schedule_id) if schedule is None else schedule.state.uid
+
+
+def _owner_of(house: House, uid: str) -> str | None:
+    """Whose a schedule is; of a deleted one the newest event about it says it."""
+    schedule = house.catalogue.get(uid)
+    if schedule is not None:
+        return schedule.state.owner
+    events = house.ledger.events(EventFilter(uid=uid), limit=1)
+    return events[0].event.owner if events else None

@@ -1,0 +1,75 @@
+"""Pages of jobs and quiet hours of their own on every store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from everwhen.errors import DuplicatePolicyError, PolicyInUseError, SourceError, UnknownPolicyError
+from everwhen.model.declared import Declarations
+from everwhen.model.outcome import SUCCEEDED
+from everwhen.operations import quiet_hours
+from everwhen.operations.apply import apply
+from everwhen.ports.ledger import JobFilter
+from tests.conformance.tenant import FAILED, Tenant
+
+
+def ids(house: Tenant, wanted: JobFilter, **more: int) -> list[str]:
+    return [
+        job.job_id for job in house.house.ledger.job_page(wanted, limit=more.pop("limit", 50), **more).jobs
+    ]
+
+
+def test_jobs_are_found_by_whatever_is_asked_for(house: Tenant) -> None:
+    ada = house.add("ada", every="1m", owner="ada")
+    house.add("team.bob", every="1m", owner="bob", group="team")
+    for number in range(3):
+        house.wait_and_step("1m")
+        house.run(FAILED if number == 1 else SUCCEEDED)
+    of_ada = [f"sched-{ada.uid}-n{number}-rc0" for number in (3, 2, 1)]
+    every = ids(house, JobFilter())
+    assert len(every) == 6
+    assert ids(house, JobFilter(owner="ada")) == of_ada == ids(house, JobFilter(uid=ada.uid))
+    assert set(ids(house, JobFilter(group="team"))) == set(every) - set(of_ada)
+    assert ids(house, JobFilter(statuses=["failed"], owner="ada")) == [of_ada[1]]
+    assert len(ids(house, JobFilter(statuses=["failed"]))) == 2
+    assert len(ids(house, JobFilter(statuses=["succeeded"]))) == 4
+    assert ids(house, JobFilter(statuses=["running"])) == []
+    assert ids(house, JobFilter(owner="nobody")) == []
+    first = house.house.ledger.job_page(JobFilter(), limit=4)
+    assert (first.total, first.is_approximate) == (6, False)
+    rest = house.house.ledger.job_page(JobFilter(), limit=4, before=first.next_before)
+    assert [job.job_id for job in (*first.jobs, *rest.jobs)] == every
+    assert rest.next_before is None
+    assert ids(house, JobFilter(), offset=5) == every[5:]
+
+
+def test_a_policy_is_added_once_changed_and_removed_when_nobody_uses_it(house: Tenant) -> None:
+    house.put_quiet_hours("22:00-07:00", "skip")
+    (policy,) = quiet_hours.list_quiet_hours(house.house)
+    with pytest.raises(DuplicatePolicyError):
+        quiet_hours.create_quiet_hours(house.house, policy)
+    house.add("a", every="1h", quiet_hours="nights")
+    with pytest.raises(PolicyInUseError, match=r"used by 1 schedule\(s\) \(a\)"):
+        quiet_hours.delete_own_quiet_hours(house.house, "nights")
+    changed = quiet_hours.change_quiet_hours(house.house, "nights", lambda p: replace(p, action="defer"))
+    assert quiet_hours.list_quiet_hours(house.house) == [changed] and changed.action == "defer"
+    for verb in (
+        lambda: quiet_hours.change_quiet_hours(house.house, "days", lambda p: p),
+        lambda: quiet_hours.delete_own_quiet_hours(house.house, "days"),
+    ):
+        with pytest.raises(UnknownPolicyError):
+            verb()
+
+
+def test_a_policy_of_the_file_is_left_alone(house: Tenant) -> None:
+    house.put_quiet_hours("22:00-07:00", "skip")
+    (policy,) = quiet_hours.list_quiet_hours(house.house)
+    quiet_hours.delete_own_quiet_hours(house.house, "nights")
+    apply(house.house, Declarations((), (policy,), "digest"))
+    with pytest.raises(SourceError):
+        quiet_hours.change_quiet_hours(house.house, "nights", lambda p: p)
+    with pytest.raises(SourceError):
+        quiet_hours.delete_own_quiet_hours(house.house, "nights")
+    assert quiet_hours.get_entry(house.house, "nights").source == "config"
