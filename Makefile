@@ -11,8 +11,11 @@ WORKERS ?= auto
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
-run: $(STAMP) ## fire the schedules of examples/quickstart until Ctrl-C
+run: $(STAMP) ## fire the schedules of examples/quickstart, and serve their API, until Ctrl-C
 	@mkdir -p .run
+	@test -s .run/token || { umask 077; $(BIN)/everwhen token create make-run --role admin \
+	  --config examples/quickstart/everwhen.yaml --database sqlite:///.run/everwhen.db > .run/token; }
+	@echo "admin token: $$(cat .run/token)"
 	@$(BIN)/everwhen up --config examples/quickstart/everwhen.yaml --database sqlite:///.run/everwhen.db
 
 test: $(STAMP) check ## lint, types, doors between rooms, and every test

@@ -123,6 +123,13 @@ def test_a_body_beyond_the_limit_is_refused_with_and_without_a_length(tmp_path: 
         assert (answer.status, answer.problem) == (413, "too-large")
 
 
+def test_a_house_may_take_less_than_others(tmp_path: Path) -> None:
+    with serving(tmp_path, max_payload=100) as service:
+        service.admin.create(payload={"a": "x" * 50})
+        answer = service.admin.post("/schedules/", {**GOOD, "payload": {"a": "x" * 100}})
+        assert (answer.status, answer.words["errors"][0]["path"]) == (422, "payload")
+
+
 def test_ten_megabytes_are_refused_by_what_they_say(service: Service) -> None:
     answer = service.admin.post("/schedules/", {**GOOD, "payload": {"a": "x" * 10_000_000}})
     assert (answer.status, answer.words["errors"][0]["path"]) == (422, "payload")

@@ -64,7 +64,7 @@ async def _admitted(request: Request, secret: str | None, role: AccessRole, is_g
         await run_sync(_deny, office, request, actor_of(token), "role")
         raise RefusedError(403, detail)
     refuse_haste(office, token.token_id, "This token asks too often.")
-    return Caller(token, office.settings.allow_code_targets)
+    return Caller(token, office.settings.allow_code_targets, office.settings.max_payload)
 
 
 def refuse_haste(office: Office, who: str, detail: str) -> None:

@@ -7,18 +7,20 @@ together. Bodies of schedules are judged by `config.submission`, as a file is; t
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
 from everwhen.config.spelling import duration_text, instant_text
 from everwhen.config.spelling import schedule_words as words_of
+from everwhen.model.history import Revision as ModelRevision
 from everwhen.model.instants import SECOND, moment_of
 from everwhen.model.job import Job as ModelJob
 from everwhen.model.job import JobStatus, Origin
 from everwhen.model.memory import by_identity
 from everwhen.model.policy import CatchUp, IfRunning, IntervalFrom, OnLost, WhenClosed
 from everwhen.model.schedule import Definition, ScheduleType, Status
+from everwhen.operations.record import Figures, SlotEntry
 from everwhen.operations.submissions import key_of
 from everwhen.operations.upcoming import UpcomingSlot
 from everwhen.ports.catalogue import Entry
@@ -334,6 +336,110 @@ class UpcomingList(Shape):
     total: int
 
 
+class PreviewSlot(Upcoming):
+    """A slot that would be."""
+
+    note: str | None = Field(description="What a change of the clock does to it.")
+
+
+class Preview(Shape):
+    """A trigger in words, and its next slots."""
+
+    sentence: str = Field(examples=["at 09:00, Monday to Friday"])
+    type: ScheduleType
+    timezone: str
+    items: list[PreviewSlot]
+    total: int
+
+
+class Slot(Shape):
+    """What became of one slot, or of a range of slots that one event stands for."""
+
+    slot_at: When
+    fate: Literal["fired", "skipped", "missed", "caught_up", "held"]
+    reason: str | None
+    count: int = Field(description="How many slots it stands for.")
+    first_at: When | None
+    last_at: When | None
+    job: Job | None
+
+
+def slot_words(entry: SlotEntry) -> Object:
+    return {
+        "slot_at": when_text(entry.slot_at),
+        "fate": entry.fate,
+        "reason": entry.reason,
+        "count": entry.count,
+        "first_at": when_text(entry.first_at),
+        "last_at": when_text(entry.last_at),
+        "job": None if entry.job is None else job_words(entry.job),
+    }
+
+
+class SlotList(Shape):
+    """A page of slots, newest first."""
+
+    items: list[Slot]
+    total: int = Field(description="How many are on this page; a ledger is not counted.")
+    next_cursor: str | None
+
+
+class Stats(Shape):
+    """How the last jobs went, at most 1,000 of them; durations in seconds."""
+
+    jobs: int
+    succeeded: int
+    failed: int
+    cancelled: int
+    success_rate: float | None
+    since: When | None
+    duration_min: float | None
+    duration_median: float | None
+    duration_p95: float | None
+    duration_max: float | None
+
+
+def stats_words(figures: Figures) -> Object:
+    ended = figures.succeeded + figures.failed
+    return {
+        "jobs": figures.looked_at,
+        "succeeded": figures.succeeded,
+        "failed": figures.failed,
+        "cancelled": figures.cancelled,
+        "success_rate": round(figures.succeeded / ended, 4) if ended else None,
+        "since": when_text(figures.since),
+        "duration_min": _seconds(figures.shortest),
+        "duration_median": _seconds(figures.median),
+        "duration_p95": _seconds(figures.nearly_longest),
+        "duration_max": _seconds(figures.longest),
+    }
+
+
+def _seconds(duration: int | None) -> float | None:
+    return None if duration is None else duration / SECOND
+
+
+class Revision(Shape):
+    """One revision of a definition, in the words of a schedule."""
+
+    revision: int
+    in_force_at: When
+    definition: Object
+
+
+class RevisionList(Shape):
+    items: list[Revision]
+    total: int
+
+
+def revision_words(revision: ModelRevision) -> Object:
+    return {
+        "revision": revision.revision,
+        "in_force_at": when_text(revision.in_force_at),
+        "definition": _definition_words(revision.plan.definition),
+    }
+
+
 # -- bodies that come in --
 
 
@@ -385,6 +491,21 @@ class ManyResult(Shape):
 
 class ManyResults(Shape):
     items: list[ManyResult]
+    total: int
+    failed: int
+
+
+class CreatedResult(Shape):
+    """What became of one of many new schedules: its id, or the problem with it."""
+
+    id: str | None
+    problem: Problem | None
+
+
+class CreatedResults(Shape):
+    """In the order of the request."""
+
+    items: list[CreatedResult]
     total: int
     failed: int
 

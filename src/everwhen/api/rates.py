@@ -15,9 +15,12 @@ class Rates:
         self._per_second = per_second
         self._monotonic = monotonic
         self._buckets: dict[str, tuple[float, float]] = {}  # what is left, and when that was
+        self.unlimited = False  # for those who measure
 
     def take(self, key: str) -> float:
         """Take one; 0 when it was there, else in how many seconds it will be."""
+        if self.unlimited:
+            return 0.0
         now = self._monotonic()
         left, at = self._buckets.pop(key, (self._burst, now))
         left = min(self._burst, left + (now - at) * self._per_second)

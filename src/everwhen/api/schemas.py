@@ -37,6 +37,17 @@ def _nullable(schema: Schema) -> Schema:
 
 SCHEDULE_BODY: Schema = or_null(SUBMISSION.schema())
 
+MOST_AT_ONCE = 10_000
+BATCH_BODY: Schema = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["schedules"],
+    "properties": {
+        # Each is judged by itself, so that one with a mistake is no mistake of the others.
+        "schedules": {"type": "array", "maxItems": MOST_AT_ONCE, "items": {}, "description": "Schedules."}
+    },
+}
+
 GENERAL_EXAMPLE = {
     "name": "Nightly backup",
     "cron": "0 2 * * *",

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from hashlib import blake2b
 from uuid import UUID
 
 from everwhen.decide import edit, status
@@ -18,12 +19,16 @@ from everwhen.errors import (
     AccessError,
     DuplicateScheduleError,
     PreconditionError,
+    QuotaError,
+    SchedulerError,
     SourceError,
+    SubmissionError,
     UnknownScheduleError,
 )
 from everwhen.model.decision import Decision
 from everwhen.model.declared import Declared
 from everwhen.model.instants import SECOND
+from everwhen.model.payload import LARGEST_PAYLOAD
 from everwhen.model.policy import Budget
 from everwhen.model.schedule import Definition, Plan, Schedule, State
 from everwhen.model.shared import Shared
@@ -39,6 +44,7 @@ APPROVAL = "approval"
 CODE_TARGETS = frozenset(("command", "python"))
 TOKEN_BUDGET = "budget:token:"
 COUNTED = 10_000
+PORTION = 200  # schedules that one turn of the writer makes
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,7 @@ class Caller:
 
     token: Token
     allows_code: bool = False
+    max_payload: int = LARGEST_PAYLOAD
 
     @property
     def actor(self) -> str | None:
@@ -146,6 +153,53 @@ def create_entries(
     return entries
 
 
+def create_each(
+    house: House, declared: Sequence[Declared | SchedulerError], caller: Caller
+) -> list[str | SchedulerError]:
+    """Write many, each by itself, in short turns of the writer: its id, or why there is none.
+
+    One that is there already under the very id that it was given is the one that was asked for.
+    """
+    now, quiet = house.clock.now(), QuietHoursByName(house)
+    results: list[str | SchedulerError] = []
+    for start in range(0, len(declared), PORTION):
+        portion = [_tried(one, caller, quiet, now) for one in declared[start : start + PORTION]]
+        results += _created(house, portion, caller, now)
+        house.wake_scheduler()
+    return results
+
+
+def _tried(
+    declared: Declared | SchedulerError, caller: Caller, quiet: QuietHoursByName, now: int
+) -> NewSchedule | SchedulerError:
+    if isinstance(declared, SchedulerError):
+        return declared
+    try:
+        return _new(declared, caller, quiet, now, None)
+    except SchedulerError as error:
+        return error
+
+
+def _created(
+    house: House, portion: Sequence[NewSchedule | SchedulerError], caller: Caller, now: int
+) -> list[str | SchedulerError]:
+    new = [one for one in portion if isinstance(one, NewSchedule)]
+    terms = Terms(caller.token.token_id, caller.token.limits.max_schedules)
+    try:
+        house.catalogue.create(now, new, terms)
+    except (QuotaError, DuplicateScheduleError) as error:
+        if len(portion) > 1:  # some of them can be made: each is tried by itself
+            return [result for one in portion for result in _created(house, [one], caller, now)]
+        return [new[0].plan.schedule_id if isinstance(error, DuplicateScheduleError) else error]
+    return [one.plan.schedule_id if isinstance(one, NewSchedule) else one for one in portion]
+
+
+def derived_id(*parts: str) -> str:
+    """An id that the same request gets again."""
+    digest = blake2b("\0".join(parts).encode(), digest_size=16).digest()
+    return str(UUID(bytes=digest, version=5))
+
+
 def put_entry(
     house: House, key: str, declared: Callable[[str], Declared], caller: Caller
 ) -> tuple[str, bool]:
@@ -210,6 +264,9 @@ def on_terms(definition: Definition, caller: Caller, now: int) -> Definition:
         raise AccessError(
             f"this token makes schedules of its owner only; leave owner out, or say {token.owner}"
         )
+    if len(definition.payload) > caller.max_payload:
+        size = f"is {len(definition.payload):,} bytes long; at most {caller.max_payload:,} are taken"
+        raise SubmissionError([("payload", size)])
     changes: dict[str, object] = {"target": marked(definition.target, SOURCE)}
     if token.owner is not None:
         changes["owner"] = token.owner

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from heapq import nsmallest
 
 from everwhen.model.instants import SECOND
 from everwhen.model.schedule import Schedule
@@ -24,10 +25,18 @@ class UpcomingSlot:
 
 def upcoming(house: House, schedule_id: str, count: int = 10) -> list[UpcomingSlot]:
     """The next slots of one schedule."""
-    return _upcoming(get_schedule(house, schedule_id), house.clock.now(), count)
+    return upcoming_of(get_schedule(house, schedule_id), count)
 
 
-def _upcoming(schedule: Schedule, now: int, count: int) -> list[UpcomingSlot]:
+def upcoming_of_all(house: House, count: int, *, owner: str | None = None) -> list[UpcomingSlot]:
+    """The next slots of all schedules, or of those of an owner: they come from the schedules that are due soonest."""
+    soonest = house.catalogue.soonest(count, owner=owner)
+    slots = [slot for schedule in soonest for slot in upcoming_of(schedule, count)]
+    return nsmallest(count, slots, key=lambda slot: (slot.due_at, slot.schedule_id))
+
+
+def upcoming_of(schedule: Schedule, count: int) -> list[UpcomingSlot]:
+    """The next slots of a schedule as it stands."""
     state = schedule.state
     if state.next_slot_at is None:
         return []

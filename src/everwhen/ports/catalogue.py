@@ -130,6 +130,10 @@ class Catalogue(Protocol):
         """How many there are; counting ends at `most`."""
         ...
 
+    def soonest(self, count: int, *, owner: str | None = None) -> list[Schedule]:
+        """The schedules that are due soonest."""
+        ...
+
     def of_source(self, source: str) -> list[Schedule]:
         """The schedules that came from there: `config`, `api`, `python` (added), `python:{name}` (declared)."""
         ...

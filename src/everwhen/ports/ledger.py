@@ -44,13 +44,15 @@ class JobPage:
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """Which events: all that are given must hold. Recorded from `since` on and before `until`."""
+    """Which events: all that are given must hold. Recorded from `since` on and before `until`; of slots before
+    `slots_until`."""
 
     uid: str | None = None
     types: Collection[EventType] = ()
     job_id: str | None = None
     since: int | None = None
     until: int | None = None
+    slots_until: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,6 +114,10 @@ class StoredCatalogue:
         with self._store.read() as tx:
             return tx.count_schedules(_given(wanted), text=wanted.text, most=most)
 
+    def soonest(self, count: int, *, owner: str | None = None) -> list[Schedule]:
+        with self._store.read() as tx:
+            return schedules_of(tx, self._plans, tx.states_soonest(count, owner))
+
     def of_source(self, source: str) -> list[Schedule]:
         with self._store.read() as tx:
             return schedules_of(tx, self._plans, tx.states_of_source(source))

@@ -209,6 +209,7 @@ class PostgresLedger:
         conditions.add("job_id = %(job_id)s", job_id=wanted.job_id)
         conditions.add("at >= %(since)s", since=_at(wanted.since))
         conditions.add("at < %(until)s", until=_at(wanted.until))
+        conditions.add("slot_at < %(slots_until)s", slots_until=_at(wanted.slots_until))
         conditions.add("id < %(before)s", before=before)
         conditions.add("type = ANY(%(types)s)", types=_any(wanted.types))
         query = f"SELECT id, {sql.EVENT} FROM audit_events {conditions} ORDER BY id DESC LIMIT %(limit)s"

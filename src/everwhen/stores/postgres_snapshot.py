@@ -116,6 +116,10 @@ class PostgresSnapshot:
     def states_of_source(self, source: str) -> list[State]:
         return self._states(sql.STATES_OF_SOURCE, (source,))
 
+    def states_soonest(self, limit: int, owner: str | None) -> list[State]:
+        whose = None if owner is None else storable(owner)
+        return self._states(sql.STATES_SOONEST, {"limit": limit, "owner": whose})
+
     def states_reached(self, now: int) -> list[State]:
         return self._states(sql.STATES_REACHED + self._LOCK, (At(now),))
 

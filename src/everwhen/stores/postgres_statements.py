@@ -73,6 +73,10 @@ STATES_OF = f"SELECT {STATE} FROM schedules WHERE uid = ANY(%s) ORDER BY uid"
 SCHEDULES_OF = "SELECT uid FROM schedules WHERE uid = ANY(%s) ORDER BY uid"
 STANDINGS_OF = f"SELECT {', '.join(Standing._fields)} FROM schedules WHERE uid = ANY(%s) ORDER BY uid"
 STATES_OF_SOURCE = f"SELECT {STATE} FROM schedules WHERE source = %s ORDER BY uid"
+# idx_schedules_next_run, from its front.
+STATES_SOONEST = f"""
+SELECT {STATE} FROM schedules WHERE enabled AND next_run_at IS NOT NULL
+    AND (%(owner)s::text IS NULL OR owner = %(owner)s) ORDER BY next_run_at LIMIT %(limit)s"""
 # A pass over schedules: rare, and by slot_at, which no index knows (jitter sets next_run_at apart).
 STATES_REACHED = f"SELECT {STATE} FROM schedules WHERE enabled AND next_slot_at <= %s ORDER BY uid"
 # idx_schedules_release: a deferred slot has its opening there, and no key.

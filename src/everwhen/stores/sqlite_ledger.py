@@ -189,6 +189,7 @@ class SqliteLedger:
         conditions.add("job_id = :job_id", job_id=wanted.job_id)
         conditions.add("at >= :since", since=wanted.since)
         conditions.add("at < :until", until=wanted.until)
+        conditions.add("slot_at < :slots_until", slots_until=wanted.slots_until)
         conditions.add("id < :before", before=before)
         conditions.add_any("type", wanted.types)
         query = f"SELECT id, {_EVENT} FROM audit_events {conditions} ORDER BY id DESC LIMIT :limit"

@@ -98,6 +98,9 @@ class SqliteSnapshot:
     def states_of_source(self, source: str) -> list[State]:
         return self._states(f"SELECT {sql.STATE} FROM schedules WHERE source = ?", (source,))
 
+    def states_soonest(self, limit: int, owner: str | None) -> list[State]:
+        return self._states(sql.STATES_SOONEST, {"limit": limit, "owner": owner})
+
     def states_reached(self, now: int) -> list[State]:
         return self._states(sql.STATES_REACHED, (now,))
 

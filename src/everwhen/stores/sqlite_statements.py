@@ -236,6 +236,10 @@ SELECT started_at, heartbeat_at FROM nodes WHERE is_scheduler AND heartbeat_at >
 # The unique keys on schedule_id and uid.
 STATE_BY_ID = f"""
 SELECT {STATE} FROM schedules WHERE schedule_id = :id OR uid = :id ORDER BY schedule_id = :id DESC"""
+# idx_schedules_next_run, from its front.
+STATES_SOONEST = f"""
+SELECT {STATE} FROM schedules WHERE enabled AND next_run_at IS NOT NULL AND (:owner IS NULL OR owner = :owner)
+ORDER BY next_run_at LIMIT :limit"""
 # A pass over schedules: rare, and by slot_at, which no index knows (jitter sets next_run_at apart).
 STATES_REACHED = f"SELECT {STATE} FROM schedules WHERE enabled AND next_slot_at <= ? ORDER BY row_id"
 # idx_schedules_release: a deferred slot has its opening there, and no key.

@@ -1,23 +1,102 @@
-"""What will happen and what has happened: upcoming slots, the explanation of one."""
+"""What will happen and what has happened: previews, upcoming slots, the ledger of slots, explanations, figures."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 from pydantic import AwareDatetime
 from starlette.responses import Response
 
 from everwhen.api.access import Viewer
-from everwhen.api.calls import Desk, ScheduleId, answer, says
-from everwhen.api.payloads import Explanation, Object, UpcomingList, job_words, upcoming_words, when_text
+from everwhen.api.calls import (
+    DEFAULT_LIMIT,
+    Cursor,
+    Desk,
+    JsonBody,
+    Limit,
+    ScheduleId,
+    answer,
+    cursor_of,
+    row_in,
+    says,
+    takes,
+)
+from everwhen.api.payloads import (
+    Explanation,
+    Object,
+    Preview,
+    RevisionList,
+    SlotList,
+    Stats,
+    UpcomingList,
+    job_words,
+    revision_words,
+    slot_words,
+    stats_words,
+    upcoming_words,
+    when_text,
+)
+from everwhen.api.schemas import SCHEDULE_BODY
+from everwhen.config.submission import read_submission
 from everwhen.decide.explain import Evidence
 from everwhen.model.instants import instant_of
-from everwhen.operations import submissions, upcoming, why
+from everwhen.operations import preview, record, submissions, upcoming, why
 
 router = APIRouter(tags=["looking"])
 Count = Annotated[int, Query(ge=1, le=500, description="How many slots.")]
+ANYTHING = {"message": {"text": "preview"}}
+PREVIEW_EXAMPLES = {
+    "weekdays": {"cron": "0 9 * * 1-5", "timezone": "Europe/Berlin"},
+    "office hours": {"every": "30m", "only_between": "08:00-18:00", "not_on": ["sat", "sun"]},
+}
+
+
+@router.post(
+    "/preview/",
+    summary="What a trigger would do",
+    response_model=None,
+    responses=says(Preview, "In words, and the next slots with what clock changes do to them.", 404),
+    openapi_extra=takes(SCHEDULE_BODY, PREVIEW_EXAMPLES),
+)
+def preview_schedule(office: Desk, caller: Viewer, body: JsonBody, limit: Count = 10) -> Response:
+    """Any trigger with its constraints; `run` may be left out. Nothing is written."""
+    words = _with_a_target(body.words)
+    around = office.surroundings_for(caller, words)
+    declared = read_submission(words, submissions.new_id(around.now), around)
+    found = preview.preview(office.house, declared, limit)
+    items = [
+        {**upcoming_words(slot), "note": note} for slot, note in zip(found.slots, found.notes, strict=True)
+    ]
+    definition = declared.definition
+    return answer(
+        {
+            "sentence": found.sentence,
+            "type": definition.type,
+            "timezone": definition.zone.name,
+            "items": items,
+            "total": len(items),
+        }
+    )
+
+
+def _with_a_target(words: Any) -> Any:
+    if not isinstance(words, dict) or words.get("run") or words.get("workflow_id") or words.get("type"):
+        return words
+    return {**words, "run": ANYTHING}
+
+
+@router.get(
+    "/upcoming/",
+    summary="The next slots of all schedules",
+    response_model=None,
+    responses=says(UpcomingList, "The soonest first."),
+)
+def upcoming_of_all(office: Desk, caller: Viewer, limit: Count = DEFAULT_LIMIT) -> Response:
+    """Of all that the token may see."""
+    slots = upcoming.upcoming_of_all(office.house, limit, owner=caller.token.owner)
+    return answer({"items": [upcoming_words(slot) for slot in slots], "total": len(slots)})
 
 
 @router.get(
@@ -29,8 +108,25 @@ Count = Annotated[int, Query(ge=1, le=500, description="How many slots.")]
 def upcoming_of(office: Desk, caller: Viewer, schedule_id: ScheduleId, limit: Count = 10) -> Response:
     """Of a completion chain the first is exact, and the others are estimates."""
     entry = submissions.get_entry(office.house, schedule_id, caller)
-    slots = upcoming.upcoming(office.house, entry.schedule.state.schedule_id, limit)
+    slots = upcoming.upcoming_of(entry.schedule, limit)
     return answer({"items": [upcoming_words(slot) for slot in slots], "total": len(slots)})
+
+
+@router.get(
+    "/schedules/{schedule_id}/slots/",
+    summary="What became of each slot",
+    response_model=None,
+    responses=says(SlotList, "A page of the ledger, newest first.", 404),
+)
+def slots_of(
+    office: Desk, caller: Viewer, schedule_id: ScheduleId, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None
+) -> Response:
+    """Fired, skipped, missed, caught up or held, each with its reason; of deleted schedules, too."""
+    uid = record.uid_for(office.house, schedule_id, caller)
+    found = record.slots_of(office.house, uid, limit=limit, before=row_in(cursor))
+    following = cursor_of(found[-1].slot_at) if len(found) == limit else None
+    words = {"items": [slot_words(one) for one in found], "total": len(found), "next_cursor": following}
+    return answer(words)
 
 
 @router.get(
@@ -47,11 +143,11 @@ def explain(
         AwareDatetime | None, Query(description="Near which instant; the last slot if none.")
     ] = None,
 ) -> Response:
-    """The slot nearest to the instant, what became of it, and what fires next."""
-    state = submissions.get_entry(office.house, schedule_id, caller).schedule.state
-    found = why.why(office.house, state.schedule_id, _instant(at))
+    """The slot nearest to the instant, what became of it, and what fires next; of deleted schedules, too."""
+    uid = record.uid_for(office.house, schedule_id, caller)
+    found = why.why(office.house, uid, _instant(at))
     words = {
-        "schedule_id": state.schedule_id,
+        "schedule_id": schedule_id,
         "slot_at": when_text(found.slot_at),
         "fate": found.fate,
         "reason": found.reason,
@@ -81,3 +177,28 @@ def _evidence(found: Evidence | None) -> list[Object]:
 
 def _instant(moment: datetime | None) -> int | None:
     return None if moment is None else instant_of(moment)
+
+
+@router.get(
+    "/schedules/{schedule_id}/stats/",
+    summary="How the last jobs went",
+    response_model=None,
+    responses=says(Stats, "Outcomes and durations.", 404),
+)
+def stats_of(office: Desk, caller: Viewer, schedule_id: ScheduleId) -> Response:
+    """From the last 1,000 jobs of every origin."""
+    uid = record.uid_for(office.house, schedule_id, caller)
+    return answer(stats_words(record.figures_of(office.house, uid)))
+
+
+@router.get(
+    "/schedules/{schedule_id}/revisions/",
+    summary="How a schedule was defined, and when",
+    response_model=None,
+    responses=says(RevisionList, "Newest first.", 404),
+)
+def revisions_of(office: Desk, caller: Viewer, schedule_id: ScheduleId) -> Response:
+    """Every definition that it had, and from when on it was in force."""
+    uid = record.uid_for(office.house, schedule_id, caller)
+    found = [revision_words(one) for one in record.revisions_of(office.house, uid)]
+    return answer({"items": found, "total": len(found)})

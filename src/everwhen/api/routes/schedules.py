@@ -29,11 +29,18 @@ from everwhen.api.calls import (
     takes,
 )
 from everwhen.api.office import Office
-from everwhen.api.payloads import Schedule, ScheduleList, schedule_words
-from everwhen.api.problems import RefusedError
-from everwhen.api.schemas import SCHEDULE_BODY, SCHEDULE_EXAMPLES
+from everwhen.api.payloads import CreatedResults, Schedule, ScheduleList, schedule_words
+from everwhen.api.problems import RefusedError, words_of
+from everwhen.api.schemas import (
+    BATCH_BODY,
+    GENERAL_EXAMPLE,
+    MOST_AT_ONCE,
+    SCHEDULE_BODY,
+    SCHEDULE_EXAMPLES,
+    SYRIS_EXAMPLE,
+)
 from everwhen.config.submission import read_change, read_submission
-from everwhen.errors import RepeatedRequestError
+from everwhen.errors import RepeatedRequestError, SchedulerError
 from everwhen.model.declared import Declared
 from everwhen.model.schedule import Schedule as ModelSchedule
 from everwhen.model.schedule import Status
@@ -127,6 +134,58 @@ def create_schedule(
         return created(entry)
     known = _known(office, caller, idempotency_key, body)
     return known or _created_once(office, caller, idempotency_key, body)
+
+
+@router.post(
+    "/schedules/batch/",
+    summary="Create many schedules",
+    response_model=None,
+    responses=says(CreatedResults, "One result per schedule, in their order."),
+    openapi_extra=takes(BATCH_BODY, {"two": {"schedules": [GENERAL_EXAMPLE, SYRIS_EXAMPLE]}}),
+)
+def create_many(
+    office: Desk, caller: Operator, body: JsonBody, idempotency_key: IdempotencyKey = None
+) -> Response:
+    """Each by itself: one with a mistake says so, and the others are made. At most 10,000.
+
+    With an Idempotency-Key the same request makes each of them once, also when it was cut off in between.
+    """
+    wanted = _wanted(body.words)
+    around = office.surroundings_for(caller, wanted)
+    digest = _digest(body)
+
+    def judged(number: int, words: Any) -> Declared | SchedulerError:
+        if idempotency_key is None:
+            schedule_id = submissions.new_id(around.now)
+        else:
+            parts = (caller.token.token_id, idempotency_key, digest, str(number))
+            schedule_id = submissions.derived_id(*parts)
+        try:
+            return read_submission(words, schedule_id, around)
+        except SchedulerError as error:
+            return error
+
+    declared = [judged(number, words) for number, words in enumerate(wanted)]
+    results = submissions.create_each(office.house, declared, caller)
+    items = [
+        {"id": None, "problem": words_of(one)}
+        if isinstance(one, SchedulerError)
+        else {"id": one, "problem": None}
+        for one in results
+    ]
+    failed = sum(isinstance(one, SchedulerError) for one in results)
+    return answer({"items": items, "total": len(items), "failed": failed})
+
+
+def _wanted(words: Any) -> list[Any]:
+    if not isinstance(words, dict) or set(words) != {"schedules"} or not isinstance(words["schedules"], list):
+        fault = ("schedules", "must be a list of schedules, and the only key")
+        raise RefusedError(422, 'The body is {"schedules": [schedule, …]}.', faults=[fault])
+    wanted: list[Any] = words["schedules"]
+    if len(wanted) > MOST_AT_ONCE:
+        fault = ("schedules", f"has {len(wanted)} items; at most {MOST_AT_ONCE} are taken")
+        raise RefusedError(422, "These are too many at once.", faults=[fault])
+    return wanted
 
 
 def created(entry: Entry) -> Response:

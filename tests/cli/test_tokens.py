@@ -1,0 +1,123 @@
+"""Tokens at the machine, the token of the first start, and the API as a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from everwhen.cli.main import everwhen
+from everwhen.errors import ConfigError, SchedulerError
+from tests.api.serving import Client
+from tests.cli.test_up import lines_until
+
+CONFIG = "schedules: [{id: tick, every: 1h, run: {message: {text: hi}}}]\n"
+
+
+def run(folder: Path, *words: str) -> str:
+    database = f"sqlite:///{folder}/tokens.db"
+    result = CliRunner().invoke(everwhen, ["token", *words, "--database", database], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def test_a_token_is_made_listed_and_revoked(tmp_path: Path) -> None:
+    secret = run(tmp_path, "create", "bot", "--owner", "ada", "--limit", "targets=http,message").strip()
+    assert secret.startswith("ew_")
+    (listed,) = json.loads(run(tmp_path, "list", "--json"))
+    assert (listed["name"], listed["owner"], listed["limits"]) == (
+        "bot",
+        "ada",
+        {"targets": ["http", "message"]},
+    )
+    assert secret not in run(tmp_path, "list") and secret not in run(tmp_path, "list", "--json")
+    run(tmp_path, "revoke", listed["id"])
+    assert "revoked" in run(tmp_path, "list")
+    with pytest.raises(SchedulerError, match="no token"):
+        run(tmp_path, "revoke", listed["id"])
+
+
+@pytest.mark.parametrize("limit", ["nonsense=1", "max_schedules", "min_interval=5x", "approval=maybe"])
+def test_a_limit_that_cannot_be_is_refused(tmp_path: Path, limit: str) -> None:
+    with pytest.raises(SchedulerError):
+        run(tmp_path, "create", "bot", "--limit", limit)
+
+
+@contextmanager
+def serving(folder: Path, *words: str, **environ: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A process that serves, and its address."""
+    (folder / "everwhen.yaml").write_text(CONFIG)
+    command = [str(Path(sys.executable).parent / "everwhen"), *words]
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env={**os.environ, **environ},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        line = lines_until(process.stderr, "API on ", 1)[-1]
+        yield process, line.split("API on ")[1].split("/api/")[0]
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+
+
+def test_the_first_start_prints_a_token_once_and_it_works(tmp_path: Path) -> None:
+    with serving(tmp_path, "up") as (process, url):
+        assert process.stdout is not None
+        secret = process.stdout.readline().removeprefix("admin token: ").strip()
+        assert Client(url, secret).get("/schedules/").words["total"] == 1
+    with serving(tmp_path, "api") as (process, url):
+        assert Client(url, secret).get("/schedules/tick/").status == 200
+        os.kill(process.pid, signal.SIGTERM)
+        assert process.communicate(timeout=60)[0] == ""
+
+
+def test_a_token_file_is_for_its_owner_only(tmp_path: Path) -> None:
+    with serving(tmp_path, "api", "--token-file", "secret") as (_, url):
+        path = tmp_path / "secret"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert Client(url, path.read_text().strip()).get("/schedules/").status == 200
+
+
+def test_a_preset_token_is_not_printed(tmp_path: Path) -> None:
+    preset = "a-preset-token-of-mine"
+    with serving(tmp_path, "api", EVERWHEN_ADMIN_TOKEN=preset) as (process, url):
+        assert Client(url, preset).get("/schedules/").status == 200
+        os.kill(process.pid, signal.SIGTERM)
+        assert process.communicate(timeout=60)[0] == ""
+
+
+@pytest.mark.parametrize("command", ["up", "api"])
+def test_other_machines_are_served_only_by_tls_a_proxy_or_an_explicit_word(
+    tmp_path: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "everwhen.yaml").write_text("api: {host: 0.0.0.0}\n")
+    with pytest.raises(ConfigError, match=r"api\.tls"):
+        CliRunner().invoke(everwhen, [command], catch_exceptions=False)
+    assert not (tmp_path / "everwhen.db").exists()
+
+
+def test_a_port_that_is_taken_is_one_sentence(tmp_path: Path) -> None:
+    with serving(tmp_path, "api") as (_, url):
+        port = url.rpartition(":")[2]
+        environ = {**os.environ, "EVERWHEN_API_PORT": port}
+        command = [str(Path(sys.executable).parent / "everwhen"), "up"]
+        second = subprocess.run(
+            command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60, check=False
+        )
+    assert second.returncode == 1
+    assert f"the API cannot listen on 127.0.0.1:{port}" in second.stderr
