@@ -87,7 +87,9 @@ class PythonTarget:
         self.processes.kill()
 
     async def close(self) -> None:
-        await asyncio.get_running_loop().run_in_executor(None, self._hands.close)
+        # It blocks the loop, which has nothing else to do by now; an executor cannot be had when a program ends and
+        # `atexit` stops its scheduler.
+        self._hands.close()
 
     async def run(self, spec: str, run: Run) -> Outcome:
         words = json.loads(spec)
