@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -15,6 +17,7 @@ import pytest
 
 from everwhen import Run, Scheduler, SchedulerState, system_clock
 from everwhen.app.options import TriggerOptions
+from everwhen.config.spelling import schedule_words
 from everwhen.errors import (
     ConfigError,
     DuplicateScheduleError,
@@ -24,6 +27,7 @@ from everwhen.errors import (
     TimetableError,
     UnknownScheduleError,
 )
+from everwhen.operations import schedules as operations
 from everwhen.operations.schedules import list_schedules
 from everwhen.ports.ledger import EventFilter
 from tests.app.waiting import until
@@ -454,3 +458,51 @@ def test_a_queue_is_worked_on_by_schedulers_that_name_it(url: str) -> None:
         assert not record.runs
     with worker:
         assert record.ran.wait(30)
+
+
+def test_what_programs_declare_is_shown_in_the_words_of_a_file() -> None:
+    scheduler = Scheduler("sqlite://", on_trigger=lambda info: None)
+    scheduler.every("1h", id="declared", queue="heavy")(_module_level)
+    scheduler.add("hosted", every="1h")
+    scheduler.add("added", process_id, every="1h")
+    scheduler.set_agents({"reviewer": {"schedules": {"check": {"type": "interval", "interval": "5m"}}}})
+    with scheduler:
+        found = {
+            name: schedule_words(operations.get_schedule(scheduler._house, name).definition)
+            for name in ("declared", "hosted", "added", "reviewer.check")
+        }
+    assert [words["queue"] for words in found.values()] == ["heavy", "default", "default", "default"]
+    assert found["declared"]["run"]["python"] == "tests.app.test_scheduler:_module_level"
+    assert found["added"]["run"]["python"] == "tests.app.test_scheduler:process_id"
+
+
+def test_a_fork_makes_connections_of_its_own(url: str) -> None:
+    program = f"""
+import os, sys
+from everwhen import Scheduler
+scheduler = Scheduler({url!r}, name="forked")
+scheduler.add("there", every="1h", run={{"command": ["true"]}}, first_run="after_interval")
+scheduler.start()
+child = os.fork()
+if child == 0:
+    try:
+        assert scheduler.get_status() == "stopped", scheduler.get_status()
+        scheduler.start()
+        assert scheduler.is_running() and scheduler.get_schedule("there").status == "active"
+        scheduler.stop()
+        os._exit(0)
+    finally:
+        os._exit(1)
+_, status = os.waitpid(child, 0)
+assert os.waitstatus_to_exitcode(status) == 0
+assert scheduler.is_running()
+scheduler.pause("there")
+scheduler.stop()
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=60)
+    scheduler = Scheduler(url)
+    assert scheduler.get_schedule("there").status == "paused"
+    events = scheduler._house.ledger.events(EventFilter(), limit=100)
+    kinds = [found.event.type for found in events]
+    assert (kinds.count("scheduler.started"), kinds.count("scheduler.stopped")) == (2, 2)
+    scheduler.close()

@@ -9,6 +9,7 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
+from everwhen.model.bound_queue import plain_queue
 from everwhen.model.instants import SECOND
 from everwhen.model.schedule import Definition, Target
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, Trigger
@@ -20,7 +21,6 @@ _PLAIN = (
     "name",
     "description",
     "owner",
-    "queue",
     "first_run",
     "interval_from",
     "outside_window",
@@ -41,6 +41,7 @@ def schedule_words(definition: Definition) -> Words:
         **trigger_words(definition.trigger),
         "timezone": definition.zone.name,
         **{key: getattr(definition, key) for key in _PLAIN},
+        "queue": plain_queue(definition.queue),
         "dst": _some({"gap": definition.gap, "fold": definition.fold}),
         "start_at": instant_text(definition.start_at),
         "end_at": instant_text(definition.end_at),

@@ -5,7 +5,6 @@ import os
 from typing import Any
 
 from django.apps import AppConfig
-from django.conf import settings
 from django.http import HttpResponse
 from django.urls import path
 
@@ -32,12 +31,14 @@ urlpatterns = [path("", lambda request: HttpResponse(scheduler.get_status()))]
 
 
 def application() -> Any:
+    from django.conf import settings
+
     settings.configure(
         SECRET_KEY="of a test",
         ROOT_URLCONF=__name__,
         ALLOWED_HOSTS=["*"],
         INSTALLED_APPS=[f"{__name__}.ShopConfig"],
     )
-    from django.core.wsgi import get_wsgi_application
+    from django.core.wsgi import get_wsgi_application  # wants the settings
 
     return get_wsgi_application()
