@@ -20,7 +20,7 @@ schedules:
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    with serving(tmp_path_factory.mktemp("looking"), file=FILE, applies=True) as found:
+    with serving(tmp_path_factory.mktemp("looking"), file=FILE) as found:
         yield found
 
 
