@@ -482,11 +482,9 @@ import os, sys
 from everwhen import Scheduler
 scheduler = Scheduler({url!r}, name="forked")
 scheduler.add("there", every="1h", run={{"command": ["true"]}}, first_run="after_interval")
-scheduler.start()
 child = os.fork()
 if child == 0:
     try:
-        assert scheduler.get_status() == "stopped", scheduler.get_status()
         scheduler.start()
         assert scheduler.is_running() and scheduler.get_schedule("there").status == "active"
         scheduler.stop()
@@ -495,7 +493,7 @@ if child == 0:
         os._exit(1)
 _, status = os.waitpid(child, 0)
 assert os.waitstatus_to_exitcode(status) == 0
-assert scheduler.is_running()
+scheduler.start()
 scheduler.pause("there")
 scheduler.stop()
 """
@@ -506,3 +504,25 @@ scheduler.stop()
     kinds = [found.event.type for found in events]
     assert (kinds.count("scheduler.started"), kinds.count("scheduler.stopped")) == (2, 2)
     scheduler.close()
+
+
+def test_a_fork_of_a_running_scheduler_is_told_to_start_after_the_fork(url: str) -> None:
+    program = f"""
+import os, sys
+from everwhen import Scheduler, SchedulerError
+scheduler = Scheduler({url!r}, name="forked")
+with scheduler:
+    child = os.fork()
+    if child == 0:
+        try:
+            assert scheduler.get_status() == "stopped", scheduler.get_status()
+            scheduler.start()
+        except SchedulerError as error:
+            os._exit(7 if "start it after the fork" in str(error) else 1)
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 7
+    assert scheduler.is_running()
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=60)

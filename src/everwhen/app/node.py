@@ -10,6 +10,7 @@ from everwhen.app.host_loop import HostLoop
 from everwhen.app.options import SchedulerTriggerCallback
 from everwhen.app.tasks import Tasks
 from everwhen.engine.service import Service
+from everwhen.errors import SchedulerError
 from everwhen.ports.subscriber import Subscriber
 from everwhen.wiring import Stack, build_service, open_stack
 from everwhen.workshop import open_workshop
@@ -39,6 +40,13 @@ class Node:
     @property
     def is_of_this_process(self) -> bool:
         return self.process == os.getpid()
+
+    def refuse_fork_of_running(self) -> None:
+        """A thread that was inside the database's library at the fork leaves its locks locked for ever here."""
+        if self.service.status != "stopped":
+            raise SchedulerError(
+                "the scheduler was running when this process was forked; start it after the fork"
+            )
 
 
 def open_node(

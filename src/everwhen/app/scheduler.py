@@ -278,6 +278,7 @@ class Scheduler(Desk):
         with self._guard:
             node = self._opened
             if node is not None and not node.is_of_this_process:
+                node.refuse_fork_of_running()
                 self._of_parents.append(node)
                 node = None
             if node is None:
