@@ -154,6 +154,37 @@ def test_a_released_slot_that_does_not_fire_leaves_its_place_to_the_next(house: 
     assert house.statuses("withings.waiting") == ["queued"]
 
 
+def test_held_slots_behind_jobs_that_wait_in_the_queue_are_not_asked_in_vain(house: Tenant) -> None:
+    house.add_many(["g.q0", "g.q1", "g.q2"], every="24h", group="g", max_concurrent=1, if_running="queue")
+    house.step()
+    house.wait("1s")
+    house.add_many(["g.s0", "g.s1", "g.s2"], every="24h", group="g", max_concurrent=1)
+    house.step()
+    for _ in range(2):
+        assert len(house.run()) == 1
+        assert house.tick().schedules == 0  # there is no place yet
+    assert len(house.run()) == 1
+    assert (house.tick().fired, house.tick().schedules) == (1, 0)
+    assert [house.state(f"g.s{n}").held_reason for n in range(3)] == [None, "at_capacity", "at_capacity"]
+
+
+def test_a_held_slot_with_a_wider_limit_goes_past_those_that_still_have_to_wait(house: Tenant) -> None:
+    house.add_many(["g.q0", "g.q1", "g.q2"], every="24h", group="g", max_concurrent=1, if_running="queue")
+    house.step()
+    house.wait("1s")
+    house.add("g.narrow", every="24h", group="g", max_concurrent=1)
+    house.step()
+    house.wait("1s")
+    house.add("g.wide", every="24h", group="g", max_concurrent=3)
+    house.step()
+    assert {house.state(name).held_reason for name in ("g.narrow", "g.wide")} == {"at_capacity"}
+    house.run()
+    house.step()  # offered to the older one first
+    house.step()
+    assert house.state("g.narrow").held_reason == "at_capacity"
+    assert len(house.jobs("g.wide")) == 1
+
+
 def test_a_pause_that_frees_a_place_releases_the_slot_that_waits_for_it(house: Tenant) -> None:
     house.add("withings.queued", every="24h", **POLL)
     house.step()

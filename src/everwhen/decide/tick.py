@@ -241,6 +241,7 @@ class Hold(NamedTuple):
     reason: HoldReason
     key: str | None
     release_at: int | None
+    limit: int = 0
 
 
 class Fire(NamedTuple):
@@ -263,7 +264,9 @@ def decide_live(
             catch_up_job = draft.jobs[-1] if passes and draft.jobs else None
             draft.fire(slot_at, due_at, is_probe=verdict.is_probe, behind=catch_up_job)
         case Hold():
-            draft.hold(slot_at, due_at, *verdict)
+            draft.hold(slot_at, due_at, verdict.reason, verdict.key, verdict.release_at)
+            if verdict.key is not None:
+                draft.shared.widen(verdict.key, verdict.limit)
         case _:
             draft.skip(slot_at, verdict)
 
@@ -309,7 +312,7 @@ def _limits(draft: Draft) -> Verdict | None:
     if definition.if_running in ("queue", "cancel"):
         return None
     if guard is not None and shared.limit(guard.key).outstanding >= guard.limit:
-        return Hold("outstanding_limit", guard.key, None)
+        return Hold("outstanding_limit", guard.key, None, guard.limit)
     if capacity is not None and shared.limit(capacity.key).outstanding >= capacity.limit:
-        return Hold("at_capacity", capacity.key, None)
+        return Hold("at_capacity", capacity.key, None, capacity.limit)
     return None

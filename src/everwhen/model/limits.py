@@ -9,7 +9,10 @@ from everwhen.model.policy import Budget
 
 
 class Limit(NamedTuple):
-    """Counts of one key. `hour` and `day` are the starts of the windows that the fires were counted in."""
+    """Counts of one key. `hour` and `day` are the starts of the windows that the fires were counted in.
+
+    `widest` is the highest limit by which a slot was ever held: with as many places taken, nobody can be let go.
+    """
 
     key: str
     outstanding: int = 0
@@ -18,10 +21,16 @@ class Limit(NamedTuple):
     hour_fires: int = 0
     day: int = 0
     day_fires: int = 0
+    widest: int = 0
+
+    @property
+    def room(self) -> int:
+        """How many places are free for whoever has the highest limit."""
+        return max(self.widest - self.outstanding, 0)
 
     def moved(self, outstanding: int = 0, running: int = 0) -> Limit:
-        key, places, runs, hour, hour_fires, day, day_fires = self
-        return Limit(key, places + outstanding, runs + running, hour, hour_fires, day, day_fires)
+        key, places, runs, *rest = self
+        return Limit(key, places + outstanding, runs + running, *rest)
 
     def fired(self, now: int) -> Limit:
         """One more firing by the clock; windows are whole hours and days of UTC."""

@@ -93,6 +93,12 @@ class Shared:
             self.limits[key] = old.moved(outstanding, running)
             self.touched_limits.add(key)
 
+    def widen(self, key: str, limit: int) -> None:
+        """A slot is held by that limit."""
+        old = self.limit(key)
+        if old.widest < limit:
+            self.put(old._replace(widest=limit))
+
     def put(self, limit: Limit) -> None:
         self.undo.append(self.limit(limit.key))
         self.limits[limit.key] = limit

@@ -91,9 +91,11 @@ INSERT_SCHEDULE = SparseInsert(
 )
 
 PUT_LIMIT = """
-INSERT INTO limits (key, outstanding, running, hour, hour_fires, day, day_fires) VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO limits (key, outstanding, running, hour, hour_fires, day, day_fires, widest)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (key) DO UPDATE SET outstanding = excluded.outstanding, running = excluded.running,
-    hour = excluded.hour, hour_fires = excluded.hour_fires, day = excluded.day, day_fires = excluded.day_fires"""
+    hour = excluded.hour, hour_fires = excluded.hour_fires, day = excluded.day, day_fires = excluded.day_fires,
+    widest = excluded.widest"""
 
 PUT_BREAKER = """
 INSERT INTO circuit_breakers (key, state, failure_count, opened_at, probe_job_id) VALUES (?, ?, ?, ?, ?)

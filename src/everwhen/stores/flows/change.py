@@ -98,7 +98,7 @@ def change_schedule(
         _remember(tx, remember(decision), now)
     commit_decisions(tx, [decision], now)
     write_shared(tx, shared, now)
-    hand_on_places(tx, [decision], now)
+    hand_on_places(tx, [decision], shared, now)
     after = decision.after
     if after.revision != decision.before.revision:
         tx.insert_revision(_revision(after, decision.plan, now))

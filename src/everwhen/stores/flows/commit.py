@@ -122,12 +122,18 @@ def queues_behind(job: Job) -> list[Queue]:
     return own if job.line in (None, "own") else [*own, Queue(job.uid, job.line)]
 
 
-def hand_on_places(tx: Transaction, decisions: Sequence[Decision], now: int) -> None:
-    """A held slot that was offered a place and did not take it leaves it to the next in line (E5)."""
+def hand_on_places(tx: Transaction, decisions: Sequence[Decision], shared: Shared, now: int) -> None:
+    """A held slot that was offered a place and did not take it leaves it to the next in line (E5).
+
+    Where there is no place any more nobody has to be asked: in a long line of held slots, behind jobs that wait in
+    the queue, every end of a job would otherwise ask them all, one after another.
+    """
     declined = [
         Declined(before.held_key, before.held_due_at or 0, before.row_id)
         for decision in decisions
-        if (before := decision.before).held_key is not None and _declines(decision, now)
+        if (before := decision.before).held_key is not None
+        and shared.limit(before.held_key).room
+        and _declines(decision, now)
     ]
     if declined:
         tx.release_next_held(declined, now)
@@ -223,13 +229,10 @@ def write_shared(tx: Transaction, shared: Shared, now: int) -> None:
 
 
 def _freed_places(shared: Shared) -> list[tuple[str, int]]:
-    """How many places of each key are free that were taken when the transaction began."""
+    """How many places of each key are free, for those that are held by it, and were not when it all began."""
     taken: dict[str, int] = {}
     for old in shared.undo:
         if isinstance(old, Limit):
             taken.setdefault(old.key, old.outstanding)
-    return [
-        (key, taken[key] - shared.limits[key].outstanding)
-        for key in sorted(taken)
-        if taken[key] > shared.limits[key].outstanding
-    ]
+    freed = {key: min(taken[key] - shared.limits[key].outstanding, shared.limits[key].room) for key in taken}
+    return [(key, freed[key]) for key in sorted(freed) if freed[key] > 0]

@@ -50,7 +50,7 @@ def evaluate(
     decisions = tick(schedules, now, shared)
     commit_decisions(tx, decisions, now)
     write_shared(tx, shared, now)
-    hand_on_places(tx, decisions, now)
+    hand_on_places(tx, decisions, shared, now)
     say_fired(tx, plans, decisions, now)
     fired = sum([len(decision.jobs) for decision in decisions])
     seen = max(len(schedules), len(glanced))

@@ -151,7 +151,8 @@ CREATE TABLE limits (
     hour timestamptz NOT NULL DEFAULT 'epoch',
     hour_fires integer NOT NULL DEFAULT 0,
     day timestamptz NOT NULL DEFAULT 'epoch',
-    day_fires integer NOT NULL DEFAULT 0
+    day_fires integer NOT NULL DEFAULT 0,
+    widest integer NOT NULL DEFAULT 0
 );
 
 CREATE TABLE circuit_breakers (
