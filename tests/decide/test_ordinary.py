@@ -18,6 +18,7 @@ from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.policy import IfRunning
 from everwhen.model.schedule import Definition, Plan, Schedule, State
 from everwhen.model.shared import Shared
+from everwhen.model.standing import ORDINARY, Start
 from tests.decide.builders import (
     FAILED,
     a_breaker_rule,
@@ -173,8 +174,11 @@ def test_a_plain_success_goes_the_short_way() -> None:
 def test_a_start_moves_the_columns_that_are_named() -> None:
     schedule = a_schedule(every="1h", next_slot_at=NINE, outstanding=1, last_error="exit code 1")
     state, job = schedule.state, a_job(schedule, status="queued", started_at=None, attempt=2, fence=4)
-    assert state.started(NINE) == state._replace(running_jobs=1, last_run_at=NINE)
-    words: dict[str, Any] = {
+    assert ORDINARY.added_to(state, NINE) == state._replace(running_jobs=1, last_run_at=NINE)
+    retried = Start(running_jobs=1, waiting=-1, retries_waiting=-1, is_own=False)
+    words: dict[str, Any] = {"running_jobs": 1, "waiting": -1, "retries_waiting": -1}
+    assert retried.added_to(state, NINE) == state._replace(**words)
+    words = {
         "status": "running",
         "is_probe": True,
         "attempt": 3,

@@ -15,10 +15,9 @@ from everwhen.model.instants import SECOND
 from everwhen.model.job import Job
 from everwhen.model.schedule import Plan
 from everwhen.model.shared import Shared
-from everwhen.model.standing import Standing, Start
+from everwhen.model.standing import ORDINARY, Standing, Start
 
 LOOK_AGAIN = SECOND
-_ORDINARY = Start()
 
 
 class Claims(NamedTuple):
@@ -118,7 +117,7 @@ def _count(job: Job, plan: Plan, shared: Shared, now: int) -> bool:
 
 def _start_of(job: Job) -> Start:
     if job.not_before is None and job.is_own:
-        return _ORDINARY
+        return ORDINARY
     was_waiting = job.not_before is not None and not job.fence  # never claimed before
     return Start(
         running_jobs=int(job.origin != "backfill"),

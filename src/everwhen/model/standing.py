@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from everwhen.model.schedule import State
+
 
 class Standing(NamedTuple):
     """Where a schedule stands, as far as its jobs in line are concerned."""
@@ -28,5 +30,21 @@ class Start(NamedTuple):
     retries_waiting: int = 0
     is_own: bool = True
 
+    def added_to(self, state: State, now: int) -> State:
+        """The row after it."""
+        if self == ORDINARY:
+            return state.started(now)
+        return state._replace(
+            running_jobs=state.running_jobs + self.running_jobs,
+            waiting=state.waiting + self.waiting,
+            retries_waiting=state.retries_waiting + self.retries_waiting,
+            last_run_at=now if self.is_own else state.last_run_at,
+        )
 
-NO_START = Start(running_jobs=0, is_own=False)  # of a backfill: it runs beside the rest
+
+ORDINARY = Start()
+BESIDE = Start(running_jobs=0, is_own=False)  # a backfill: it moves nothing
+
+
+def standing_of(state: State) -> Standing:
+    return Standing(state.row_id, state.uid, state.outstanding, state.running_jobs, state.current_repeat)

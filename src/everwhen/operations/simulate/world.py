@@ -22,7 +22,7 @@ from everwhen.model.job import OWN_ORIGINS, Job, NewJob
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import Plan, Schedule, State
 from everwhen.model.shared import FOR_EVER, Coverage, Shared
-from everwhen.model.standing import Standing, Start
+from everwhen.model.standing import standing_of
 
 NODE = "virtual"
 Runs = Callable[[Job], tuple[int, Outcome]]  # how long a run takes, and how it ends
@@ -196,15 +196,17 @@ class VirtualWorld:
     def _take(self, row: _Row, job: Job) -> None:
         if job.line not in (None, "own") and _is_busy(row, job):
             return  # called again when the one before it ends
-        standings = {job.uid: _standing(row.state)}
+        standings = {job.uid: standing_of(row.state)}
         plans = {(job.uid, job.revision): row.plan}
-        claims = claim([job], plans, standings, self._shared, node=NODE, limit=1, now=self.now)
-        for waiting, until in claims.postponed:
+        taken, postponed, starts = claim(
+            [job], plans, standings, self._shared, node=NODE, limit=1, now=self.now
+        )
+        for waiting, until in postponed:
             heappush(self._begins, (until, waiting.row_id, waiting.uid, waiting.job_id))
-        if claims.taken:
-            row.state = _with(row.state, claims.starts[0][1], self.now)
-            self._start(row, claims.taken[0].job)
-        elif not claims.postponed and not (job.line == "own" and row.state.running_jobs):
+        if taken:
+            row.state = starts[0][1].added_to(row.state, self.now)
+            self._start(row, taken[0].job)
+        elif not postponed and not (job.line == "own" and row.state.running_jobs):
             self._crowd.setdefault(job.capacity_key or "", []).append((job.uid, job.job_id))
 
     def _start(self, row: _Row, job: Job) -> None:
@@ -247,22 +249,6 @@ class VirtualWorld:
 
 def _schedule(row: _Row) -> Schedule:
     return Schedule(row.state, row.plan, list(row.outstanding.values()))
-
-
-def _standing(state: State) -> Standing:
-    return Standing(state.row_id, state.uid, state.outstanding, state.running_jobs, state.current_repeat)
-
-
-def _with(state: State, start: Start, now: int) -> State:
-    """The row after the start of a job."""
-    if start == Start():
-        return state.started(now)
-    return state._replace(
-        running_jobs=state.running_jobs + start.running_jobs,
-        waiting=state.waiting + start.waiting,
-        retries_waiting=state.retries_waiting + start.retries_waiting,
-        last_run_at=now if start.is_own else state.last_run_at,
-    )
 
 
 def _is_busy(row: _Row, job: Job) -> bool:

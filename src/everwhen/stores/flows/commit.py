@@ -14,7 +14,7 @@ from everwhen.model.limits import Limit
 from everwhen.model.reasons import CancelReason
 from everwhen.model.schedule import Plan, State
 from everwhen.model.shared import Shared
-from everwhen.model.standing import NO_START, Start
+from everwhen.model.standing import BESIDE, Start
 from everwhen.stores.transaction import Declined, Queue, Row, Transaction
 
 _POSITIONS = range(len(State._fields))
@@ -112,7 +112,7 @@ def write_starts(tx: Transaction, claims: Claims, now: int) -> None:
         times[row_id] = nth = times.get(row_id, 0) + 1
         alike.setdefault((start, nth), []).append(row_id)
     for (start, _), row_ids in alike.items():
-        if start != NO_START:
+        if start != BESIDE:
             tx.count_starts(start, row_ids, now)
 
 
