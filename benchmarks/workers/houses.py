@@ -11,7 +11,7 @@ from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.schedule import State, Target
 from everwhen.operations.schedules import Submission, create_schedules
 from everwhen.ports.clock import Clock
-from everwhen.ports.slots import JobEnd, TickReport
+from everwhen.ports.slots import Exchange, JobEnd, TickReport
 from everwhen.ports.target import Run
 from everwhen.version import __version__
 from everwhen.wiring import Stack, open_stack
@@ -69,6 +69,11 @@ class Witness:
         settled: int = self.slots.settle(now, ends)
         self.settled += settled
         return settled
+
+    def exchange(self, now: int, ends: Sequence[JobEnd], **keys: Any) -> Exchange:
+        exchanged: Exchange = self.slots.exchange(now, ends, **keys)
+        self.settled += exchanged.settled
+        return exchanged
 
 
 class NoWork:

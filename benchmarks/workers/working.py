@@ -20,7 +20,7 @@ from benchmarks.workers.places import Place, a_place
 from everwhen.engine.service import Service
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedules
-from everwhen.ports.slots import JobEnd
+from everwhen.ports.slots import Exchange, JobEnd
 from everwhen.targets.command import CommandTarget
 from everwhen.targets.http import HttpTarget
 
@@ -54,10 +54,18 @@ class Strict(Witness):
     """Counts successes alone: work that fails at once would look fast."""
 
     def settle(self, now: int, ends: Sequence[JobEnd]) -> int:
-        failed = [end.outcome.error for end in ends if end.outcome.status != "succeeded"]
-        if failed:
-            raise AssertionError(f"{len(failed)} jobs failed: {failed[0]}")
+        refuse_failures(ends)
         return super().settle(now, ends)
+
+    def exchange(self, now: int, ends: Sequence[JobEnd], **keys: Any) -> Exchange:
+        refuse_failures(ends)
+        return super().exchange(now, ends, **keys)
+
+
+def refuse_failures(ends: Sequence[JobEnd]) -> None:
+    failed = [end.outcome.error for end in ends if end.outcome.status != "succeeded"]
+    if failed:
+        raise AssertionError(f"{len(failed)} jobs failed: {failed[0]}")
 
 
 class Queued:

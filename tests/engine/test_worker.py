@@ -18,8 +18,9 @@ from everwhen.model.job import Job
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.schedule import Target
 from everwhen.operations.jobs import cancel_job, get_output, report_outcome
-from everwhen.operations.schedules import Submission, create_schedule
+from everwhen.operations.schedules import Submission, create_schedule, get_schedule
 from everwhen.ports.ledger import EventFilter, JobFilter
+from everwhen.ports.slots import Exchange
 from everwhen.ports.target import Run
 from everwhen.targets.command import CommandTarget
 from everwhen.targets.http import HttpTarget
@@ -188,6 +189,14 @@ class Refusing:
         settled: int = self._slots.settle(now, ends)
         return settled
 
+    def exchange(self, now: int, ends: Any, **keys: Any) -> Exchange:
+        self.settle(now, ())
+        if not self.refused:
+            self.refused += 1
+            raise StoreError("disk full")
+        exchanged: Exchange = self._slots.exchange(now, ends, **keys)
+        return exchanged
+
 
 def test_an_end_that_the_store_refused_is_told_again(stack: Stack) -> None:
     stack.house.slots = slots = Refusing(stack.house.slots)
@@ -218,6 +227,36 @@ class Forgetful:
         if self._is_silent:
             return []
         raise StoreError("the connection is lost")
+
+    def exchange(self, now: int, ends: Any, **keys: Any) -> Exchange:
+        exchanged: Exchange = self._slots.exchange(now, ends, **keys)
+        if not exchanged.claimed or not self.left:
+            return exchanged
+        self.left -= 1
+        raise StoreError("the connection is lost")
+
+
+@pytest.mark.parametrize("losses", [1, 3])
+def test_r8_an_exchange_whose_answer_was_lost_ends_nothing_twice_and_leaves_nothing_behind(
+    stack: Stack, losses: int
+) -> None:
+    service = a_service(stack, {"command": CommandTarget()}, max_workers=1)
+    for number in range(4):
+        add(stack, f"s{number}", "command", {"argv": ["true"]})
+    while service.ticker.step():
+        pass
+    slots = Forgetful(stack.house.slots, losses=losses)
+    slots.claim_jobs = slots._slots.claim_jobs  # type: ignore[method-assign]
+    stack.house.slots = slots
+    service = a_service(stack, {"command": CommandTarget()}, max_workers=1)
+    service.start()
+    for number in range(4):
+        until(has_status(stack, f"s{number}", "succeeded"))
+    service.stop()
+    states = [get_schedule(stack.house, f"s{number}").state for number in range(4)]
+    assert [(s.run_count, s.error_count, s.running_jobs, s.outstanding) for s in states] == [(1, 0, 0, 0)] * 4
+    assert slots.left == 0
+    assert sum(job_of(stack, f"s{number}").attempt for number in range(4)) == 4 + losses
 
 
 @pytest.mark.parametrize("on_lost", ["rerun", "fail"])
@@ -264,6 +303,11 @@ class Away:
         self._refuse()
         settled: int = self._slots.settle(now, ends)
         return settled
+
+    def exchange(self, now: int, ends: Any, **keys: Any) -> Exchange:
+        self._refuse()
+        exchanged: Exchange = self._slots.exchange(now, ends, **keys)
+        return exchanged
 
     def record(self, events: Any) -> None:
         self._refuse(hangs=False)

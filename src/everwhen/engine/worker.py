@@ -30,6 +30,8 @@ from everwhen.ports.observer import Nobody, Observer
 from everwhen.ports.slots import Held, JobEnd, Slots
 from everwhen.ports.target import Target
 
+Ended = tuple[Running, Outcome]
+
 SETTLED_AT_ONCE = 500
 LOOK_ELSEWHERE = 1.0
 
@@ -61,7 +63,7 @@ class Worker:
         self._wake = wake or Wake()
         self._on_settled = on_settled
         self._observer = observer or Nobody()
-        self._ended: queue.SimpleQueue[tuple[Running, Outcome]] = queue.SimpleQueue()
+        self._ended: queue.SimpleQueue[Ended] = queue.SimpleQueue()
         self._running: dict[Held, Running] = {}  # of one job several, when it was rescued from under us
         self._lock = threading.Lock()
         self._left = threading.Condition()  # notified when one of those that are waited for is over
@@ -92,8 +94,29 @@ class Worker:
 
     def step(self) -> bool:
         """Settle what has ended, then take what is ready; True when something was done."""
-        settled = self.settle() + self._end_overdue() + self._put_strays_back()
-        return bool(settled + self._claim(self._max_workers - len(self._running)))
+        done = self._end_overdue() + self._put_strays_back()
+        if self._slots.can_exchange and not self._wanted and not self._ended.empty():
+            return bool(done + self._exchange(self._take_ended()))
+        done += self.settle()
+        return bool(done + self._claim(self._max_workers - len(self._running)))
+
+    def _exchange(self, ended: Sequence[Ended]) -> int:
+        """Settle and claim in one transaction; whoever has ended makes room in it."""
+        over = sum(not outcome.is_still_running for _, outcome in ended)
+        room = max(self._max_workers - len(self._running) + over, 0)
+        try:
+            done = self._slots.exchange(
+                self._clock.now(), _ends(ended), node=self.node, limit=room, queues=self._queues
+            )
+        except BaseException:
+            self._tell_again(ended)
+            self._may_have_strays = True
+            raise
+        self._let_go(ended, done.settled)
+        if done.is_sooner and self._on_settled is not None:
+            self._on_settled.set()
+        self._start_all(done.claimed)
+        return len(ended) + len(done.claimed)
 
     def want(self, job_id: str) -> None:
         """Take this one before any other, whatever its queue, as soon as it can be had; from any thread."""
@@ -108,11 +131,10 @@ class Worker:
         now = self._clock.now()
         try:
             claimed = self._slots.claim_jobs(now, node=self.node, limit=room, queues=self._queues)
-            if claimed:
-                self._start(claimed)
         except BaseException:
             self._may_have_strays = True
             raise
+        self._start_all(claimed)
         return len(claimed)
 
     def _claim_wanted(self) -> int:
@@ -127,6 +149,15 @@ class Worker:
             raise
         self._wanted.remove(job_id)
         return 1
+
+    def _start_all(self, claimed: Sequence[ClaimedJob]) -> None:
+        if not claimed:
+            return
+        try:
+            self._start(claimed)
+        except BaseException:
+            self._may_have_strays = True
+            raise
 
     def look_for_strays(self) -> None:
         """Have the next step compare what runs here with what is on record; from any thread."""
@@ -166,13 +197,21 @@ class Worker:
         if not ended:
             return 0
         try:
-            counted = self._slots.settle(
-                self._clock.now(), [_end(running, outcome) for running, outcome in ended]
-            )
+            counted = self._slots.settle(self._clock.now(), _ends(ended))
         except BaseException:
-            for pair in ended:  # a store that failed: their ends are told again
-                self._ended.put(pair)
+            self._tell_again(ended)
             raise
+        self._let_go(ended, counted)
+        if self._on_settled is not None:
+            self._on_settled.set()
+        return len(ended)
+
+    def _tell_again(self, ended: Sequence[Ended]) -> None:
+        """A store that failed: it may have written them, and a second word changes nothing."""
+        for pair in ended:
+            self._ended.put(pair)
+
+    def _let_go(self, ended: Sequence[Ended], counted: int) -> None:
         if counted < len(ended):
             log.warning("%d job(s) ended here after others had taken them over", len(ended) - counted)
         with self._lock:
@@ -182,12 +221,9 @@ class Worker:
         for running, outcome in ended:
             if outcome.is_still_running:
                 self._await_work(running, outcome)
-        if self._on_settled is not None:
-            self._on_settled.set()
-        return len(ended)
 
-    def _take_ended(self) -> list[tuple[Running, Outcome]]:
-        ended: list[tuple[Running, Outcome]] = []
+    def _take_ended(self) -> list[Ended]:
+        ended: list[Ended] = []
         while len(ended) < SETTLED_AT_ONCE:
             try:
                 ended.append(self._ended.get_nowait())
@@ -333,9 +369,8 @@ class Worker:
             log.warning("an observer failed", exc_info=True)
 
 
-def _end(running: Running, outcome: Outcome) -> JobEnd:
-    job = running.claimed.job
-    return JobEnd(job.job_id, job.fence, outcome)
+def _ends(ended: Sequence[Ended]) -> list[JobEnd]:
+    return [JobEnd(*running.held, outcome) for running, outcome in ended]
 
 
 def _guarded(work: Callable[[], object]) -> Outcome:

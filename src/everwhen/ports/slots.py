@@ -43,8 +43,22 @@ class JobEnd:
     outcome: Outcome
 
 
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """Jobs that ended for jobs that begin. `is_sooner`: a slot is due sooner than a scheduler may think."""
+
+    settled: int
+    claimed: list[ClaimedJob]
+    is_sooner: bool
+
+
 class Slots(Protocol):
     """Everything that happens to slots and jobs while the clock runs."""
+
+    @property
+    def can_exchange(self) -> bool:
+        """Whether one transaction can settle and claim."""
+        ...
 
     def tick(self, now: int, *, limit: int, behind: bool) -> TickReport:
         """Decide due and released slots: those of late (`behind=False`), or those further back."""
@@ -70,6 +84,18 @@ class Slots(Protocol):
 
     def settle(self, now: int, ends: Sequence[JobEnd]) -> int:
         """Write how jobs ended and what follows from it; returns how many still mattered."""
+        ...
+
+    def exchange(
+        self,
+        now: int,
+        ends: Sequence[JobEnd],
+        *,
+        node: str,
+        limit: int,
+        queues: Sequence[str] | None = None,
+    ) -> Exchange:
+        """Settle, and take up to `limit` ready jobs, in one transaction: half the commits of a busy worker."""
         ...
 
     def report(self, now: int, job_id: str, token_hash: str, outcome: Outcome) -> bool:

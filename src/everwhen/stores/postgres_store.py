@@ -29,6 +29,8 @@ _BEGIN = {Lane.TICK: _BEGIN_EVALUATION, Lane.CLAIM: _BEGIN_EVALUATION, Lane.API:
 class PostgresStore:
     """Transactions on one PostgreSQL database. `skew` is how far this node's clock is from the database's."""
 
+    is_exclusive = False  # the keys of a claim would be locked after the schedules of a settlement
+
     def __init__(self, database: PostgresDatabase, *, skew: Callable[[], int] = lambda: 0) -> None:
         self._database = database
         self._skew = skew

@@ -143,6 +143,10 @@ class PostgresTransaction(PostgresSnapshot):
     def announce_due(self, due_at: int) -> None:
         self._soonest = due_at if self._soonest is None else min(self._soonest, due_at)
 
+    @property
+    def is_sooner(self) -> bool:
+        return self._soonest is not None
+
     def announce(self) -> None:
         """One notification at most: a job is ready, or the earliest due instant has moved forward."""
         if self._readied or self._soonest is not None:

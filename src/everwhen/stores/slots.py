@@ -9,7 +9,7 @@ from everwhen.model.events import Event
 from everwhen.model.instants import SECOND
 from everwhen.model.outcome import Outcome
 from everwhen.model.output import OutputGap, OutputPiece
-from everwhen.ports.slots import Held, JobEnd, TickReport
+from everwhen.ports.slots import Exchange, Held, JobEnd, TickReport
 from everwhen.stores.flows.claim import take_job, take_jobs
 from everwhen.stores.flows.elsewhere import end_overdue, take_report
 from everwhen.stores.flows.rescue import put_strays_back, rescue_jobs
@@ -82,6 +82,26 @@ class StoredSlots:
         if not ends:
             return 0
         return self._store.write(Lane.SETTLE, lambda tx: settle_jobs(tx, self._plans, ends, now))
+
+    @property
+    def can_exchange(self) -> bool:
+        return self._store.is_exclusive
+
+    def exchange(
+        self,
+        now: int,
+        ends: Sequence[JobEnd],
+        *,
+        node: str,
+        limit: int,
+        queues: Sequence[str] | None = None,
+    ) -> Exchange:
+        def work(tx: Transaction) -> Exchange:
+            settled = settle_jobs(tx, self._plans, ends, now)
+            claimed = take_jobs(tx, self._plans, now, node=node, limit=limit, queues=queues) if limit else []
+            return Exchange(settled, claimed or [], tx.is_sooner)
+
+        return self._store.write(Lane.SETTLE, work)
 
     def report(self, now: int, job_id: str, token_hash: str, outcome: Outcome) -> bool:
         return self._store.write(

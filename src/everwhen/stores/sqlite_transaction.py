@@ -34,6 +34,8 @@ _spell = json.JSONEncoder(default=dict).encode  # a detail is any mapping
 class SqliteStore:
     """Transactions on one SQLite database."""
 
+    is_exclusive = True
+
     def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
 
@@ -58,7 +60,11 @@ class SqliteStore:
 class SqliteTransaction(SqliteSnapshot):
     """The verbs of a transaction on one connection."""
 
-    __slots__ = ()
+    __slots__ = ("is_sooner",)
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__(connection)
+        self.is_sooner = False
 
     def _insert(self, insert: SparseInsert, rows: Sequence[Row]) -> None:
         for statement, values in insert.runs(rows):
@@ -169,7 +175,9 @@ class SqliteTransaction(SqliteSnapshot):
         self._all("DELETE FROM schedules WHERE row_id = ?", (row_id,))
 
     def release_held(self, places: Sequence[tuple[str, int]], now: int) -> None:
-        self._many(sql.RELEASE_HELD, [{"now": now, "key": key, "places": free} for key, free in places])
+        rows = [{"now": now, "key": key, "places": free} for key, free in places]
+        if self._many(sql.RELEASE_HELD, rows).rowcount:
+            self.announce_due(now)
 
     def release_next_held(self, declined: Sequence[Declined], now: int) -> None:
         self._many(sql.RELEASE_NEXT_HELD, [{"now": now, **one._asdict()} for one in declined])
@@ -226,7 +234,7 @@ class SqliteTransaction(SqliteSnapshot):
         return None
 
     def announce_due(self, due_at: int) -> None:
-        return None  # the change counter tells everybody
+        self.is_sooner = True  # for this process; the change counter tells the others
 
     def put_setting(self, key: str, value: str) -> None:
         self._settings = None

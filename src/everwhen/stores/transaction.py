@@ -272,6 +272,11 @@ class Transaction(Snapshot, Protocol):
         """A slot is due sooner than those who sleep may think."""
         ...
 
+    @property
+    def is_sooner(self) -> bool:
+        """Whether something was announced."""
+        ...
+
     def put_setting(self, key: str, value: str) -> None: ...
     def put_policy(self, policy_id: str, name: str, words: str, now: int, source: str) -> None: ...
     def insert_config(
@@ -289,7 +294,13 @@ class Transaction(Snapshot, Protocol):
 
 
 class Store(Protocol):
-    """A database that runs work in transactions."""
+    """A database that runs work in transactions.
+
+    `is_exclusive`: one at a time, so that nothing is locked, and two flows may share one.
+    """
+
+    @property
+    def is_exclusive(self) -> bool: ...
 
     def write(self, lane: Lane, work: Callable[[Transaction], T]) -> T:
         """What the work returns, once committed; when it raises, nothing of it remains. It may be run again."""
