@@ -35,6 +35,7 @@ Status = Literal["stopped", "running", "stopping"]
 
 OVERDUE = 60_000_000
 LOOP_END, SHORTEST_END = 10.0, 1.0
+ASK_FOR_CANCELS = 0.05
 ABANDON = 7.0  # a target has five seconds between SIGTERM and SIGKILL
 
 log = logging.getLogger("everwhen")
@@ -89,7 +90,7 @@ class Service:
         self._clock_watch, self._clock_lock = ClockWatch(house.clock), threading.Lock()
         self._skew_watch = SkewWatch()
         self._steps: list[ClockStep] = []  # of the clock, noticed and not on record yet
-        self._started = 0.0
+        self._started = self._asked_for_cancels = 0.0
         self._loops: list[Loop] = []
         self._keeper: Loop | None = None
         self._stopped = threading.Event()  # no new firing, no new claim
@@ -277,10 +278,17 @@ class Service:
 
     def _work_once(self) -> None:
         self._worker_doze.begin()
-        if self.worker.running_count:
-            self.worker.cancel(self._house.slots.cancel_requests(self.node))
-        if not self.worker.step() and not self._stopped.is_set():
+        is_busy = self.worker.step()
+        self._pass_cancels_on(is_busy=is_busy)
+        if not is_busy and not self._stopped.is_set():
             self._worker_doze.sleep(self.worker.seconds_to_next(self._check_interval))
+
+    def _pass_cancels_on(self, *, is_busy: bool) -> None:
+        """Before every sleep; a worker that does not come to sleep looks a few times a second."""
+        now = self._house.clock.monotonic()
+        if self.worker.running_count and (not is_busy or now - self._asked_for_cancels > ASK_FOR_CANCELS):
+            self._asked_for_cancels = now
+            self.worker.cancel(self._house.slots.cancel_requests(self.node))
 
     def _keep_once(self) -> None:
         if self._gone.wait(self.lease.beat_every):

@@ -83,10 +83,11 @@ def is_held_by(job: Job | Finished, fence: int) -> bool:
 
 
 def storable_outcome(outcome: Outcome) -> Outcome:
-    if not outcome.error and not outcome.result:
+    error, result = _clean(outcome.error), _clean(outcome.result)
+    if error == outcome.error and result == outcome.result:  # nearly always
         return outcome
-    return replace(outcome, error=_clean(outcome.error), result=_clean(outcome.result))
+    return replace(outcome, error=error, result=result)
 
 
 def _clean(text: str | None) -> str | None:
-    return None if text is None else storable(text)
+    return storable(text) if text else text
