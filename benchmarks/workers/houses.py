@@ -113,7 +113,7 @@ def load_many(stack: Stack, count: int, words: dict[str, Any], name: str = "s", 
     uids = ", ".join(f"'{state.uid}'" for state in states)
     ground = ground_of(stack.database)
     moved = {
-        "uid": "uid || '-' || copy",
+        "uid": "copy || '-' || uid",  # neighbours in every index, as those of one call are
         "schedule_id": "schedule_id || '-' || copy",
         "next_run_at": ground.later("next_run_at", f"copy * {spread}"),
     }
