@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import threading
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from everwhen.app.agents import Agents, named, read_agents
+from everwhen.app.agents import Agents, named
 from everwhen.app.answers import SchedulerState, moment
+from everwhen.app.declaring import declare_on, judge_task
 from everwhen.app.desk import Desk
 from everwhen.app.log_to import LogTo
 from everwhen.app.node import Node, NodeOptions, open_node
@@ -26,24 +25,12 @@ from everwhen.app.options import (
 )
 from everwhen.app.tasks import Task, Tasks
 from everwhen.app.until_told import told_to_stop, wait_for
-from everwhen.app.words import (
-    bound,
-    checked_name,
-    id_of,
-    label_of,
-    plain,
-    read_schedule,
-    surroundings,
-    surroundings_of,
-)
-from everwhen.config.submission import Surroundings
+from everwhen.app.words import checked_name, id_of, plain
 from everwhen.errors import SchedulerError
 from everwhen.model.bound_queue import bound_queue
-from everwhen.model.declared import Declarations, Declared
-from everwhen.operations.apply import apply
 from everwhen.ports.house import House
 from everwhen.ports.subscriber import Subscriber
-from everwhen.system_clock import SystemClock, local_zone_name
+from everwhen.system_clock import local_zone_name
 from everwhen.targets.subscribers import CallbackSubscriber
 from everwhen.timetable.civil_time import zone
 
@@ -137,8 +124,8 @@ class Scheduler(Desk):
         subscriber = CallbackSubscriber(id or id_of(callback), callback)
         with self._guard:
             self._subscribers.append(subscriber)
-            if self._opened is not None and self._opened.is_of_this_process:
-                self._opened.service.subscribe(subscriber)
+            if self._own_node is not None:
+                self._own_node.service.subscribe(subscriber)
 
     # -- life --
 
@@ -158,8 +145,8 @@ class Scheduler(Desk):
 
     def stop(self, *, wait_for_jobs: bool = True, timeout: float = 30.0) -> None:
         """Fire nothing more, and wait for running jobs; past the timeout they are ended, with an error."""
-        node = self._opened
-        if node is None or not node.is_of_this_process:
+        node = self._own_node
+        if node is None:
             return
         try:
             node.service.stop(wait_for_jobs=wait_for_jobs, timeout=timeout)
@@ -171,9 +158,10 @@ class Scheduler(Desk):
     def close(self) -> None:
         """Close the database of a stopped scheduler; whatever is asked next opens it again."""
         with self._guard:
-            node, self._opened = self._opened, None
-        if node is not None and node.is_of_this_process:
-            node.stack.close()
+            node = self._own_node
+            if node is not None:
+                self._opened = None
+                node.stack.close()
 
     def __enter__(self) -> Self:
         self.start()
@@ -217,13 +205,13 @@ class Scheduler(Desk):
         return self.get_status() == "running"
 
     def get_status(self) -> SchedulerStatus:
-        node = self._opened
-        return "stopped" if node is None or not node.is_of_this_process else node.service.status
+        node = self._own_node
+        return "stopped" if node is None else node.service.status
 
     def get_state(self) -> SchedulerState:
         """Status and counts of this process."""
-        node = self._opened
-        if node is None or not node.is_of_this_process:
+        node = self._own_node
+        if node is None:
             return SchedulerState("stopped", None, 0, 0, None)
         service, counts = node.service, node.service.ticker.counts
         return SchedulerState(
@@ -236,11 +224,13 @@ class Scheduler(Desk):
 
     def get_running_job_count(self, group: str) -> int:
         """How many jobs of an agent, plugin or workflow this process runs."""
-        return 0 if self._opened is None else self._opened.service.worker.running_count_of(group)
+        node = self._own_node
+        return 0 if node is None else node.service.worker.running_count_of(group)
 
     def get_total_running_job_count(self) -> int:
         """How many jobs this process runs."""
-        return 0 if self._opened is None else self._opened.service.worker.running_count
+        node = self._own_node
+        return 0 if node is None else node.service.worker.running_count
 
     # -- inside --
 
@@ -261,17 +251,18 @@ class Scheduler(Desk):
         with self._guard:
             self._tasks.add(task)
             try:
-                self._read_task(task, self._around(task))
+                judge_task(task, self._name, self.timezone)
                 if self.is_running():
                     self._reconcile()
             except BaseException:
                 self._tasks.drop(task.schedule_id)
                 raise
 
-    def _around(self, task: Task) -> Surroundings:
-        """What a task is judged by before there is a database: the quiet hours that it names may be in it."""
-        named = frozenset(filter(None, [task.words.get("quiet_hours")]))
-        return surroundings(self._options.timezone, SystemClock().now(), named)
+    @property
+    def _own_node(self) -> Node | None:
+        """What is open, if this process has opened it: what a fork inherits is the parent's."""
+        node = self._opened
+        return node if node is not None and node.is_of_this_process else None
 
     @property
     def _node(self) -> Node:
@@ -310,39 +301,9 @@ class Scheduler(Desk):
 
     def declare_on(self, house: House) -> None:
         """What a start does to the database, done to this one; for tests."""
-        source = f"python:{self._name}"
-        apply(house, self._declarations(house), source=source, may_remove_most=True, may_be_past=False)
-
-    def _declarations(self, house: House) -> Declarations:
-        around = surroundings_of(house)
-        declared = [self._read_task(task, around) for task in self._tasks]
-        agents = read_agents(self._agents, around, has_host=self._on_trigger is not None)
-        found = tuple(bound(one, self._name) for one in (*declared, *agents))
-        return Declarations(found, digest=_digest(found))
-
-    def _read_task(self, task: Task, around: Surroundings) -> Declared:
-        """A one-shot that has fired is past, and stays declared; whether a new one may be is decided on creation."""
-        place = label_of(task.function)
-        try:
-            return read_schedule(
-                task.schedule_id,
-                task.words,
-                around,
-                target=task.target(self._name),
-                may_be_past=True,
-                place=place,
-            )
-        except SchedulerError as error:
-            error.add_note(f'schedule "{task.schedule_id}" of {place}')
-            raise
+        declare_on(house, self._tasks, self._agents)
 
     def _close_file(self) -> None:
         """What is in memory would be lost, and can still be asked about."""
         if self._options.database != "sqlite://":
             self.close()
-
-
-def _digest(declared: Sequence[Declared]) -> str:
-    said = [[one.schedule_id, dict(one.words), one.target.spec] for one in declared]
-    text = json.dumps(said, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]

@@ -40,6 +40,10 @@ class Tasks:
         self._on_trigger = on_trigger
         self._tasks: dict[str, Task] = {}
 
+    @property
+    def has_host(self) -> bool:
+        return self._on_trigger is not None
+
     def __iter__(self) -> Iterator[Task]:
         return iter(list(self._tasks.values()))
 
