@@ -20,6 +20,7 @@ from everwhen.ports.ledger import Ledger
 from everwhen.ports.observer import Observer
 from everwhen.ports.plugins import Plugins
 from everwhen.ports.subscriber import Subscriber
+from everwhen.ports.vitals import Vitals
 from everwhen.stores.catalogue import StoredCatalogue
 from everwhen.stores.messages import StoredMessages
 from everwhen.stores.migrate import Migration, Step, migrate, refuse_outdated
@@ -31,6 +32,7 @@ from everwhen.stores.sqlite_database import SqliteDatabase, open_sqlite, path_of
 from everwhen.stores.sqlite_ledger import SqliteLedger
 from everwhen.stores.sqlite_transaction import SqliteStore
 from everwhen.stores.sqlite_upkeep import SqlitePremises
+from everwhen.stores.sqlite_vitals import SqliteVitals
 from everwhen.stores.tokens import StoredTokens
 from everwhen.stores.transaction import Store
 from everwhen.stores.upkeep import Premises, StoredUpkeep
@@ -88,6 +90,7 @@ def open_stack(
         slots=slots,
         catalogue=catalogue,
         ledger=ground.ledger(plans),
+        vitals=ground.vitals,
         messages=StoredMessages(ground.store),
         plugin_state=StoredPluginState(ground.store),
         upkeep=StoredUpkeep(ground.store, ground.premises),
@@ -107,6 +110,7 @@ class Ground:
     store: Store
     ledger: Callable[[PlanCache], Ledger]
     premises: Premises
+    vitals: Vitals
     clock: Clock
     changes: Callable[[], int] | None = None
     listen: Callable[[House], Callable[[], None]] | None = None
@@ -122,6 +126,7 @@ def _on_sqlite(url: str, clock: Clock | None, database: SqliteDatabase | None) -
         SqliteStore(found),
         lambda plans: SqliteLedger(found, plans),
         SqlitePremises(found),
+        SqliteVitals(found),
         clock,
         found.change_counter,
     )
@@ -148,6 +153,7 @@ def _on_postgres(url: str, clock: Clock | None, _database: SqliteDatabase | None
         postgres.PostgresStore(database, skew=skew),
         lambda plans: postgres.PostgresLedger(database, plans),
         postgres.PostgresPremises(database),
+        postgres.PostgresVitals(database),
         clock or by_database,
         listen=listen,
         clock_skew=skew,

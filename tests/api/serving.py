@@ -145,7 +145,7 @@ def serving(
     host = Host({}, lambda: "UTC", stack.house.clock.now())
     around = surroundings_of(configuration, host, ())
     apply(stack.house, configuration.declared)
-    office = Office(stack.house, chosen, lambda: around, unready)
+    office = Office(stack.house, chosen, lambda: around, unready, stack.changes)
     server = ApiServer(create_app(office), chosen, stop_within=1)
     server.start()
     try:

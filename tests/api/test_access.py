@@ -21,6 +21,7 @@ READS = [
     "/schedules/{id}/revisions/",
     "/upcoming/",
 ]
+LISTS = ["/audit/", "/audit/?schedule_id={id}", "/messages/"]
 WRITES = [
     ("POST", "/schedules/", {"every": "1h", "run": HTTP_RUN}),
     ("PUT", "/schedules/key/k/", {"every": "1h", "run": HTTP_RUN}),
@@ -82,7 +83,7 @@ def test_a_revoked_token_is_refused_at_once(service: Service) -> None:
 def test_a_viewer_reads_and_changes_nothing(service: Service) -> None:
     made = service.admin.create()
     viewer = service.client("viewer")
-    for path in READS:
+    for path in [*READS, *LISTS]:
         assert viewer.get(path.format(id=made["id"])).status == 200, path
     before = denials(service)
     for method, path, body in WRITES:

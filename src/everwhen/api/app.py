@@ -15,7 +15,7 @@ from everwhen.api import problems
 from everwhen.api.doorway import Doorway
 from everwhen.api.office import Office
 from everwhen.api.payloads import Problem
-from everwhen.api.routes import breakers, deeds, health, hooks, jobs, looking, quiet_hours, schedules
+from everwhen.api.routes import breakers, deeds, health, hooks, jobs, looking, quiet_hours, schedules, streams
 from everwhen.errors import SchedulerError
 from everwhen.version import __version__
 
@@ -29,6 +29,7 @@ ROUTERS = (
     quiet_hours.router,
     breakers.router,
     hooks.router,
+    streams.router,
 )
 ABOUT = """Every slot of every schedule is fired once, or the reason it was not is on record.
 

@@ -10,12 +10,15 @@ from starlette.requests import Request
 
 from everwhen.api.rates import Rates
 from everwhen.api.readiness import Readiness, Unready
+from everwhen.api.record import event_source, message_source
+from everwhen.api.streams import Streams
 from everwhen.config.api_settings import ApiSettings
 from everwhen.config.submission import Surroundings
 from everwhen.model.token import Token
 from everwhen.operations.submissions import Caller
 from everwhen.ports.catalogue import Entry
 from everwhen.ports.house import House
+from everwhen.telemetry.metrics import Metrics
 
 PER_SECOND, BURST = 500.0, 1_000  # of one token
 FAILURES_PER_MINUTE = 20  # of one address
@@ -29,9 +32,13 @@ class Office:
     settings: ApiSettings
     surroundings: Callable[[], Surroundings]  # of the configuration in force
     unready: Unready | None = None  # of the node of this process, where it has one
+    changes: Callable[[], int] | None = None  # another number when anybody has committed
+    measured: Metrics | None = None  # of the node of this process, where it has one
     rates: Rates = field(init=False)
     failures: Rates = field(init=False)
     readiness: Readiness = field(init=False)
+    streams: Streams = field(init=False)
+    metrics: Metrics = field(init=False)
     known_tokens: dict[str, tuple[Token, float]] = field(
         default_factory=dict
     )  # by hash, with when it was seen
@@ -44,6 +51,8 @@ class Office:
             burst=FAILURES_PER_MINUTE, per_second=FAILURES_PER_MINUTE / 60, monotonic=monotonic
         )
         self.readiness = Readiness(self.house, self.unready)
+        self.metrics = self.measured or Metrics(self.house)
+        self.streams = Streams(self.house, event_source(self.house), message_source(self.house), self.changes)
         self._places = (0, {})
 
     def surroundings_for(self, caller: Caller, words: object) -> Surroundings:

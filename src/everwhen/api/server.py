@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import threading
 
 import uvicorn
 from fastapi import FastAPI
 
+from everwhen.api.office import Office
 from everwhen.config.api_settings import ApiSettings
 from everwhen.errors import SchedulerError, shown
 
 START_WITHIN = 30.0
+# What uvicorn says about a stream whose reader was dropped; that is on purpose, and our own log has it.
+_DROPPED = "ASGI callable returned without completing response."
 BACKLOG = 2_048
 
 
@@ -19,9 +23,11 @@ class ApiServer:
     """Serves an application until it is stopped."""
 
     def __init__(self, app: FastAPI, settings: ApiSettings, *, stop_within: float = 5.0) -> None:
+        self._app = app
         self._settings = settings
         self._stop_within = stop_within
         cert, key = settings.tls or (None, None)
+        logging.getLogger("uvicorn.error").addFilter(_is_news)
         self._server = uvicorn.Server(
             uvicorn.Config(
                 app,
@@ -65,6 +71,8 @@ class ApiServer:
     def stop(self) -> None:
         """Take no more requests, let those under way end, close streams."""
         self._server.should_exit = True
+        office: Office = self._app.state.office
+        office.streams.close()  # they would go on for ever
         if self._thread is not None:
             self._thread.join(self._stop_within + 5)
         if self._socket is not None:
@@ -73,6 +81,10 @@ class ApiServer:
     def _serve(self) -> None:
         assert self._socket is not None
         self._server.run(sockets=[self._socket])
+
+
+def _is_news(line: logging.LogRecord) -> bool:
+    return line.msg != _DROPPED
 
 
 def _bound(host: str, port: int) -> socket.socket:

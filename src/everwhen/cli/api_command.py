@@ -34,7 +34,9 @@ def command(path: Path, database: str | None, token_file: Path | None) -> None:
     stack = open_stack(url, timezone=configuration.settings.timezone)
     try:
         stopped = stop_on_signals(lambda: None)
-        server = open_front(stack.house, lambda: configuration, settings, token_file=token_file)
+        server = open_front(
+            stack.house, lambda: configuration, settings, token_file=token_file, changes=stack.changes
+        )
         click.secho(f"everwhen api on {shown_url(url)}; Ctrl-C stops", err=True, bold=True)
         wait_until(stopped)
         click.secho("stopping …", err=True)

@@ -17,9 +17,11 @@ from everwhen.cli.configuration import this_host
 from everwhen.config.api_settings import ApiSettings, api_settings_of
 from everwhen.config.read import Configuration
 from everwhen.config.submission import Surroundings, surroundings_of
+from everwhen.engine.service import Service
 from everwhen.errors import TokenError
 from everwhen.operations.tokens import first_token
 from everwhen.ports.house import House
+from everwhen.telemetry.durations import JobDurations
 
 if TYPE_CHECKING:
     from everwhen.api.server import ApiServer
@@ -44,14 +46,30 @@ def open_front(
     settings: ApiSettings,
     *,
     token_file: Path | None = None,
-    unready: Callable[[], str | None] | None = None,
+    changes: Callable[[], int] | None = None,
+    node: Service | None = None,
+    durations: JobDurations | None = None,
 ) -> ApiServer:
-    """Serve the API of a house; `current` is the configuration in force, `unready` says what is wrong with its node."""
+    """Serve the API of a house; `current` is the configuration in force, `changes` another number when anybody has
+    committed, `node` what else this process does, and `durations` how long its jobs take."""
     from everwhen.api.app import create_app
     from everwhen.api.office import Office
     from everwhen.api.server import ApiServer
+    from everwhen.telemetry.metrics import LoopSigns, Metrics
 
-    server = ApiServer(create_app(Office(house, settings, _Around(current), unready)), settings)
+    def loop() -> LoopSigns:
+        assert node is not None
+        return LoopSigns(node.ticker.counts.checks, node.ticker.counts.last_check_at)
+
+    office = Office(
+        house,
+        settings,
+        _Around(current),
+        unready=None if node is None else node.unreadiness,
+        changes=changes,
+        measured=Metrics(house, loop=None if node is None else loop, durations=durations),
+    )
+    server = ApiServer(create_app(office), settings)
     server.start()
     try:
         _tell_first_token(house, token_file)

@@ -31,6 +31,8 @@ from everwhen.errors import SchedulerShutdownError, shown_url
 from everwhen.model.instants import SECOND
 from everwhen.model.node import Role
 from everwhen.operations.apply import Applied, apply
+from everwhen.ports.observer import Observer, Several
+from everwhen.telemetry.durations import JobDurations
 from everwhen.wiring import Stack, build_service, open_stack
 
 _COLOURS = {logging.WARNING: "yellow", logging.ERROR: "red"}
@@ -62,7 +64,8 @@ def run_node(
         known = configuration or _equipment_of(path)
         read = partial(read_configuration, path, this_host()) if known is not None else None
         equipment = Equipment(stack, known, settings, read)
-        service = _service(stack, settings, role, queues, equipment)
+        durations = JobDurations(stack.house.clock.monotonic)
+        service = _service(stack, settings, role, queues, equipment, Several(JobLines(), durations))
         stopped = stop_on_signals(service.kill)
         if configuration is None:
             service.start(lambda: _greet(_title(role, queues), url))
@@ -72,7 +75,7 @@ def run_node(
             applies = configuration is not None
             with (
                 _reloading(known, stack, path, equipment, hangups, watch=watch, applies=applies),
-                _front(stack, equipment, front, token_file, service),
+                _front(stack, equipment, front, token_file, service, durations),
             ):
                 wait_until(stopped)
         except BaseException:
@@ -107,7 +110,12 @@ def _equipment_of(path: Path) -> Configuration | None:
 
 
 def _service(
-    stack: Stack, settings: Settings, role: Role, queues: Sequence[str] | None, equipment: Equipment
+    stack: Stack,
+    settings: Settings,
+    role: Role,
+    queues: Sequence[str] | None,
+    equipment: Equipment,
+    observer: Observer,
 ) -> Service:
     return build_service(
         stack,
@@ -117,7 +125,7 @@ def _service(
         max_workers=settings.max_workers,
         lease=settings.lease,
         retention=settings.retention,
-        observer=JobLines(),
+        observer=observer,
         workshop=equipment.workshop,
         subscribers=equipment.subscribers,
     )
@@ -193,6 +201,7 @@ def _front(
     settings: ApiSettings | None,
     token_file: Path | None,
     service: Service,
+    durations: JobDurations,
 ) -> Iterator[None]:
     """The API, as long as the block lasts: it opens when the loop ticks, and closes before the loop stops."""
     if settings is None:
@@ -203,7 +212,9 @@ def _front(
         lambda: equipment.configuration,
         settings,
         token_file=token_file,
-        unready=service.unreadiness,
+        changes=stack.changes,
+        node=service,
+        durations=durations,
     )
     try:
         yield

@@ -13,6 +13,7 @@ from everwhen.ports.plugins import PluginState
 from everwhen.ports.slots import Slots
 from everwhen.ports.tokens import Tokens
 from everwhen.ports.upkeep import Upkeep
+from everwhen.ports.vitals import Vitals
 
 
 def _nobody() -> None:
@@ -30,6 +31,7 @@ class House:
     slots: Slots
     catalogue: Catalogue
     ledger: Ledger
+    vitals: Vitals
     messages: Messages
     plugin_state: PluginState
     upkeep: Upkeep

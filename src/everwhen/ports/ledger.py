@@ -50,6 +50,7 @@ class EventFilter:
     uid: str | None = None
     types: Collection[EventType] = ()
     job_id: str | None = None
+    owner: str | None = None
     since: int | None = None
     until: int | None = None
     slots_until: int | None = None
@@ -97,8 +98,16 @@ class Ledger(Protocol):
         """Events, newest first; `before` is an id."""
         ...
 
+    def count_events(self, wanted: EventFilter, *, most: int) -> int:
+        """How many there are; counting ends at `most`."""
+        ...
+
     def events_after(self, event_id: int, *, limit: int) -> list[Recorded]:
         """Events in commit order, for streams (L4)."""
+        ...
+
+    def last_event_id(self) -> int:
+        """The last event in commit order, after which a stream begins that has missed nothing; 0 when there is none."""
         ...
 
     def events_of_slot(self, uid: str, slot_at: int) -> list[Recorded]:

@@ -23,6 +23,15 @@ class Message(NamedTuple):
     body: str
 
 
+class MessageFilter(NamedTuple):
+    """Which messages: all that are given must hold. Written from `since` on and before `until`."""
+
+    owner: str | None = None
+    schedule_id: str | None = None
+    since: int | None = None
+    until: int | None = None
+
+
 class Subscription(NamedTuple):
     """Where a subscriber stands. `cursor` is the id of the last message that it has had."""
 
@@ -72,6 +81,18 @@ class Messages(Protocol):
 
     def after(self, message_id: int, *, limit: int) -> Sequence[Message]:
         """Messages in commit order, for streams and lists."""
+        ...
+
+    def last_id(self) -> int:
+        """The last message in commit order, after which a stream begins that has missed nothing; 0 when none was."""
+        ...
+
+    def list(self, wanted: MessageFilter, *, limit: int, before: int | None = None) -> Sequence[Message]:
+        """Messages, newest first; `before` is an id."""
+        ...
+
+    def count(self, wanted: MessageFilter, *, most: int) -> int:
+        """How many there are; counting ends at `most`."""
         ...
 
     def subscriptions(self) -> Sequence[Subscription]:

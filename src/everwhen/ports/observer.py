@@ -16,6 +16,21 @@ class Observer(Protocol):
     def ended(self, run: Run, outcome: Outcome) -> None: ...
 
 
+class Several:
+    """Observers that are told one after another."""
+
+    def __init__(self, *observers: Observer) -> None:
+        self._observers = observers
+
+    def started(self, run: Run) -> None:
+        for observer in self._observers:
+            observer.started(run)
+
+    def ended(self, run: Run, outcome: Outcome) -> None:
+        for observer in self._observers:
+            observer.ended(run, outcome)
+
+
 class Nobody:
     """An observer that looks away."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from everwhen.ports.messages import Message, Subscription
+from everwhen.ports.messages import Message, MessageFilter, Subscription
 from everwhen.stores.lanes import Lane
 from everwhen.stores.storable import storable
 from everwhen.stores.transaction import Snapshot, Store, Transaction
@@ -29,12 +29,12 @@ class StoredMessages:
     def unsubscribe(self, subscriber: str) -> None:
         self._store.write(Lane.API, lambda tx: tx.delete_subscription(subscriber))
 
-    def take(self, now: int, subscriber: str, *, node: str, limit: int, held_until: int) -> list[Message]:
+    def take(self, now: int, subscriber: str, *, node: str, limit: int, held_until: int) -> Sequence[Message]:
         with self._store.read() as tx:  # most looks find nothing, and a read costs little
             if not _next(tx, now, subscriber, node, limit=1):
                 return []
 
-        def work(tx: Transaction) -> list[Message]:
+        def work(tx: Transaction) -> Sequence[Message]:
             found = _next(tx, now, subscriber, node, limit=limit)
             if found:
                 held = tx.subscription(subscriber)
@@ -77,16 +77,28 @@ class StoredMessages:
 
         return self._store.write(Lane.API, work)
 
-    def after(self, message_id: int, *, limit: int) -> list[Message]:
+    def after(self, message_id: int, *, limit: int) -> Sequence[Message]:
         with self._store.read() as tx:
             return tx.messages_after(message_id, limit=limit)
 
-    def subscriptions(self) -> list[Subscription]:
+    def last_id(self) -> int:
+        with self._store.look() as tx:
+            return tx.last_message_id()
+
+    def list(self, wanted: MessageFilter, *, limit: int, before: int | None = None) -> Sequence[Message]:
+        with self._store.look() as tx:
+            return tx.list_messages(wanted, limit=limit, before=before)
+
+    def count(self, wanted: MessageFilter, *, most: int) -> int:
+        with self._store.look() as tx:
+            return tx.count_messages(wanted, most=most)
+
+    def subscriptions(self) -> Sequence[Subscription]:
         with self._store.read() as tx:
             return tx.subscriptions()
 
 
-def _next(tx: Snapshot, now: int, subscriber: str, node: str, *, limit: int) -> list[Message]:
+def _next(tx: Snapshot, now: int, subscriber: str, node: str, *, limit: int) -> Sequence[Message]:
     held = tx.subscription(subscriber)
     if held is None or not held.is_free(now, node):
         return []

@@ -7,6 +7,7 @@ from everwhen.stores.postgres_ledger import PostgresLedger
 from everwhen.stores.postgres_listener import Listener
 from everwhen.stores.postgres_store import PostgresStore
 from everwhen.stores.postgres_upkeep import PostgresPremises
+from everwhen.stores.postgres_vitals import PostgresVitals
 
 __all__ = [
     "MIGRATIONS",
@@ -16,4 +17,5 @@ __all__ = [
     "PostgresLedger",
     "PostgresPremises",
     "PostgresStore",
+    "PostgresVitals",
 ]

@@ -79,6 +79,7 @@ WHERE (xid, id) > ((SELECT xid FROM audit_events WHERE id = %(id)s), %(id)s) AND
 ORDER BY xid, id LIMIT %(limit)s"""
 _EVENTS_ABOVE = f"""
 SELECT id, {sql.EVENT} FROM audit_events WHERE id > %(id)s AND {_COMMITTED} ORDER BY xid, id LIMIT %(limit)s"""
+_LAST_EVENT = f"SELECT id FROM audit_events WHERE {_COMMITTED} ORDER BY xid DESC, id DESC LIMIT 1"
 # idx_audit_schedule, up to the slot: a range event stands at its first slot and says its last.
 _EVENTS_OF_SLOT = f"""
 SELECT id, {sql.EVENT} FROM audit_events WHERE uid = %(uid)s AND slot_at <= %(slot_at)s
@@ -203,17 +204,19 @@ class PostgresLedger:
     # -- events --
 
     def events(self, wanted: EventFilter, *, limit: int, before: int | None = None) -> list[Recorded]:
-        # By uid: idx_audit_schedule, sorted in memory. Otherwise the primary key, backwards.
-        conditions = _Conditions(limit)
-        conditions.add("uid = %(uid)s", uid=wanted.uid)
-        conditions.add("job_id = %(job_id)s", job_id=wanted.job_id)
-        conditions.add("at >= %(since)s", since=_at(wanted.since))
-        conditions.add("at < %(until)s", until=_at(wanted.until))
-        conditions.add("slot_at < %(slots_until)s", slots_until=_at(wanted.slots_until))
+        # By uid: idx_audit_schedule, sorted in memory; by owner idx_audit_owner. Otherwise the primary key, backwards.
+        conditions = _events_wanted(wanted, limit)
         conditions.add("id < %(before)s", before=before)
-        conditions.add("type = ANY(%(types)s)", types=_any(wanted.types))
         query = f"SELECT id, {sql.EVENT} FROM audit_events {conditions} ORDER BY id DESC LIMIT %(limit)s"
         return _recorded(self._rows(query, conditions.values))
+
+    def count_events(self, wanted: EventFilter, *, most: int) -> int:
+        conditions = _events_wanted(wanted, most)
+        query = f"SELECT count(*) FROM (SELECT 1 FROM audit_events {conditions} LIMIT %(limit)s) AS found"
+        return int(self._rows(query, conditions.values)[0][0])
+
+    def last_event_id(self) -> int:
+        return next((int(row[0]) for row in self._rows(_LAST_EVENT)), 0)
 
     def events_after(self, event_id: int, *, limit: int) -> list[Recorded]:
         is_there = self._rows("SELECT 1 FROM audit_events WHERE id = %s", (event_id,))
@@ -323,6 +326,18 @@ def _counted(connection: Connection[Any], table: str, conditions: _Conditions, f
 
 def _text(value: str | None) -> str | None:
     return None if value is None else storable(value)
+
+
+def _events_wanted(wanted: EventFilter, limit: int) -> _Conditions:
+    conditions = _Conditions(limit)
+    conditions.add("uid = %(uid)s", uid=_text(wanted.uid))
+    conditions.add("job_id = %(job_id)s", job_id=_text(wanted.job_id))
+    conditions.add("owner = %(owner)s", owner=_text(wanted.owner))
+    conditions.add("at >= %(since)s", since=_at(wanted.since))
+    conditions.add("at < %(until)s", until=_at(wanted.until))
+    conditions.add("slot_at < %(slots_until)s", slots_until=_at(wanted.slots_until))
+    conditions.add("type = ANY(%(types)s)", types=_any(wanted.types))
+    return conditions
 
 
 def _at(instant: int | None) -> At | None:

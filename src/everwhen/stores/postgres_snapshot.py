@@ -15,7 +15,7 @@ from everwhen.model.node import Node
 from everwhen.model.schedule import State
 from everwhen.model.standing import Standing
 from everwhen.model.token import Answer, Token, token_of
-from everwhen.ports.messages import Message, Subscription
+from everwhen.ports.messages import Message, MessageFilter, Subscription
 from everwhen.stores import postgres_statements as sql
 from everwhen.stores.postgres_adapters import At, Instants, Integers, Texts
 from everwhen.stores.postgres_watermark import Marks
@@ -176,6 +176,14 @@ class PostgresSnapshot:
     def last_message_id(self) -> int:
         return next((row[0] for row in self._rows(sql.LAST_MESSAGE)), 0)
 
+    def list_messages(self, wanted: MessageFilter, *, limit: int, before: int | None) -> list[Message]:
+        rows = self._rows(sql.LIST_MESSAGES, {**_wanted(wanted), "before": before, "limit": limit})
+        return [Message._make(row) for row in rows]
+
+    def count_messages(self, wanted: MessageFilter, *, most: int) -> int:
+        (found,) = self._rows(sql.COUNT_MESSAGES, {**_wanted(wanted), "before": None, "limit": most})
+        return int(found[0])
+
     def queued_catch_up(self, breaker_keys: Collection[str]) -> list[Job]:
         return self._jobs(sql.QUEUED_CATCH_UP, (Texts(sorted(breaker_keys)),))
 
@@ -321,3 +329,16 @@ def _filtered(wanted: Mapping[str, str], text: str | None) -> tuple[str, dict[st
 def _entry(row: Row) -> tuple[State, Row]:
     size = len(State._fields)
     return State._make(row[:size]), row[size:]
+
+
+def _wanted(wanted: MessageFilter) -> dict[str, object]:
+    return {
+        "owner": _text(wanted.owner),
+        "schedule_id": _text(wanted.schedule_id),
+        "since": None if wanted.since is None else At(wanted.since),
+        "until": None if wanted.until is None else At(wanted.until),
+    }
+
+
+def _text(text: str | None) -> str | None:
+    return None if text is None else storable(text)

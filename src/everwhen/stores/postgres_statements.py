@@ -349,6 +349,14 @@ ORDER BY xid, id LIMIT %(limit)s"""
 MESSAGES_ABOVE = f"""
 SELECT {MESSAGE} FROM messages WHERE id > %(id)s AND {COMMITTED} ORDER BY xid, id LIMIT %(limit)s"""
 IS_MESSAGE = "SELECT 1 FROM messages WHERE id = %s"
+# The primary key, backwards, until the page is full.
+_MESSAGES_WANTED = """
+FROM messages WHERE (%(owner)s::text IS NULL OR owner = %(owner)s)
+    AND (%(schedule_id)s::text IS NULL OR schedule_id = %(schedule_id)s)
+    AND (%(since)s::timestamptz IS NULL OR at >= %(since)s) AND (%(until)s::timestamptz IS NULL OR at < %(until)s)
+    AND (%(before)s::bigint IS NULL OR id < %(before)s)"""
+LIST_MESSAGES = f"SELECT {MESSAGE} {_MESSAGES_WANTED} ORDER BY id DESC LIMIT %(limit)s"
+COUNT_MESSAGES = f"SELECT count(*) FROM (SELECT 1 {_MESSAGES_WANTED} LIMIT %(limit)s) AS found"
 LAST_MESSAGE = f"SELECT id FROM messages WHERE {COMMITTED} ORDER BY xid DESC, id DESC LIMIT 1"
 # The primary key of subscriptions.
 SUBSCRIPTIONS = f"SELECT {', '.join(Subscription._fields)} FROM subscriptions"

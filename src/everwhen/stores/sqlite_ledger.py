@@ -66,6 +66,7 @@ json_each(:uids) AS those CROSS JOIN jobs ON job_id >= 'sched-' || those.value |
     AND job_id < 'sched-' || those.value || '-o' AND uid = those.value"""
 # The primary key of audit_events.
 _EVENTS_AFTER = f"SELECT id, {_EVENT} FROM audit_events WHERE id > ? ORDER BY id LIMIT ?"
+_LAST_EVENT = "SELECT coalesce(max(id), 0) FROM audit_events"
 # idx_audit_schedule, up to the slot: a range event stands at its first slot and says its last.
 _EVENTS_OF_SLOT = f"""
 SELECT id, {_EVENT} FROM audit_events WHERE uid = :uid AND slot_at <= :slot_at
@@ -183,22 +184,26 @@ class SqliteLedger:
     # -- events --
 
     def events(self, wanted: EventFilter, *, limit: int, before: int | None = None) -> list[Recorded]:
-        # By uid: idx_audit_schedule, sorted in memory. Otherwise the primary key, backwards.
-        conditions = _Conditions()
-        conditions.add("uid = :uid", uid=wanted.uid)
-        conditions.add("job_id = :job_id", job_id=wanted.job_id)
-        conditions.add("at >= :since", since=wanted.since)
-        conditions.add("at < :until", until=wanted.until)
-        conditions.add("slot_at < :slots_until", slots_until=wanted.slots_until)
+        # By uid: idx_audit_schedule, sorted in memory; by owner idx_audit_owner. Otherwise the primary key, backwards.
+        conditions = _events_wanted(wanted)
         conditions.add("id < :before", before=before)
-        conditions.add_any("type", wanted.types)
         query = f"SELECT id, {_EVENT} FROM audit_events {conditions} ORDER BY id DESC LIMIT :limit"
         with self._database.read() as connection:
             return _recorded(connection.execute(query, {**conditions.values, "limit": limit}))
 
+    def count_events(self, wanted: EventFilter, *, most: int) -> int:
+        conditions = _events_wanted(wanted)
+        query = f"SELECT count(*) FROM (SELECT 1 FROM audit_events {conditions} LIMIT :most)"
+        with self._database.read() as connection:
+            return int(connection.execute(query, {**conditions.values, "most": most}).fetchone()[0])
+
     def events_after(self, event_id: int, *, limit: int) -> list[Recorded]:
         with self._database.read() as connection:
             return _recorded(connection.execute(_EVENTS_AFTER, (event_id, limit)))
+
+    def last_event_id(self) -> int:
+        with self._database.read() as connection:
+            return int(connection.execute(_LAST_EVENT).fetchone()[0])
 
     def events_of_slot(self, uid: str, slot_at: int) -> list[Recorded]:
         values = {"uid": uid, "slot_at": slot_at}
@@ -313,6 +318,18 @@ def _counted(connection: sqlite3.Connection, table: str, conditions: _Conditions
     query = f"SELECT count(*) FROM (SELECT 1 FROM {table} {above} LIMIT {COUNTED + 1})"
     count: int = connection.execute(query, {**conditions.values, "above": floor}).fetchone()[0]
     return count
+
+
+def _events_wanted(wanted: EventFilter) -> _Conditions:
+    conditions = _Conditions()
+    conditions.add("uid = :uid", uid=wanted.uid)
+    conditions.add("job_id = :job_id", job_id=wanted.job_id)
+    conditions.add("owner = :owner", owner=wanted.owner)
+    conditions.add("at >= :since", since=wanted.since)
+    conditions.add("at < :until", until=wanted.until)
+    conditions.add("slot_at < :slots_until", slots_until=wanted.slots_until)
+    conditions.add_any("type", wanted.types)
+    return conditions
 
 
 def _recorded(rows: Iterable[tuple[object, ...]]) -> list[Recorded]:

@@ -18,7 +18,7 @@ from everwhen.model.node import Node
 from everwhen.model.schedule import State
 from everwhen.model.standing import Standing
 from everwhen.model.token import Answer, Token, token_of
-from everwhen.ports.messages import Message, Subscription
+from everwhen.ports.messages import Message, MessageFilter, Subscription
 from everwhen.stores import sqlite_statements as sql
 from everwhen.stores.transaction import Due, Finished, Glimpse, Row
 
@@ -178,6 +178,14 @@ class SqliteSnapshot:
 
     def last_message_id(self) -> int:
         return self._one(sql.LAST_MESSAGE) or 0
+
+    def list_messages(self, wanted: MessageFilter, *, limit: int, before: int | None) -> list[Message]:
+        values = {**wanted._asdict(), "before": before, "limit": limit}
+        return [Message._make(row) for row in self._all(sql.LIST_MESSAGES, values)]
+
+    def count_messages(self, wanted: MessageFilter, *, most: int) -> int:
+        values = {**wanted._asdict(), "before": None, "limit": most}
+        return int(self._all(sql.COUNT_MESSAGES, values).fetchone()[0])
 
     def settings(self) -> Mapping[str, str]:
         if self._settings is None:

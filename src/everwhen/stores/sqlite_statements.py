@@ -321,6 +321,12 @@ INSERT INTO messages (event_id, at, schedule_id, uid, owner, job_id, body) VALUE
 ON CONFLICT (event_id) DO NOTHING"""
 # The primary key of messages. An id is never used again, so the last one outlives what retention deletes.
 MESSAGES_AFTER = f"SELECT {', '.join(Message._fields)} FROM messages WHERE id > ? ORDER BY id LIMIT ?"
+# The primary key, backwards, until the page is full; idx_messages_at where an instant is given and few follow it.
+_MESSAGES_WANTED = """
+FROM messages WHERE (:owner IS NULL OR owner = :owner) AND (:schedule_id IS NULL OR schedule_id = :schedule_id)
+    AND (:since IS NULL OR at >= :since) AND (:until IS NULL OR at < :until) AND (:before IS NULL OR id < :before)"""
+LIST_MESSAGES = f"SELECT {', '.join(Message._fields)} {_MESSAGES_WANTED} ORDER BY id DESC LIMIT :limit"
+COUNT_MESSAGES = f"SELECT count(*) FROM (SELECT 1 {_MESSAGES_WANTED} LIMIT :limit)"
 LAST_MESSAGE = "SELECT (SELECT seq FROM sqlite_sequence WHERE name = 'messages')"
 SUBSCRIPTIONS = f"SELECT {', '.join(Subscription._fields)} FROM subscriptions"
 _HELD = [name for name in Subscription._fields if name != "subscriber"]

@@ -26,7 +26,7 @@ from everwhen.model.reasons import CancelReason
 from everwhen.model.schedule import State
 from everwhen.model.standing import Standing, Start
 from everwhen.model.token import Answer, Token
-from everwhen.ports.messages import Message, Subscription
+from everwhen.ports.messages import Message, MessageFilter, Subscription
 from everwhen.stores.lanes import Lane
 
 T = TypeVar("T")
@@ -177,6 +177,10 @@ class Snapshot(Protocol):
 
     def messages_after(self, message_id: int, *, limit: int) -> list[Message]: ...
     def last_message_id(self) -> int: ...
+    def list_messages(
+        self, wanted: MessageFilter, *, limit: int, before: int | None
+    ) -> Sequence[Message]: ...
+    def count_messages(self, wanted: MessageFilter, *, most: int) -> int: ...
     def subscriptions(self) -> list[Subscription]: ...
     def entries(
         self, wanted: Mapping[str, str], *, text: str | None, limit: int, before: int | None, offset: int

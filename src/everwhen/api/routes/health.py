@@ -1,4 +1,4 @@
-"""Whether this process is alive, and whether it does its work (G3). No token: whoever asks learns one sentence."""
+"""Whether this process is alive, whether it does its work (G3), and its metrics. No token: what is told is counts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Literal
 
 from fastapi import APIRouter
 from pydantic import Field
+from starlette.requests import Request
 from starlette.responses import Response
 
 from everwhen.api.calls import Desk, answer
@@ -50,3 +51,15 @@ async def readyz(office: Desk) -> Response:
     reason = await office.readiness.reason()
     words = {"status": "ready" if reason is None else "unready", "reason": reason}
     return answer(words, 200 if reason is None else 503, _FRESH)
+
+
+@router.get(
+    "/metrics",
+    summary="Metrics for Prometheus",
+    response_model=None,
+    responses={200: {"description": "In the format that is asked for.", "content": {"text/plain": {}}}},
+)
+def metrics(office: Desk, request: Request) -> Response:
+    """Counts of the whole database, and what only this process knows; a look is shared by all who ask at once."""
+    text, media_type = office.metrics.text(request.headers.get("accept", ""))
+    return Response(text, headers={**_FRESH, "content-type": media_type})

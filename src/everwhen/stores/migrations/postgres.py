@@ -193,6 +193,7 @@ CREATE TABLE audit_events (
 );
 CREATE INDEX idx_audit_schedule ON audit_events (uid, slot_at);
 CREATE INDEX idx_audit_commit ON audit_events (xid, id);
+CREATE INDEX idx_audit_owner ON audit_events (owner, id) WHERE owner IS NOT NULL;
 
 CREATE TABLE plugin_state (
     plugin text COLLATE "C" PRIMARY KEY,

@@ -186,6 +186,7 @@ CREATE TABLE audit_events (
     trace_id TEXT
 );
 CREATE INDEX idx_audit_schedule ON audit_events (uid, slot_at);
+CREATE INDEX idx_audit_owner ON audit_events (owner) WHERE owner IS NOT NULL;
 
 CREATE TABLE plugin_state (
     plugin TEXT PRIMARY KEY,

@@ -1,0 +1,148 @@
+"""Server-sent events: an answer that goes on until its reader leaves, is too slow, may no more, or the server stops.
+
+A reader that does not take what is sent keeps its connection for ten seconds; then it is dropped, so that no memory
+grows for it. A comment goes out every fifteen seconds: it keeps proxies from closing a quiet stream, and finds readers
+that are gone. While a stream is open its token is looked at again and again, because a token can be revoked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from anyio.to_thread import run_sync
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from everwhen.api.feeds import Feed, Reader, Source
+from everwhen.api.problems import RefusedError
+from everwhen.errors import StoreError
+from everwhen.model.token import Token
+from everwhen.ports.house import House
+
+MOST, MOST_OF_TOKEN = 1_000, 100
+HEARTBEAT, RECHECK = 15.0, 1.0
+PATIENCE = 10.0
+AGAIN = b"retry: 2000\n\n"  # milliseconds until a reader comes back
+STILL_HERE = b":\n\n"
+
+log = logging.getLogger("everwhen")
+
+
+class Streams:
+    """The streams of one process: what feeds them, how many there are, and that they end."""
+
+    def __init__(
+        self, house: House, events: Source, messages: Source, changes: Callable[[], int] | None
+    ) -> None:
+        self.patience = PATIENCE
+        self.heartbeat = HEARTBEAT
+        self._house = house
+        self.events = Feed(events, changes)
+        self.messages = Feed(messages, changes)
+        self._open: dict[str, int] = {}  # how many, by token
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._good: tuple[float, frozenset[str]] = (float("-inf"), frozenset())
+
+    def close(self) -> None:
+        """End all streams at once; called from any thread."""
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._close)
+
+    def _close(self) -> None:
+        self.events.close()
+        self.messages.close()
+
+    @property
+    def count(self) -> int:
+        """How many are open."""
+        return sum(self._open.values())
+
+    def refuse_more(self, token: Token) -> None:
+        if self._open.get(token.token_id, 0) >= MOST_OF_TOKEN:
+            raise RefusedError(
+                429, f"This token has {MOST_OF_TOKEN} streams open.", headers={"retry-after": "60"}
+            )
+        if self.count >= MOST:
+            raise RefusedError(429, "Too many streams are open here.", headers={"retry-after": "60"})
+
+    @asynccontextmanager
+    async def reader(self, feed: Feed, token: Token, after: int | None) -> AsyncIterator[Reader]:
+        self._loop = asyncio.get_running_loop()
+        self._open[token.token_id] = self._open.get(token.token_id, 0) + 1
+        try:
+            async with feed.reader(after, token.owner) as reader:
+                yield reader
+        finally:
+            self._open[token.token_id] -= 1
+            if not self._open[token.token_id]:
+                del self._open[token.token_id]
+
+    async def is_good(self, token: Token, admitted: float) -> bool:
+        """Whether a token that was admitted then is still in force; all streams ask together, once a second."""
+        now = asyncio.get_running_loop().time()
+        if now - self._good[0] >= RECHECK:
+            try:
+                tokens = await run_sync(self._house.tokens.all)
+            except StoreError:  # nothing can be told without a database either
+                return True
+            at = self._house.clock.now()
+            self._good = (now, frozenset(one.token_id for one in tokens if one.is_good(at)))
+        return self._good[0] < admitted or token.token_id in self._good[1]
+
+
+class EventStream(Response):
+    """One answer that goes on."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, streams: Streams, feed: Feed, token: Token, after: int | None) -> None:
+        super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
+        del self.headers["content-length"]
+        self._streams, self._feed, self._token, self._after = streams, feed, token, after
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        sending = asyncio.create_task(self._send(send))
+        leaving = asyncio.create_task(_left(receive))
+        try:
+            await asyncio.wait((sending, leaving), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (sending, leaving):
+                task.cancel()
+            await asyncio.gather(sending, leaving, return_exceptions=True)
+
+    async def _send(self, send: Send) -> None:
+        try:
+            async with self._streams.reader(self._feed, self._token, self._after) as reader:
+                await self._write(send, AGAIN)
+                await self._pass_on(reader, send)
+            await self._write(send, b"", is_last=True)
+        except TimeoutError:
+            log.warning("a reader of a stream takes nothing, and is dropped: %s", self._token.token_id)
+        except StoreError as error:
+            log.warning("a stream ends, because the database does not answer: %s", error)
+
+    async def _pass_on(self, reader: Reader, send: Send) -> None:
+        time = asyncio.get_running_loop().time
+        admitted = quiet_since = time()
+        while not self._feed.is_closed and await self._streams.is_good(self._token, admitted):
+            chunk = await reader.next(min(RECHECK, self._streams.heartbeat))
+            if chunk:
+                await self._write(send, chunk)
+            elif time() - quiet_since >= self._streams.heartbeat:
+                await self._write(send, STILL_HERE)
+            else:
+                continue
+            quiet_since = time()
+
+    async def _write(self, send: Send, body: bytes, *, is_last: bool = False) -> None:
+        message: Message = {"type": "http.response.body", "body": body, "more_body": not is_last}
+        await asyncio.wait_for(send(message), self._streams.patience)
+
+
+async def _left(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,197 @@
+"""Metrics for Prometheus: the database is counted when somebody looks, and nothing is counted on the way of a slot.
+
+Counts of slots, jobs and schedules are those of the whole database, also where the API runs alone; each process counts
+slots from its own start. What only a process knows (its loop, how long its jobs took) is told by that process. No label
+has more values than the closed lists of reasons and states: a million schedules make no more series than one.
+
+Whoever asks needs no token. So a look is shared by all who ask within a second, and where one takes long, the next one
+waits twenty times as long: watching costs the database a twentieth of its time at most.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple, get_args
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+from everwhen.errors import StoreError
+from everwhen.model.breaker import BreakerState
+from everwhen.model.instants import SECOND
+from everwhen.model.job import Origin
+from everwhen.model.reasons import HOLD_REASONS, MISS_REASONS, SKIP_REASONS
+from everwhen.model.schedule import Status
+from everwhen.ports.house import House
+from everwhen.ports.vitals import Signs, Tally
+from everwhen.telemetry.durations import JobDurations
+from everwhen.version import __version__
+
+OVERDUE_AFTER = 60 * SECOND
+MOST_OVERDUE = 100_000
+SHARED, RATIO = 1.0, 20.0  # seconds that a look is good for at least; how many times its own length
+_SLOT_ORIGINS = ("schedule", "catch_up")
+_OUTCOMES = {
+    "schedule.skipped": "skipped",
+    "schedule.missed": "missed",
+    "schedule.caught_up": "caught_up",
+}
+_SLOTS = [
+    *(("fired", origin) for origin in _SLOT_ORIGINS),
+    *(("skipped", reason) for reason in SKIP_REASONS),
+    *(("missed", reason) for reason in MISS_REASONS),
+    ("caught_up", ""),
+]
+Values = dict[tuple[str, ...], float]  # by the words of the labels
+
+
+class LoopSigns(NamedTuple):
+    """What the loop of this process has done: evaluations, and when the last one ended."""
+
+    checks: int
+    last_check_at: int | None
+
+
+class _Look(NamedTuple):
+    """What a look at the database found; nothing where it did not answer."""
+
+    signs: Signs | None = None
+    lag: float = 0.0
+    heartbeat_at: int | None = None
+
+
+class Metrics(Collector):
+    """What this process tells Prometheus."""
+
+    def __init__(
+        self,
+        house: House,
+        *,
+        loop: Callable[[], LoopSigns] | None = None,
+        durations: JobDurations | None = None,
+    ) -> None:
+        self._house = house
+        self._loop = loop
+        self._durations = durations
+        self._lock = threading.Lock()
+        self._slots = Counter(
+            dict.fromkeys(_SLOTS, 0)
+        )  # every series from the start, so that rates have a beginning
+        self._fired: Counter[str] = Counter(dict.fromkeys(get_args(Origin), 0))
+        self._mark = house.vitals.mark()
+        self._look, self._good_until = _Look(), float("-inf")
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+
+    def text(self, accept: str = "") -> tuple[bytes, str]:
+        """Everything in the format that is asked for, and its media type; waits for the database."""
+        encode, media_type = choose_encoder(accept)
+        return encode(self._registry), media_type
+
+    def describe(self) -> Iterator[Metric]:
+        """Nothing is looked at before somebody asks."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        with self._lock:
+            look = self._looked()
+            slots: Values = {(outcome, reason): number for (outcome, reason), number in self._slots.items()}
+            fired: Values = {(origin,): number for origin, number in self._fired.items()}
+        yield _gauge("build_info", "Which release this is.", {(__version__,): 1}, "version")
+        yield _gauge("database_up", "Whether the database answers.", {(): int(look.signs is not None)})
+        yield _counter(
+            "slots", "Slots that were decided, by what became of them.", slots, "outcome", "reason"
+        )
+        yield _counter("jobs", "Firings, by what asked for them.", fired, "origin")
+        if look.signs is not None:
+            yield from _standing(look.signs, look)
+        yield from self._own()
+
+    def _own(self) -> Iterator[Metric]:
+        """What only this process knows."""
+        if self._loop is not None:
+            loop = self._loop()
+            yield _counter("loop_checks", "Evaluations of the loop of this process.", {(): loop.checks})
+            if loop.last_check_at is not None:
+                at = loop.last_check_at / SECOND
+                name, about = "loop_last_tick_timestamp_seconds", "When the loop last ended an evaluation."
+                yield _gauge(name, about, {(): at})
+        if self._durations is not None:
+            about = "How long the jobs of this process took, by how they ended."
+            family = HistogramMetricFamily("everwhen_job_duration_seconds", about, labels=["status"])
+            for status, buckets, seconds in self._durations.histograms():
+                family.add_metric([status], buckets, seconds)
+            yield family
+
+    # -- looking --
+
+    def _looked(self) -> _Look:
+        clock = self._house.clock
+        began = clock.monotonic()
+        if began < self._good_until:
+            return self._look
+        try:
+            self._count(self._house.vitals.tally(self._mark))
+            self._look = self._ask()
+        except StoreError:
+            self._look = _Look()
+        ended = clock.monotonic()
+        self._good_until = ended + max(SHARED, RATIO * (ended - began))
+        return self._look
+
+    def _ask(self) -> _Look:
+        now = self._house.clock.now()
+        signs = self._house.vitals.signs(now - OVERDUE_AFTER, most_overdue=MOST_OVERDUE)
+        wake_at = self._house.slots.next_wake_at()
+        lag = 0.0 if wake_at is None else max(now - wake_at, 0) / SECOND
+        if signs.is_paused:  # nothing is to fire, so nothing is late
+            signs, lag = signs._replace(overdue=0), 0.0
+        return _Look(signs, lag, self._house.slots.last_heartbeat_at())
+
+    def _count(self, tally: Tally) -> None:
+        self._mark = tally.mark
+        for (kind, reason), number in tally.slots.items():
+            self._slots[_OUTCOMES[kind], reason] += number
+        for origin, number in tally.fired.items():
+            self._fired[origin] += number
+            if origin in _SLOT_ORIGINS:
+                self._slots["fired", origin] += number
+
+
+def _standing(signs: Signs, look: _Look) -> Iterator[Metric]:
+    """How the database stands."""
+    yield _gauge("schedules", "Schedules, by status.", _each(get_args(Status), signs.schedules), "status")
+    yield _gauge("held_slots", "Slots that wait, by reason.", _each(HOLD_REASONS, signs.held), "reason")
+    yield _gauge("jobs_running", "Jobs that run.", {(): signs.jobs.get("running", 0)})
+    yield _gauge("jobs_queued", "Jobs that wait for a worker.", {(): signs.jobs.get("queued", 0)})
+    states = _each(get_args(BreakerState), signs.breakers)
+    yield _gauge("breaker_state", "Circuit breakers, by state.", states, "state")
+    yield _gauge("overdue_schedules", "Schedules overdue by more than a minute.", {(): signs.overdue})
+    yield _gauge("lag_seconds", "How long the earliest undecided slot has been due.", {(): look.lag})
+    yield _gauge("system_paused", "Whether the system switch is on.", {(): int(signs.is_paused)})
+    if look.heartbeat_at is not None:
+        name, about = "scheduler_last_heartbeat_timestamp_seconds", "When any scheduler was last seen alive."
+        yield _gauge(name, about, {(): look.heartbeat_at / SECOND})
+
+
+def _each(words: tuple[str, ...], counts: Mapping[str, int]) -> Values:
+    """A number for every word, so that no series appears or vanishes."""
+    return {(word,): counts.get(word, 0) for word in words}
+
+
+def _gauge(name: str, about: str, values: Values, *labels: str) -> Metric:
+    family = GaugeMetricFamily(f"everwhen_{name}", about, labels=labels)
+    for words, value in values.items():
+        family.add_metric(words, value)
+    return family
+
+
+def _counter(name: str, about: str, values: Values, *labels: str) -> Metric:
+    family = CounterMetricFamily(f"everwhen_{name}", about, labels=labels)
+    for words, value in values.items():
+        family.add_metric(words, value)
+    return family

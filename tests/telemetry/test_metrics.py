@@ -1,0 +1,139 @@
+"""Metrics: counts of the whole database, what only the process knows, and no series for a schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from everwhen.model.instants import SECOND
+from everwhen.model.outcome import SUCCEEDED
+from everwhen.model.schedule import Target
+from everwhen.operations.schedules import Submission, create_schedule
+from everwhen.ports.target import Run
+from everwhen.telemetry.durations import JobDurations
+from everwhen.telemetry.metrics import LoopSigns, Metrics
+from everwhen.testing import ManualClock
+from everwhen.wiring import Stack, open_stack
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def stack(clock: ManualClock) -> Iterator[Stack]:
+    opened = open_stack("sqlite://", clock=clock)
+    yield opened
+    opened.close()
+
+
+def add(stack: Stack, name: str, **words: object) -> None:
+    create_schedule(stack.house, Submission(name, {"every": "1m", **words}, Target("command", "{}")))
+
+
+def tick(stack: Stack) -> None:
+    for behind in (False, True):
+        stack.house.slots.tick(stack.house.clock.now(), limit=500, behind=behind)
+
+
+def samples(metrics: Metrics) -> Samples:
+    text = metrics.text()[0].decode()
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def value(metrics: Metrics, name: str, **labels: str) -> float:
+    return samples(metrics)[f"everwhen_{name}", tuple(sorted(labels.items()))]
+
+
+def test_slots_are_counted_by_what_became_of_them(stack: Stack, clock: ManualClock) -> None:
+    metrics = Metrics(stack.house)
+    assert value(metrics, "slots_total", outcome="fired", reason="schedule") == 0
+    add(stack, "a")
+    tick(stack)
+    clock.advance("1m")
+    tick(stack)
+    assert value(metrics, "slots_total", outcome="fired", reason="schedule") == 1
+    assert value(metrics, "slots_total", outcome="skipped", reason="already_running") == 1
+    assert value(metrics, "jobs_total", origin="schedule") == 1
+    assert value(metrics, "jobs_queued") == 1
+    clock.advance("2s")
+    assert value(metrics, "slots_total", outcome="fired", reason="schedule") == 1  # and not once more
+
+
+def test_each_process_counts_from_its_own_start(stack: Stack) -> None:
+    add(stack, "a")
+    tick(stack)
+    assert value(Metrics(stack.house), "slots_total", outcome="fired", reason="schedule") == 0
+
+
+def test_a_look_is_shared_by_all_who_ask_within_a_second(stack: Stack, clock: ManualClock) -> None:
+    metrics = Metrics(stack.house)
+    assert value(metrics, "schedules", status="active") == 0
+    add(stack, "a")
+    assert value(metrics, "schedules", status="active") == 0
+    clock.advance("1s")
+    assert value(metrics, "schedules", status="active") == 1
+
+
+def test_a_million_schedules_make_no_more_series_than_one(stack: Stack, clock: ManualClock) -> None:
+    metrics = Metrics(stack.house, loop=lambda: LoopSigns(1, 1), durations=JobDurations(clock.monotonic))
+    before = set(samples(metrics))
+    for number in range(50):
+        add(stack, f"s{number}", circuit_breaker={"threshold": 1, "reset_after": "1m"})
+    tick(stack)
+    clock.advance("5m")
+    tick(stack)
+    stack.house.slots.heartbeat(clock.now(), node="n", version="1", is_scheduler=True)
+    after = set(samples(metrics))
+    assert after - before == {("everwhen_scheduler_last_heartbeat_timestamp_seconds", ())}
+
+
+def test_what_is_late_is_told_unless_the_switch_is_on(stack: Stack, clock: ManualClock) -> None:
+    metrics = Metrics(stack.house)
+    add(stack, "a", first_run="after_interval")
+    clock.advance("3m")
+    assert (value(metrics, "lag_seconds"), value(metrics, "overdue_schedules")) == (120, 1)
+    stack.house.catalogue.set_system_paused(clock.now(), True)
+    clock.advance("1m")
+    assert (value(metrics, "lag_seconds"), value(metrics, "overdue_schedules")) == (0, 0)
+    assert value(metrics, "system_paused") == 1
+
+
+def test_a_process_with_a_node_tells_of_its_loop_and_its_jobs(stack: Stack, clock: ManualClock) -> None:
+    durations = JobDurations(clock.monotonic)
+    metrics = Metrics(stack.house, loop=lambda: LoopSigns(7, 90 * SECOND), durations=durations)
+    run = Run("job", "a", "a", 0, 1, "schedule", 0, {}, None, None)
+    durations.started(run)
+    clock.advance("3s")
+    durations.ended(run, SUCCEEDED)
+    assert value(metrics, "loop_last_tick_timestamp_seconds") == 90
+    assert value(metrics, "loop_checks_total") == 7
+    assert value(metrics, "job_duration_seconds_bucket", status="succeeded", le="5.0") == 1
+    assert value(metrics, "job_duration_seconds_sum", status="succeeded") == 3
+    alone = samples(Metrics(stack.house))
+    assert not [name for name, _ in alone if "loop" in name or "duration" in name]
+
+
+def test_a_database_that_is_away_is_told_and_what_the_process_knows(stack: Stack, clock: ManualClock) -> None:
+    metrics = Metrics(stack.house, loop=lambda: LoopSigns(1, SECOND))
+    stack.database.close()
+    found = samples(metrics)
+    assert found["everwhen_database_up", ()] == 0
+    assert found["everwhen_loop_last_tick_timestamp_seconds", ()] == 1
+    assert ("everwhen_jobs_running", ()) not in found
+
+
+def test_the_format_is_the_one_that_is_asked_for(stack: Stack) -> None:
+    metrics = Metrics(stack.house)
+    text, kind = metrics.text("application/openmetrics-text; version=1.0.0")
+    assert kind.startswith("application/openmetrics-text") and text.endswith(b"# EOF\n")
+    assert metrics.text()[1].startswith("text/plain")
