@@ -9,7 +9,6 @@ runs with, its workflows, is then read anew. A worker never applies anything.
 from __future__ import annotations
 
 import gc
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ import click
 from everwhen.cli.configuration import show_warnings
 from everwhen.config.read import Configuration
 from everwhen.config.settings import Settings
+from everwhen.engine.give_way import giving_way
 from everwhen.errors import ConfigError, SchedulerError
 from everwhen.model.declared import Declarations
 from everwhen.operations.apply import Applied
@@ -29,7 +29,6 @@ from everwhen.ports.house import House
 
 SETTLED = 300  # milliseconds without a further change
 LOOK = 1_000  # milliseconds
-SHARE = 0.0005  # seconds
 _NEXT_START = "takes effect at the next start"
 
 
@@ -172,15 +171,11 @@ def _yielding() -> Iterator[None]:
     And a file of 10,000 schedules is a million objects without a cycle among them. Looking through all of those for
     garbage would stop every thread for a quarter of a second, so nobody looks while it is read, nor later.
     """
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(min(before, SHARE))
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
-        sys.setswitchinterval(before)
+    with giving_way():
+        try:
+            yield
+        finally:
+            gc.freeze()
 
 
 def _other_settings(before: Settings, after: Settings) -> list[str]:

@@ -40,6 +40,7 @@ from everwhen.api.schemas import (
     SYRIS_EXAMPLE,
 )
 from everwhen.config.submission import read_change, read_submission
+from everwhen.engine.give_way import giving_way
 from everwhen.errors import RepeatedRequestError, SchedulerError
 from everwhen.model.declared import Declared
 from everwhen.model.schedule import Schedule as ModelSchedule
@@ -165,8 +166,9 @@ def create_many(
         except SchedulerError as error:
             return error
 
-    declared = [judged(number, words) for number, words in enumerate(wanted)]
-    results = submissions.create_each(office.house, declared, caller)
+    with giving_way():
+        declared = [judged(number, words) for number, words in enumerate(wanted)]
+        results = submissions.create_each(office.house, declared, caller)
     items = [
         {"id": None, "problem": words_of(one)}
         if isinstance(one, SchedulerError)
