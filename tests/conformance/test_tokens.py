@@ -8,7 +8,7 @@ from everwhen.config.submission import Surroundings, read_submission
 from everwhen.errors import QuotaError, RepeatedRequestError, TokenError
 from everwhen.model.instants import DAY, SECOND
 from everwhen.model.token import Answer, Token, TokenLimits, limits_of
-from everwhen.operations import submissions, tokens
+from everwhen.operations import sessions, submissions, tokens
 from everwhen.operations.schedules import delete_schedule
 from everwhen.operations.submissions import Caller
 from everwhen.ports.catalogue import ScheduleFilter
@@ -48,6 +48,20 @@ def test_a_token_ends_when_its_time_is_over(house: Tenant) -> None:
     assert tokens.find_token(house.house, made.secret) is not None
     house.clock.advance("1s")
     assert tokens.find_token(house.house, made.secret) is None
+
+
+def test_a_session_is_known_until_it_ends_or_its_time_is_over(house: Tenant) -> None:
+    token = tokens.create_token(house.house, "ada's", "viewer", owner="ada").token
+    first, second = (sessions.begin_session(house.house, token) for _ in range(2))
+    assert sessions.find_session(house.house, first.secret) == token
+    sessions.end_session(house.house, first.secret)
+    sessions.end_session(house.house, first.secret)
+    assert sessions.find_session(house.house, first.secret) is None
+    house.clock.advance("12h")
+    assert sessions.find_session(house.house, second.secret) is None
+    third = sessions.begin_session(house.house, token)  # which forgets those that are over
+    tokens.revoke_token(house.house, token.token_id)
+    assert sessions.find_session(house.house, third.secret) is None
 
 
 def test_only_the_first_start_makes_a_token(house: Tenant) -> None:

@@ -14,15 +14,21 @@ from anyio.to_thread import run_sync
 from fastapi import Depends, Request, Security
 from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
 
+from everwhen.api.doorway import SAFE
 from everwhen.api.office import Office, office_of
 from everwhen.api.problems import RefusedError
 from everwhen.model.token import AccessRole, Token
+from everwhen.operations.sessions import find_session, is_proven
 from everwhen.operations.submissions import Caller
 from everwhen.operations.tokens import actor_of, find_token, hash_of, record_denial
+from everwhen.ports.house import House
 
 LONGEST_SECRET = 500
 REMEMBERED = 1.0  # seconds
 MOST_REMEMBERED = 10_000
+
+COOKIE = "everwhen_session"
+PROOF_HEADER = "X-CSRF-Token"
 
 _bearer = HTTPBearer(auto_error=False, description="A token of `everwhen token create`.")
 _api_key = APIKeyHeader(name="X-API-Key", auto_error=False, description="The same token in a header.")
@@ -58,7 +64,7 @@ def may_have(role: AccessRole) -> Callable[..., Awaitable[Caller | None]]:
 
 async def _admitted(request: Request, secret: str | None, role: AccessRole, is_global: bool) -> Caller:
     office = office_of(request)
-    token = await _token(office, request, secret)
+    token = await (known(office, request, secret) if secret else _of_session(office, request))
     if not token.may(role) or (is_global and token.owner is not None):
         detail = f"This call needs the role {role}{' and no owner' if is_global else ''}."
         await run_sync(_deny, office, request, actor_of(token), "role")
@@ -84,6 +90,7 @@ def refuse_proof(office: Office, request: Request, reason: str, detail: str) -> 
 
 Viewer = Annotated[Caller, Depends(needs("viewer"))]
 Operator = Annotated[Caller, Depends(needs("operator"))]
+GlobalViewer = Annotated[Caller, Depends(needs("viewer", is_global=True))]
 GlobalOperator = Annotated[Caller, Depends(needs("operator", is_global=True))]
 Admin = Annotated[Caller, Depends(needs("admin"))]
 GlobalAdmin = Annotated[Caller, Depends(needs("admin", is_global=True))]
@@ -96,19 +103,19 @@ def refuse_guessing(office: Office, request: Request) -> None:
         raise _too_many(wait, "Too many requests with a wrong token.")
 
 
-async def _token(office: Office, request: Request, secret: str | None) -> Token:
-    if not secret:
-        raise RefusedError(
-            401,
-            "Send a token: Authorization: Bearer TOKEN, or X-API-Key: TOKEN.",
-            headers={"www-authenticate": "Bearer"},
-        )
-    token = await _looked_up(office, secret) if len(secret) <= LONGEST_SECRET else None
+def forget(office: Office, token_id: str | None = None) -> None:
+    """What is remembered of a token (or of all) counts no more: it was revoked, or a session has ended."""
+    for key, (token, _) in list(office.known_tokens.items()):
+        if token_id in (None, token.token_id):
+            office.known_tokens.pop(key, None)
+
+
+async def known(office: Office, request: Request, secret: str) -> Token:
+    """The token with this secret; a wrong one is counted and on record."""
+    token = await _looked_up(office, secret, find_token) if len(secret) <= LONGEST_SECRET else None
     if token is not None:
         return token
-    wait = office.failures.take(_address(request))
-    if wait:
-        raise _too_many(wait, "Too many requests with a wrong token.")
+    refuse_guessing(office, request)
     await run_sync(_deny, office, request, None, "unknown token")
     raise RefusedError(
         401,
@@ -117,12 +124,39 @@ async def _token(office: Office, request: Request, secret: str | None) -> Token:
     )
 
 
-async def _looked_up(office: Office, secret: str) -> Token | None:
-    key, now = hash_of(secret), office.house.clock.monotonic()
+async def _of_session(office: Office, request: Request) -> Token:
+    """The token behind the cookie of a page of ours; what changes something needs the page's proof as well."""
+    secret = session_in(request)
+    if secret is None:
+        raise RefusedError(
+            401,
+            "Send a token: Authorization: Bearer TOKEN, or X-API-Key: TOKEN.",
+            headers={"www-authenticate": "Bearer"},
+        )
+    token = await _looked_up(office, secret, find_session)
+    if token is None:
+        refuse_guessing(office, request)
+        raise RefusedError(
+            401, "This session is over; begin another.", headers={"www-authenticate": "Bearer"}
+        )
+    if request.method not in SAFE and not is_proven(secret, request.headers.get(PROOF_HEADER)):
+        await run_sync(_deny, office, request, actor_of(token), "csrf")
+        raise RefusedError(403, f"A session changes something only with its {PROOF_HEADER} header.")
+    return token
+
+
+def session_in(request: Request) -> str | None:
+    """The secret of the cookie."""
+    secret = request.cookies.get(COOKIE)
+    return secret if secret and len(secret) <= LONGEST_SECRET else None
+
+
+async def _looked_up(office: Office, secret: str, find: Callable[[House, str], Token | None]) -> Token | None:
+    key, now = f"{find.__name__} {hash_of(secret)}", office.house.clock.monotonic()
     known = office.known_tokens.get(key)
     if known is not None and now - known[1] < REMEMBERED:
         return known[0] if known[0].is_good(office.house.clock.now()) else None
-    token = await run_sync(find_token, office.house, secret)
+    token = await run_sync(find, office.house, secret)
     if token is None:
         office.known_tokens.pop(key, None)
         return None

@@ -15,7 +15,21 @@ from everwhen.api import problems
 from everwhen.api.doorway import Doorway
 from everwhen.api.office import Office
 from everwhen.api.payloads import Problem
-from everwhen.api.routes import breakers, deeds, health, hooks, jobs, looking, quiet_hours, schedules, streams
+from everwhen.api.routes import (
+    agents,
+    breakers,
+    config,
+    deeds,
+    health,
+    hooks,
+    jobs,
+    looking,
+    quiet_hours,
+    schedules,
+    streams,
+    system,
+    tokens,
+)
 from everwhen.errors import SchedulerError
 from everwhen.version import __version__
 
@@ -30,6 +44,10 @@ ROUTERS = (
     breakers.router,
     hooks.router,
     streams.router,
+    agents.router,
+    tokens.router,
+    system.router,
+    config.router,
 )
 ABOUT = """Every slot of every schedule is fired once, or the reason it was not is on record.
 

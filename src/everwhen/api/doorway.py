@@ -18,7 +18,7 @@ from everwhen.config.api_settings import LOOPBACK_NAMES, ApiSettings
 PREFIX = "/api/v1/"
 # Whoever asks these knows an address, not a name, and learns one word.
 ANY_HOST = frozenset(("/healthz", "/readyz"))
-_SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
+SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 
 
 class Doorway:
@@ -50,7 +50,7 @@ class Doorway:
         if not self._is_ours(_name(host)):
             return 421, "wrong-host", "This service has another name; add yours to api.allowed_hosts."
         origin = headers.get("origin")
-        if method not in _SAFE and origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        if method not in SAFE and origin is not None and urlsplit(origin).netloc.lower() != host.lower():
             return 403, "forbidden", "A page of another origin may not change anything here."
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length[:20]) > self._settings.max_body:

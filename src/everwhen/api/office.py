@@ -8,6 +8,7 @@ from typing import Any
 
 from starlette.requests import Request
 
+from everwhen.api.backstage import Backstage
 from everwhen.api.rates import Rates
 from everwhen.api.readiness import Readiness, Unready
 from everwhen.api.record import event_source, message_source
@@ -34,6 +35,7 @@ class Office:
     unready: Unready | None = None  # of the node of this process, where it has one
     changes: Callable[[], int] | None = None  # another number when anybody has committed
     measured: Metrics | None = None  # of the node of this process, where it has one
+    backstage: Backstage = field(default_factory=Backstage, kw_only=True)
     rates: Rates = field(init=False)
     failures: Rates = field(init=False)
     readiness: Readiness = field(init=False)

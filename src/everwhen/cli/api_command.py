@@ -6,12 +6,17 @@ from pathlib import Path
 
 import click
 
+from everwhen.api.backstage import Backstage
 from everwhen.cli.configuration import config_option, database_option, is_missing, this_host
 from everwhen.cli.front import api_settings, open_front, token_file_option
 from everwhen.cli.serving import show_log, stop_on_signals, wait_until
 from everwhen.config.problems import Report
-from everwhen.config.read import examine, read_configuration
+from everwhen.config.read import Configuration, examine, read_configuration
 from everwhen.errors import shown_url
+from everwhen.model.declared import Declarations
+from everwhen.operations.apply import Applied
+from everwhen.operations.reload import reload
+from everwhen.ports.house import House
 from everwhen.wiring import open_stack
 
 
@@ -34,8 +39,14 @@ def command(path: Path, database: str | None, token_file: Path | None) -> None:
     stack = open_stack(url, timezone=configuration.settings.timezone)
     try:
         stopped = stop_on_signals(lambda: None)
+        file = None if is_missing(path) else _File(stack.house, path, configuration)
         server = open_front(
-            stack.house, lambda: configuration, settings, token_file=token_file, changes=stack.changes
+            stack.house,
+            lambda: configuration if file is None else file.current,
+            settings,
+            token_file=token_file,
+            backstage=None if file is None else Backstage(file.look, file.take),
+            changes=stack.changes,
         )
         click.secho(f"everwhen api on {shown_url(url)}; Ctrl-C stops", err=True, bold=True)
         wait_until(stopped)
@@ -44,3 +55,25 @@ def command(path: Path, database: str | None, token_file: Path | None) -> None:
         click.secho("stopped", err=True)
     finally:
         stack.close()
+
+
+class _File:
+    """The file of an API that runs alone: it is taken through the database, and schedulers go on with it."""
+
+    def __init__(self, house: House, path: Path, current: Configuration) -> None:
+        self._house, self._path = house, path
+        self.current = current
+
+    def look(self) -> Declarations:
+        return read_configuration(self._path, this_host()).declared
+
+    def take(self, actor: str, *, may_remove_most: bool = False) -> Applied:
+        found: list[Configuration] = []
+
+        def read() -> Declarations:
+            found.append(read_configuration(self._path, this_host()))
+            return found[0].declared
+
+        applied = reload(self._house, read, actor=actor, may_remove_most=may_remove_most)
+        self.current = found[0]
+        return applied

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from everwhen.api.backstage import Backstage
 from everwhen.cli.configuration import this_host
 from everwhen.config.api_settings import ApiSettings, api_settings_of
 from everwhen.config.read import Configuration
@@ -49,9 +50,10 @@ def open_front(
     changes: Callable[[], int] | None = None,
     node: Service | None = None,
     durations: JobDurations | None = None,
+    backstage: Backstage | None = None,
 ) -> ApiServer:
     """Serve the API of a house; `current` is the configuration in force, `changes` another number when anybody has
-    committed, `node` what else this process does, and `durations` how long its jobs take."""
+    committed, `node` what this process does, `durations` how long its jobs take, `backstage` what else it has."""
     from everwhen.api.app import create_app
     from everwhen.api.office import Office
     from everwhen.api.server import ApiServer
@@ -67,6 +69,7 @@ def open_front(
         _Around(current),
         unready=None if node is None else node.unreadiness,
         changes=changes,
+        backstage=backstage or Backstage(),
         measured=Metrics(house, loop=None if node is None else loop, durations=durations),
     )
     server = ApiServer(create_app(office), settings)

@@ -56,6 +56,7 @@ class Reloader:
         self._stopped = threading.Event()
         self._moved = threading.Event()  # other directories are to be watched, or none
         self._actor = ""
+        self._turn = threading.Lock()  # one reload at a time, whoever asks for it
         self._threads: list[threading.Thread] = []
 
     def start(self, *, watch: bool = False) -> None:
@@ -71,6 +72,19 @@ class Reloader:
         """Reload soon; safe in a signal handler."""
         self._actor = actor
         self._asked.set()
+
+    def take(self, actor: str, *, may_remove_most: bool = False) -> Applied:
+        """Reload now; what it changed, or ConfigError and nothing."""
+        with self._turn, _yielding():
+            applied = reload(self._house, self._declared, actor=actor, may_remove_most=may_remove_most)
+            self._be(self._newest)
+        click.secho(f"reloaded: {spelled(applied)}", err=True, bold=True)
+        return applied
+
+    def look(self) -> Declarations:
+        """What the file declares now; nothing is taken."""
+        with self._turn:
+            return self._read(self._current).declared
 
     def stop(self) -> None:
         self._stopped.set()
@@ -90,7 +104,7 @@ class Reloader:
 
     def _try(self, step: Callable[[], None]) -> None:
         try:
-            with _yielding():
+            with self._turn, _yielding():
                 step()
         except ConfigError as error:
             click.secho("reload refused, the old configuration goes on:", err=True, fg="red", bold=True)

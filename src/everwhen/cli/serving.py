@@ -17,6 +17,7 @@ from types import FrameType
 
 import click
 
+from everwhen.api.backstage import Backstage
 from everwhen.cli.configuration import is_missing, read_settings, show_warnings, this_host
 from everwhen.cli.equipment import Equipment
 from everwhen.cli.front import api_settings, open_front
@@ -31,6 +32,7 @@ from everwhen.errors import SchedulerShutdownError, shown_url
 from everwhen.model.instants import SECOND
 from everwhen.model.node import Role
 from everwhen.operations.apply import Applied, apply
+from everwhen.operations.system import LoopFigures
 from everwhen.ports.observer import Observer, Several
 from everwhen.telemetry.durations import JobDurations
 from everwhen.wiring import Stack, build_service, open_stack
@@ -74,8 +76,8 @@ def run_node(
         try:
             applies = configuration is not None
             with (
-                _reloading(known, stack, path, equipment, hangups, watch=watch, applies=applies),
-                _front(stack, equipment, front, token_file, service, durations),
+                _reloading(known, stack, path, equipment, hangups, watch=watch, applies=applies) as reloader,
+                _front(stack, equipment, front, token_file, service, durations, reloader),
             ):
                 wait_until(stopped)
         except BaseException:
@@ -155,10 +157,10 @@ def _reloading(
     *,
     watch: bool,
     applies: bool,
-) -> Iterator[None]:
+) -> Iterator[Reloader | None]:
     """The reloader, as long as the block lasts, where there is a file."""
     if configuration is None:
-        yield
+        yield None
         return
 
     def read(last: Configuration) -> Configuration:
@@ -169,7 +171,7 @@ def _reloading(
     hangups.tell(reloader.ask)
     reloader.start(watch=watch)
     try:
-        yield
+        yield reloader
     finally:
         reloader.stop()
 
@@ -202,6 +204,7 @@ def _front(
     token_file: Path | None,
     service: Service,
     durations: JobDurations,
+    reloader: Reloader | None,
 ) -> Iterator[None]:
     """The API, as long as the block lasts: it opens when the loop ticks, and closes before the loop stops."""
     if settings is None:
@@ -215,11 +218,26 @@ def _front(
         changes=stack.changes,
         node=service,
         durations=durations,
+        backstage=_backstage(service, reloader),
     )
     try:
         yield
     finally:
         server.stop()
+
+
+def _backstage(service: Service, reloader: Reloader | None) -> Backstage:
+    """What the API learns from this node alone."""
+
+    def figures() -> LoopFigures:
+        counts = service.ticker.counts
+        return LoopFigures(
+            service.status, service.started_at, counts.checks, counts.fired, counts.last_check_at
+        )
+
+    if reloader is None:
+        return Backstage(figures=figures)
+    return Backstage(reloader.look, reloader.take, figures)
 
 
 def wait_until(stopped: threading.Event) -> None:

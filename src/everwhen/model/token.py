@@ -67,6 +67,15 @@ class Token(NamedTuple):
         return self.owner is None or self.owner == owner
 
 
+class Session(NamedTuple):
+    """A browser that was let in with a token: of its secret, too, only a hash is kept. It ends with its token."""
+
+    hash: str
+    token_id: str
+    created_at: int
+    expires_at: int
+
+
 class Answer(NamedTuple):
     """What was answered to a request that may come again: the same one gets it again as long as it is kept, which is
     at most a day."""

@@ -39,6 +39,8 @@ def create_token(
     _refuse_nonsense(name, role, owner)
     if maker is not None and not (maker.may("admin") and maker.sees(owner)):
         raise AccessError("only an admin may make tokens, and one with an owner only for that owner")
+    if maker is not None and maker.limits != NO_LIMITS:
+        raise AccessError("a token that has limits makes no others, which might have none")
     now = house.clock.now()
     actor = actor_of(maker)
     token = Token(

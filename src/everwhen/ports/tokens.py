@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from everwhen.model.events import Event
-from everwhen.model.token import Answer, Token
+from everwhen.model.token import Answer, Session, Token
 
 
 class Tokens(Protocol):
@@ -30,6 +30,18 @@ class Tokens(Protocol):
 
     def revoke(self, now: int, token_id: str, event: Event) -> bool:
         """End a token and say so in the audit; False when there is none that is in force."""
+        ...
+
+    def add_session(self, session: Session) -> None:
+        """Keep a session."""
+        ...
+
+    def find_session(self, hash: str, now: int) -> Token | None:
+        """The token of a session that is not over; also when the token is revoked."""
+        ...
+
+    def end_session(self, hash: str) -> None:
+        """End a session; one that is over stays so."""
         ...
 
     def answer(self, token_id: str, key: str, *, since: int) -> Answer | None:

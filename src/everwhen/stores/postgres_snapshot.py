@@ -303,6 +303,10 @@ class PostgresSnapshot:
     def tokens(self) -> list[Token]:
         return [token_of(row) for row in self._rows(f"{sql.TOKENS} ORDER BY created_at DESC, token_id")]
 
+    def token_of_session(self, hash: str, now: int) -> Token | None:
+        rows = self._rows(sql.TOKEN_OF_SESSION, (hash, At(now)))
+        return token_of(rows[0]) if rows else None
+
     def answer(self, token_id: str, key: str, *, since: int) -> Answer | None:
         rows = self._rows(sql.ANSWER, (token_id, key, At(since)))
         return Answer(*rows[0]) if rows else None

@@ -283,6 +283,12 @@ COUNT_OF_TOKEN = "SELECT count(*) FROM schedules WHERE token_id = %s"
 TOKEN = ", ".join(TOKEN_COLUMNS)
 TOKENS = f"SELECT {TOKEN} FROM tokens"
 REVOKE_TOKEN = "UPDATE tokens SET revoked_at = %s WHERE token_id = %s AND revoked_at IS NULL"
+# The primary key of sessions, then that of tokens. There are a few sessions at a time: whoever adds one looks through.
+TOKEN_OF_SESSION = f"""
+SELECT {", ".join(f"t.{name}" for name in TOKEN_COLUMNS)} FROM sessions s JOIN tokens t ON t.token_id = s.token_id
+WHERE s.hash = %s AND s.expires_at > %s"""
+FORGET_SESSIONS = "DELETE FROM sessions WHERE expires_at <= %s"
+DELETE_SESSION = "DELETE FROM sessions WHERE hash = %s"
 # The primary key of idempotency_keys; idx_idempotency_age, a few from its front.
 ANSWER = """
 SELECT token_id, key, digest, answer FROM idempotency_keys WHERE token_id = %s AND key = %s AND created_at > %s"""

@@ -45,7 +45,7 @@ from everwhen.model.outcome import NewMessage, Outcome
 from everwhen.model.output import OutputGap, OutputPiece
 from everwhen.model.reasons import CancelReason
 from everwhen.model.standing import Start
-from everwhen.model.token import ANSWERS_KEPT, TOKEN_COLUMNS, Answer, Token, token_row
+from everwhen.model.token import ANSWERS_KEPT, TOKEN_COLUMNS, Answer, Session, Token, token_row
 from everwhen.ports.messages import Subscription
 from everwhen.stores import postgres_statements as sql
 from everwhen.stores.flows.change import INSERTED
@@ -316,6 +316,13 @@ class PostgresTransaction(PostgresSnapshot):
 
     def revoke_token(self, token_id: str, now: int) -> bool:
         return self._run(sql.REVOKE_TOKEN, At(now), storable(token_id)) > 0
+
+    def insert_session(self, session: Session) -> None:
+        self._run(sql.FORGET_SESSIONS, At(session.created_at))
+        self._run_batch(insert("sessions", Session._fields, [session]))
+
+    def delete_session(self, hash: str) -> None:
+        self._run(sql.DELETE_SESSION, hash)
 
     def insert_answer(self, answer: Answer, now: int) -> bool:
         self._run(sql.FORGET_ANSWERS, At(now - ANSWERS_KEPT))

@@ -273,6 +273,10 @@ class SqliteSnapshot:
     def tokens(self) -> list[Token]:
         return [token_of(row) for row in self._all(f"{sql.TOKENS} ORDER BY created_at DESC, token_id")]
 
+    def token_of_session(self, hash: str, now: int) -> Token | None:
+        row = self._all(sql.TOKEN_OF_SESSION, (hash, now)).fetchone()
+        return None if row is None else token_of(row)
+
     def answer(self, token_id: str, key: str, *, since: int) -> Answer | None:
         row = self._all(sql.ANSWER, (token_id, key, since)).fetchone()
         return None if row is None else Answer(*row)

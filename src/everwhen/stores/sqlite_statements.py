@@ -275,6 +275,13 @@ TOKENS = f"SELECT {TOKEN} FROM tokens"
 INSERT_TOKEN = f"""
 INSERT INTO tokens (hash, {TOKEN}) VALUES (?, {", ".join("?" * len(TOKEN_COLUMNS))}) ON CONFLICT DO NOTHING"""
 REVOKE_TOKEN = "UPDATE tokens SET revoked_at = ? WHERE token_id = ? AND revoked_at IS NULL"
+# The primary key of sessions, then that of tokens. There are a few sessions at a time: whoever adds one looks through.
+TOKEN_OF_SESSION = f"""
+SELECT {", ".join(f"t.{name}" for name in TOKEN_COLUMNS)} FROM sessions s JOIN tokens t ON t.token_id = s.token_id
+WHERE s.hash = ? AND s.expires_at > ?"""
+INSERT_SESSION = "INSERT INTO sessions (hash, token_id, created_at, expires_at) VALUES (?, ?, ?, ?)"
+FORGET_SESSIONS = "DELETE FROM sessions WHERE expires_at <= ?"
+DELETE_SESSION = "DELETE FROM sessions WHERE hash = ?"
 # The primary key of idempotency_keys; idx_idempotency_age, a few from its front.
 ANSWER = "SELECT token_id, key, digest, answer FROM idempotency_keys WHERE token_id = ? AND key = ? AND created_at > ?"
 INSERT_ANSWER = """

@@ -18,7 +18,7 @@ from everwhen.model.outcome import NewMessage, Outcome
 from everwhen.model.output import OutputGap, OutputPiece
 from everwhen.model.reasons import CancelReason
 from everwhen.model.standing import Start
-from everwhen.model.token import ANSWERS_KEPT, Answer, Token, token_row
+from everwhen.model.token import ANSWERS_KEPT, Answer, Session, Token, token_row
 from everwhen.ports.messages import Subscription
 from everwhen.stores import sqlite_statements as sql
 from everwhen.stores.sqlite_database import Lane, SqliteDatabase
@@ -207,6 +207,13 @@ class SqliteTransaction(SqliteSnapshot):
 
     def revoke_token(self, token_id: str, now: int) -> bool:
         return self._all(sql.REVOKE_TOKEN, (now, token_id)).rowcount > 0
+
+    def insert_session(self, session: Session) -> None:
+        self._all(sql.FORGET_SESSIONS, (session.created_at,))
+        self._all(sql.INSERT_SESSION, session)
+
+    def delete_session(self, hash: str) -> None:
+        self._all(sql.DELETE_SESSION, (hash,))
 
     def insert_answer(self, answer: Answer, now: int) -> bool:
         self._all(sql.FORGET_ANSWERS, (now - ANSWERS_KEPT,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from everwhen.model.events import Event
-from everwhen.model.token import Answer, Token
+from everwhen.model.token import Answer, Session, Token
 from everwhen.stores.lanes import Lane
 from everwhen.stores.transaction import Store, Transaction
 
@@ -51,6 +51,16 @@ class StoredTokens:
             return is_revoked
 
         return self._store.write(Lane.API, work)
+
+    def add_session(self, session: Session) -> None:
+        self._store.write(Lane.API, lambda tx: tx.insert_session(session))
+
+    def find_session(self, hash: str, now: int) -> Token | None:
+        with self._store.look() as tx:
+            return tx.token_of_session(hash, now)
+
+    def end_session(self, hash: str) -> None:
+        self._store.write(Lane.API, lambda tx: tx.delete_session(hash))
 
     def answer(self, token_id: str, key: str, *, since: int) -> Answer | None:
         with self._store.look() as tx:

@@ -270,6 +270,13 @@ CREATE TABLE tokens (
     revoked_at timestamptz
 );
 
+CREATE TABLE sessions (
+    hash text COLLATE "C" PRIMARY KEY,
+    token_id text COLLATE "C" NOT NULL,
+    created_at timestamptz NOT NULL,
+    expires_at timestamptz NOT NULL
+);
+
 CREATE TABLE idempotency_keys (
     token_id text COLLATE "C" NOT NULL,
     key text COLLATE "C" NOT NULL,

@@ -261,6 +261,13 @@ CREATE TABLE tokens (
     revoked_at INTEGER
 ) WITHOUT ROWID;
 
+CREATE TABLE sessions (
+    hash TEXT PRIMARY KEY,
+    token_id TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL
+) WITHOUT ROWID;
+
 CREATE TABLE idempotency_keys (
     token_id TEXT NOT NULL,
     key TEXT NOT NULL,

@@ -1,0 +1,93 @@
+"""Agents as herdctl looks at them: their schedules by name, switched on and off. Aliases of list, resume and pause."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+from starlette.responses import Response
+
+from everwhen.api.access import Operator, Viewer
+from everwhen.api.calls import DEFAULT_LIMIT, Cursor, Desk, Limit, answer, cursor_of, row_in, says
+from everwhen.api.office import Office
+from everwhen.api.payloads import Schedule, ScheduleList, schedule_words
+from everwhen.errors import UnknownScheduleError
+from everwhen.operations import schedules, submissions
+from everwhen.operations.submissions import Caller
+from everwhen.ports.catalogue import Entry, ScheduleFilter
+
+router = APIRouter(tags=["agents"])
+Name = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["reviewer"])]
+ScheduleName = Annotated[
+    str, Path(max_length=300, pattern=r"^[^\x00]+$", description="Its name in the file, or its id.")
+]
+
+
+@router.get(
+    "/agents/{name}/schedules/",
+    summary="The schedules of an agent",
+    response_model=None,
+    responses=says(ScheduleList, "A page.", 404),
+)
+def list_schedules(
+    office: Desk, caller: Viewer, name: Name, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None
+) -> Response:
+    """Newest first. An agent without schedules that the token may see is not there."""
+    wanted = ScheduleFilter(group=name, target="agent")
+    page = submissions.list_entries(office.house, wanted, caller, limit=limit, before=row_in(cursor))
+    if not page.total:
+        raise UnknownScheduleError(name)
+    last = page.entries[-1].schedule.state.row_id if len(page.entries) == limit else None
+    return answer(
+        {
+            "items": [schedule_words(entry, office.place_of(entry)) for entry in page.entries],
+            "total": page.total,
+            "total_is_approximate": page.is_approximate,
+            "next_cursor": None if last is None else cursor_of(last),
+        }
+    )
+
+
+@router.post(
+    "/agents/{name}/schedules/{schedule}/enable/",
+    summary="Switch a schedule of an agent on",
+    response_model=None,
+    responses=says(Schedule, "The schedule, active.", 404),
+)
+def enable(office: Desk, caller: Operator, name: Name, schedule: ScheduleName) -> Response:
+    """The same as resume: only a paused one."""
+    found = _find(office, caller, name, schedule).schedule.state.schedule_id
+    schedules.resume_schedule(office.house, found, by=caller.actor, permit=caller.refuse_unapproved)
+    return _shown(office, caller, found)
+
+
+@router.post(
+    "/agents/{name}/schedules/{schedule}/disable/",
+    summary="Switch a schedule of an agent off",
+    response_model=None,
+    responses=says(Schedule, "The schedule, paused.", 404),
+)
+def disable(office: Desk, caller: Operator, name: Name, schedule: ScheduleName) -> Response:
+    """The same as pause: only an active one."""
+    found = _find(office, caller, name, schedule).schedule.state.schedule_id
+    schedules.pause_schedule(
+        office.house, found, by="token", actor=caller.actor, permit=caller.refuse_stranger
+    )
+    return _shown(office, caller, found)
+
+
+def _find(office: Office, caller: Caller, name: str, schedule: str) -> Entry:
+    for schedule_id in (f"{name}.{schedule}", schedule):
+        try:
+            entry = submissions.get_entry(office.house, schedule_id, caller)
+        except UnknownScheduleError:
+            continue
+        definition = entry.schedule.definition
+        if definition.group == name and definition.target.kind == "agent":
+            return entry
+    raise UnknownScheduleError(schedule)
+
+
+def _shown(office: Office, caller: Caller, schedule_id: str) -> Response:
+    entry = submissions.get_entry(office.house, schedule_id, caller)
+    return answer(schedule_words(entry, office.place_of(entry)))

@@ -1,0 +1,121 @@
+"""The configuration file of this process: what a reload would change, and the reload itself."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal, NoReturn
+
+from fastapi import APIRouter
+from pydantic import Field
+from starlette.responses import Response
+
+from everwhen.api.access import GlobalAdmin
+from everwhen.api.calls import Desk, answer, says
+from everwhen.api.payloads import Object, Shape, When, masked, when_text
+from everwhen.api.problems import RefusedError
+from everwhen.operations.diff import ScheduleChange as ModelChange
+from everwhen.operations.diff import diff
+
+router = APIRouter(tags=["configuration"])
+
+
+class ReloadBody(Shape):
+    """How much may go."""
+
+    yes: bool = Field(default=False, description="Remove schedules even when they are more than half of all.")
+
+
+class Reloaded(Shape):
+    """What it changed, by schedule id."""
+
+    created: list[str]
+    changed: list[str]
+    removed: list[str]
+    switched: list[str]
+
+
+class KeyChange(Shape):
+    key: str
+    before: object
+    after: object
+
+
+class Firings(Shape):
+    """The firings of the next 7 days."""
+
+    kept: int
+    moved: list[list[When]]
+    vanished: list[When]
+    appeared: list[When]
+
+
+class ScheduleChange(Shape):
+    schedule_id: str
+    what: Literal["created", "changed", "removed"]
+    place: str | None
+    keys: list[KeyChange]
+    firings: Firings
+
+
+class Diff(Shape):
+    items: list[ScheduleChange]
+    total: int
+
+
+@router.post(
+    "/config/diff/",
+    summary="What a reload would change",
+    response_model=None,
+    responses=says(Diff, "By schedule, with the firings of the next 7 days.", 409),
+)
+def config_diff(office: Desk, _caller: GlobalAdmin) -> Response:
+    """Nothing is written. A file with mistakes is refused with all of them."""
+    if office.backstage.read is None:
+        _refuse()
+    items = [_change_words(change) for change in diff(office.house, office.backstage.read())]
+    return answer({"items": items, "total": len(items)})
+
+
+@router.post(
+    "/config/reload/",
+    summary="Take the file as it is now",
+    response_model=None,
+    responses=says(Reloaded, "What it changed.", 409),
+)
+def config_reload(office: Desk, caller: GlobalAdmin, body: ReloadBody | None = None) -> Response:
+    """Whole, between two evaluations; one with mistakes is refused, and what runs goes on."""
+    if office.backstage.reload is None:
+        _refuse()
+    applied = office.backstage.reload(caller.actor or "", may_remove_most=(body or ReloadBody()).yes)
+    words = ("created", "changed", "removed", "switched")
+    return answer({word: list(getattr(applied, word)) for word in words})
+
+
+def _refuse() -> NoReturn:
+    raise RefusedError(409, "This process has no configuration file; reload where the scheduler runs.")
+
+
+def _change_words(change: ModelChange) -> Object:
+    firings = change.firings
+    return {
+        "schedule_id": change.schedule_id,
+        "what": change.what,
+        "place": change.place or None,
+        "keys": [
+            {"key": one.key, "before": _told(one.key, one.before), "after": _told(one.key, one.after)}
+            for one in change.keys
+        ],
+        "firings": {
+            "kept": firings.kept,
+            "moved": [[when_text(old), when_text(new)] for old, new in firings.moved],
+            "vanished": [when_text(at) for at in firings.vanished],
+            "appeared": [when_text(at) for at in firings.appeared],
+        },
+    }
+
+
+def _told(key: str, value: Any) -> Any:
+    """A word of a definition without its secrets; a target is a kind and what it runs."""
+    if key == "target" and value is not None:
+        return [value[0], masked(json.loads(value[1]))]
+    return masked(value, key)

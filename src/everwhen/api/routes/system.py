@@ -1,0 +1,151 @@
+"""The house as a whole: how it stands, and the switch that stops everything."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fastapi import APIRouter
+from pydantic import Field
+from starlette.responses import Response
+
+from everwhen.api.access import GlobalOperator, GlobalViewer
+from everwhen.api.calls import Desk, answer, says
+from everwhen.api.office import Office
+from everwhen.api.payloads import Object, Shape, When, when_text
+from everwhen.api.routes.breakers import Breaker, breaker_words
+from everwhen.model.instants import SECOND
+from everwhen.model.node import Node as ModelNode
+from everwhen.model.node import Role
+from everwhen.operations import schedules, system
+
+router = APIRouter(tags=["system"])
+
+
+class Node(Shape):
+    """One start of one process."""
+
+    id: str
+    version: str
+    role: Role
+    is_alive: bool
+    started_at: When
+    heartbeat_at: When
+    clock_skew: float = Field(description="Its clock minus the database's, in seconds.")
+    stopped_at: When | None
+    lost_at: When | None
+
+
+class Queue(Shape):
+    queued: int
+    running: int
+
+
+class Next(Shape):
+    schedule_id: str
+    next_run_at: When | None
+
+
+class SystemStatus(Shape):
+    """How everything stands. Figures of a loop are those of the process that answers; null where it has none."""
+
+    status: Literal["running", "stopping", "stopped"]
+    is_paused: bool
+    paused_at: When | None
+    started_at: When | None
+    check_count: int | None
+    trigger_count: int | None
+    last_check_at: When | None
+    lag: float = Field(description="For how many seconds the earliest due slot has been waiting.")
+    queue: Queue
+    overdue: int = Field(
+        description="Schedules that are behind by more than a minute; at most 1,000 are counted."
+    )
+    held: int = Field(description="Slots that wait for a place, or for an opening.")
+    schedules: dict[str, int] = Field(description="How many there are, by status.")
+    breakers: list[Breaker] = Field(description="Those that are not closed.")
+    next: Next | None
+    nodes: list[Node] = Field(description="Those of the last day, newest first.")
+
+
+class Switch(Shape):
+    is_paused: bool
+    paused_at: When | None
+
+
+@router.get(
+    "/system/status/",
+    summary="How everything stands",
+    response_model=None,
+    responses=says(SystemStatus, "Loop, queue, nodes, breakers."),
+)
+def status(office: Desk, _caller: GlobalViewer) -> Response:
+    """Of the whole house, so for tokens without an owner."""
+    found = system.standing(office.house)
+    loop = office.backstage.figures() if office.backstage.figures is not None else None
+    soonest = None if found.soonest is None else found.soonest.state
+    words = {
+        "status": system.status_of(found) if loop is None else loop.status,
+        "is_paused": found.paused_at is not None,
+        "paused_at": when_text(found.paused_at),
+        "started_at": when_text(None if loop is None else loop.started_at),
+        "check_count": None if loop is None else loop.check_count,
+        "trigger_count": None if loop is None else loop.trigger_count,
+        "last_check_at": when_text(None if loop is None else loop.last_check_at),
+        "lag": found.lag / SECOND,
+        "queue": {
+            "queued": found.counts.jobs.get("queued", 0),
+            "running": found.counts.jobs.get("running", 0),
+        },
+        "overdue": found.overdue,
+        "held": found.counts.held,
+        "schedules": found.counts.schedules,
+        "breakers": [breaker_words(breaker) for breaker in found.breakers],
+        "next": None
+        if soonest is None
+        else {"schedule_id": soonest.schedule_id, "next_run_at": when_text(soonest.next_run_at)},
+        "nodes": [_node_words(node, found.now) for node in found.nodes],
+    }
+    return answer(words)
+
+
+def _node_words(node: ModelNode, now: int) -> Object:
+    return {
+        "id": node.node,
+        "version": node.version,
+        "role": node.role,
+        "is_alive": system.is_alive(node, now),
+        "started_at": when_text(node.started_at),
+        "heartbeat_at": when_text(node.heartbeat_at),
+        "clock_skew": node.clock_skew / SECOND,
+        "stopped_at": when_text(node.stopped_at),
+        "lost_at": when_text(node.lost_at),
+    }
+
+
+@router.post(
+    "/system/pause/",
+    summary="Stop everything",
+    response_model=None,
+    responses=says(Switch, "Nothing fires, nothing is claimed."),
+)
+def pause(office: Desk, caller: GlobalOperator) -> Response:
+    """What runs goes on. One that is paused stays so, since when it is."""
+    schedules.pause_system(office.house, by=caller.actor)
+    return _switch(office)
+
+
+@router.post(
+    "/system/resume/",
+    summary="Go on",
+    response_model=None,
+    responses=says(Switch, "It goes on."),
+)
+def resume(office: Desk, caller: GlobalOperator) -> Response:
+    """What lay in the pause does not fire any more."""
+    schedules.resume_system(office.house, by=caller.actor)
+    return _switch(office)
+
+
+def _switch(office: Office) -> Response:
+    paused_at = office.house.catalogue.system_paused_at()
+    return answer({"is_paused": paused_at is not None, "paused_at": when_text(paused_at)})

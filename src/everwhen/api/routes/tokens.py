@@ -1,0 +1,212 @@
+"""Tokens, who is asking, and the sessions of browsers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Path, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from everwhen.api.access import COOKIE, Admin, Viewer, forget, known, session_in
+from everwhen.api.calls import Desk, answer, nothing, says
+from everwhen.api.office import Office
+from everwhen.api.payloads import Identifier, Object, Shape, When, when_text
+from everwhen.api.problems import RefusedError
+from everwhen.model.instants import SECOND
+from everwhen.model.token import AccessRole, limits_of, limits_words
+from everwhen.model.token import Token as ModelToken
+from everwhen.operations import sessions, tokens
+from everwhen.timetable.interval import parse_seconds
+
+router = APIRouter(tags=["tokens"])
+TokenId = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["tok_a1b2c3d4e5f6"])]
+
+
+class Limits(Shape):
+    """What a token may make at most; what is left out is not limited. Durations as in files (`5m`), or in seconds."""
+
+    max_schedules: int | None = None
+    min_interval: str | int | None = Field(default=None, examples=["5m"])
+    ttl: str | int | None = Field(default=None, examples=["30d"])
+    fires_per_hour: int | None = None
+    fires_per_day: int | None = None
+    targets: list[Identifier] | None = Field(default=None, examples=[["http", "message"]])
+    approval: Literal["required"] | None = None
+
+
+class Token(Shape):
+    """A token without its secret."""
+
+    id: str
+    name: str
+    role: AccessRole
+    owner: str | None = Field(description="It is confined to what this owner has; null: of the whole house.")
+    limits: Limits
+    created_at: When
+    created_by: str | None
+    expires_at: When | None
+    revoked_at: When | None
+
+
+class NewToken(Token):
+    """A token with its secret, which is told this once."""
+
+    token: str
+
+
+class TokenList(Shape):
+    items: list[Token]
+    total: int
+
+
+class TokenBody(Shape):
+    """A token to be made."""
+
+    name: Identifier = Field(examples=["the dashboard of team a"])
+    role: AccessRole = "viewer"
+    owner: Identifier | None = None
+    limits: Limits = Field(default_factory=Limits)
+    expires_in: str | int | None = Field(default=None, description="A duration.", examples=["90d"])
+
+
+class Me(Token):
+    """Who is asking."""
+
+    via: Literal["token", "session"]
+    csrf_token: str | None = Field(description="Of a session: to be sent as X-CSRF-Token with every change.")
+
+
+def token_words(token: ModelToken) -> Object:
+    return {
+        "id": token.token_id,
+        "name": token.name,
+        "role": token.role,
+        "owner": token.owner,
+        "limits": {**dict.fromkeys(Limits.model_fields), **limits_words(token.limits)},
+        "created_at": when_text(token.created_at),
+        "created_by": token.created_by,
+        "expires_at": when_text(token.expires_at),
+        "revoked_at": when_text(token.revoked_at),
+    }
+
+
+@router.get("/tokens/", summary="List tokens", response_model=None, responses=says(TokenList, "All."))
+def list_tokens(office: Desk, caller: Admin) -> Response:
+    """Newest first, revoked ones too; a token with an owner sees those of its owner."""
+    items = [token_words(token) for token in tokens.list_tokens(office.house, maker=caller.token)]
+    return answer({"items": items, "total": len(items)})
+
+
+@router.post(
+    "/tokens/",
+    summary="Make a token",
+    status_code=201,
+    response_model=None,
+    responses=says(NewToken, "The token, with its secret.", status=201),
+)
+def create_token(office: Desk, caller: Admin, body: TokenBody) -> Response:
+    """The secret is in this answer and nowhere else. A token with an owner makes tokens of that owner."""
+    made = tokens.create_token(
+        office.house,
+        body.name,
+        body.role,
+        owner=body.owner if body.owner is not None else caller.token.owner,
+        limits=limits_of(body.limits.model_dump()),
+        lasts=_seconds(body.expires_in),
+        maker=caller.token,
+    )
+    words = {**token_words(made.token), "token": made.secret}
+    return answer(words, 201, {"cache-control": "no-store"})
+
+
+def _seconds(duration: Any) -> int | None:
+    if duration is None:
+        return None
+    seconds = duration if isinstance(duration, int) else parse_seconds(duration)
+    if not 0 < seconds <= 3_650 * 86_400:
+        raise RefusedError(
+            422, "expires_in is a duration of at most 3650d.", faults=[("expires_in", "is out of bounds")]
+        )
+    return seconds
+
+
+@router.delete(
+    "/tokens/{token_id}/",
+    summary="Revoke a token",
+    status_code=204,
+    response_model=None,
+    responses=says(None, "It opens nothing any more; what it made stays.", 404, status=204),
+)
+def revoke_token(office: Desk, caller: Admin, token_id: TokenId) -> Response:
+    """At once here, and within a second in other processes. Its sessions end with it."""
+    tokens.revoke_token(office.house, token_id, maker=caller.token)
+    forget(office, token_id)
+    return nothing()
+
+
+@router.get("/me/", summary="Who am I", response_model=None, responses=says(Me, "The token that asks."))
+def me(office: Desk, caller: Viewer, request: Request) -> Response:
+    """What this token may do; in a session, the proof that changes need."""
+    has_header = "authorization" in request.headers or "x-api-key" in request.headers
+    return answer(_me(caller.token, None if has_header else session_in(request)))
+
+
+def _me(token: ModelToken, secret: str | None) -> Object:
+    via = "token" if secret is None else "session"
+    proof = None if secret is None else sessions.proof_of(secret)
+    return {**token_words(token), "via": via, "csrf_token": proof}
+
+
+# -- sessions --
+
+
+class SessionBody(Shape):
+    """The token to begin a session with."""
+
+    token: Annotated[str, Field(min_length=1, max_length=500)]
+
+
+@router.post(
+    "/session/",
+    summary="Begin a session",
+    status_code=201,
+    response_model=None,
+    responses=says(Me, "Who it is; the cookie is set.", status=201),
+    openapi_extra={"security": []},
+)
+async def begin_session(request: Request, office: Desk, body: SessionBody) -> Response:
+    """For browsers: the cookie stands for the token for 12 hours. Changes need `csrf_token` as X-CSRF-Token, too."""
+    token = await known(office, request, body.token)
+    made = await run_sync(sessions.begin_session, office.house, token)
+    found = answer(_me(token, made.secret), 201, {"cache-control": "no-store"})
+    age = (made.session.expires_at - made.session.created_at) // SECOND
+    _set_cookie(office, found, made.secret, age)
+    return found
+
+
+@router.delete(
+    "/session/",
+    summary="End a session",
+    status_code=204,
+    response_model=None,
+    responses=says(None, "It is over.", status=204),
+)
+def end_session(request: Request, office: Desk, caller: Viewer) -> Response:
+    """The cookie opens nothing any more. The token stays good."""
+    secret = session_in(request)
+    if secret is not None:
+        sessions.end_session(office.house, secret)
+        forget(office, caller.token.token_id)
+    found = nothing()
+    _set_cookie(office, found, "", 0)
+    return found
+
+
+def _set_cookie(office: Office, found: Response, secret: str, age: int) -> None:
+    settings = office.settings
+    is_encrypted = settings.tls is not None or settings.behind_proxy
+    found.set_cookie(
+        COOKIE, secret, max_age=age, path="/", secure=is_encrypted, httponly=True, samesite="strict"
+    )

@@ -1,0 +1,54 @@
+"""Sessions of browsers: begun with a token, known by a secret in a cookie, ended by hand, by time or with the token."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from dataclasses import dataclass
+
+from everwhen.model.instants import HOUR
+from everwhen.model.token import Session, Token
+from everwhen.operations.tokens import hash_of
+from everwhen.ports.house import House
+
+LASTS = 12 * HOUR
+
+
+@dataclass(frozen=True, slots=True)
+class NewSession:
+    """A session and its secret, which is in the cookie alone."""
+
+    session: Session
+    secret: str
+
+
+def begin_session(house: House, token: Token) -> NewSession:
+    """Let a browser in as this token; not for longer than the token is good."""
+    now = house.clock.now()
+    secret = secrets.token_urlsafe(32)
+    expires_at = now + LASTS if token.expires_at is None else min(now + LASTS, token.expires_at)
+    session = Session(hash_of(secret), token.token_id, now, expires_at)
+    house.tokens.add_session(session)
+    return NewSession(session, secret)
+
+
+def find_session(house: House, secret: str) -> Token | None:
+    """The token of a session, if both are in force."""
+    now = house.clock.now()
+    token = house.tokens.find_session(hash_of(secret), now)
+    return token if token is not None and token.is_good(now) else None
+
+
+def end_session(house: House, secret: str) -> None:
+    house.tokens.end_session(hash_of(secret))
+
+
+def proof_of(secret: str) -> str:
+    """What a page of ours knows of its session and no other page can: to be sent with every change (CSRF)."""
+    return hmac.new(secret.encode(errors="replace"), b"everwhen csrf", "sha256").hexdigest()
+
+
+def is_proven(secret: str, proof: str | None) -> bool:
+    return proof is not None and hmac.compare_digest(
+        proof_of(secret).encode(), proof.encode(errors="replace")
+    )
