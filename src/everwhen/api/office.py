@@ -17,6 +17,7 @@ from everwhen.config.api_settings import ApiSettings
 from everwhen.config.submission import Surroundings
 from everwhen.model.token import Token
 from everwhen.operations.submissions import Caller
+from everwhen.operations.tokens import hash_of
 from everwhen.ports.catalogue import Entry
 from everwhen.ports.house import House
 from everwhen.telemetry.metrics import Metrics
@@ -44,6 +45,7 @@ class Office:
     known_tokens: dict[str, tuple[Token, float]] = field(
         default_factory=dict
     )  # by hash, with when it was seen
+    insiders: dict[str, Token] = field(default_factory=dict)  # by hash
     _places: tuple[int, Mapping[str, str]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -56,6 +58,10 @@ class Office:
         self.metrics = self.measured or Metrics(self.house)
         self.streams = Streams(self.house, event_source(self.house), message_source(self.house), self.changes)
         self._places = (0, {})
+
+    def admit(self, secret: str, token: Token) -> None:
+        """Let somebody in who is not on the list: whoever sits at the machine of the database."""
+        self.insiders[hash_of(secret)] = token
 
     def surroundings_for(self, caller: Caller, words: object) -> Surroundings:
         """What a submission of this caller is judged by."""

@@ -514,6 +514,7 @@ class Explanation(Shape):
     """What became of a slot, and why."""
 
     schedule_id: str
+    timezone: str
     slot_at: When | None
     fate: str
     reason: str | None

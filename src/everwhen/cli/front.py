@@ -66,7 +66,7 @@ def open_front(
     office = Office(
         house,
         settings,
-        _Around(current),
+        Around(current),
         unready=None if node is None else node.unreadiness,
         changes=changes,
         backstage=backstage or Backstage(),
@@ -83,7 +83,7 @@ def open_front(
     return server
 
 
-class _Around:
+class Around:
     """What submissions are judged by, worked out once for each configuration."""
 
     def __init__(self, current: Callable[[], Configuration]) -> None:

@@ -14,16 +14,23 @@ from everwhen.errors import SchedulerError
 from everwhen.version import __version__
 
 COMMANDS = {
+    "init": "A starter everwhen.yaml and a sample plugin.",
     "up": "Scheduler, workers and API in one process.",
     "scheduler": "Only the scheduler, for many nodes on one database.",
     "worker": "Only workers, for many nodes on one database.",
-    "api": "Only the API, for many nodes on one database.",
-    "token": "Tokens of the API: create, list, revoke.",
+    "api": "Only the API, beside schedulers and workers elsewhere.",
     "config": "Check, show, compare and reload the configuration file.",
+    "schedules": "List, show, create, change, pause, trigger and backfill schedules.",
+    "next": "Any cron expression or interval, in words and in instants.",
+    "why": "Why a slot fired, or why not.",
     "simulate": "What this configuration would do, with a virtual clock.",
+    "jobs": "List, show, follow, cancel and repeat jobs.",
+    "system": "Whether it lives; pause and resume everything; breakers.",
+    "quiet-hours": "Times in which schedules do not fire.",
+    "audit": "Everything that happened.",
+    "token": "Tokens of the API: create, list, revoke.",
     "db": "The database: migrate, check, prune, backup.",
     "import": "Make an everwhen.yaml from a crontab, or from Ductile, herdctl or Celery.",
-    "next": "Any cron expression or interval, in words and in instants.",
 }
 
 
@@ -36,7 +43,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"everwhen.cli.{cmd_name}_command").command
+        command: click.Command = import_module(f"everwhen.cli.{cmd_name.replace('-', '_')}_command").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

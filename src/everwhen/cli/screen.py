@@ -45,7 +45,9 @@ def console() -> Console:
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, empty: str = "none") -> None:
     """A table without frames; a column whose name begins with `>` is set to the right."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, header_style="bold")
+    table = Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, show_header=any(columns), header_style="bold"
+    )
     for column in columns:
         right = column.startswith(">")
         table.add_column(

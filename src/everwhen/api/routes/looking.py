@@ -148,6 +148,7 @@ def explain(
     found = why.why(office.house, uid, _instant(at))
     words = {
         "schedule_id": schedule_id,
+        "timezone": found.zone.name,
         "slot_at": when_text(found.slot_at),
         "fate": found.fate,
         "reason": found.reason,

@@ -1,0 +1,89 @@
+"""`everwhen audit`: everything that happened, and with -f everything that happens."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import click
+from rich.text import Text
+
+from everwhen.cli.client import Client
+from everwhen.cli.reach import reaching
+from everwhen.cli.screen import console, json_option, print_json
+from everwhen.cli.times import instant_option, moment_text
+
+LOOK_EVERY = 1.0
+PORTION = 200
+
+
+@click.command(name="audit")
+@reaching
+@click.option("--schedule", "schedule_id", help="Of one schedule.")
+@click.option("--job", "job_id", help="Of one job.")
+@click.option(
+    "--type", "types", multiple=True, metavar="TYPE", help="Such as schedule.skipped; may be repeated."
+)
+@click.option("--from", "start", metavar="TIME", help="From here on; without offset in this machine's zone.")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 100_000))
+@click.option("-f", "--follow", is_flag=True, help="Go on until Ctrl-C.")
+@json_option
+def command(
+    client: Client,
+    types: tuple[str, ...],
+    start: str | None,
+    limit: int,
+    follow: bool,
+    as_json: bool,
+    **filters: str | None,
+) -> None:
+    """What happened, the newest last."""
+    wanted = {**filters, "type": list(types) or None, "from": instant_option("--from", start, "")}
+    found = list(client.pages("/audit/", limit, **wanted))[::-1]
+    if as_json and not follow:
+        print_json(found)
+        return
+    _tell(found, as_json)
+    if follow:
+        _follow(client, wanted, found[-1]["id"] if found else 0, as_json)
+
+
+def _follow(client: Client, wanted: dict[str, Any], last: int, as_json: bool) -> None:
+    pause = threading.Event()
+    while not pause.wait(LOOK_EVERY):
+        new = [one for one in client.pages("/audit/", PORTION, **wanted) if one["id"] > last][::-1]
+        _tell(new, as_json)
+        last = new[-1]["id"] if new else last
+
+
+def _tell(events: list[dict[str, Any]], as_json: bool) -> None:
+    for event in events:
+        if as_json:
+            print_json(event)
+        else:
+            console().print(_line(event))
+
+
+def _line(event: dict[str, Any]) -> Text:
+    reason = f" ({event['reason']})" if event["reason"] else ""
+    count = f" × {event['slot_count']:,}" if event["slot_count"] > 1 else ""
+    who = f"  by {event['actor']}" if event["actor"] else ""
+    of = event["schedule_id"] or ""
+    slot = f"  slot {moment_text(event['slot_at'])}" if event["slot_at"] else ""
+    job = f"  {event['job_id']}" if event["job_id"] else ""
+    return Text.assemble(
+        (moment_text(event["at"]), "dim"),
+        "  ",
+        (event["type"], _style(event["type"])),
+        f"{reason}{count}  ",
+        (of, "bold"),
+        (f"{slot}{job}{who}", "dim"),
+    )
+
+
+def _style(kind: str) -> str:
+    if kind.endswith(
+        (".died", ".lost", ".opened", ".missed", ".denied", ".rejected", ".invalidated", ".stalled")
+    ):
+        return "red"
+    return "yellow" if kind.endswith((".skipped", ".paused", ".cancelled")) else "green"

@@ -1,0 +1,150 @@
+"""How commands reach the data: a running service over HTTP, or the API's own application on the database, in here.
+
+Both speak the same calls, so that a command knows one way only. Whoever can open the database needs no token.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+from urllib.parse import quote, urlencode, urlsplit
+
+from everwhen.errors import SchedulerError, shown_url
+
+PREFIX = "/api/v1"
+TIMEOUT = 60.0
+PAGE = 500
+
+
+class Answer(NamedTuple):
+    """What came back."""
+
+    status: int
+    body: bytes
+
+    @property
+    def words(self) -> Any:
+        return json.loads(self.body) if self.body else None
+
+
+class RefusedError(SchedulerError):
+    """The service said no; its own words are the message."""
+
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+
+
+Send = Callable[[str, str, bytes | None, Mapping[str, str]], Answer]
+
+
+class Client:
+    """The calls of the API as a command needs them."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+
+    def get(self, path: str, **query: object) -> Any:
+        return self.call("GET", path, None, query).words
+
+    def text(self, path: str, **query: object) -> str:
+        return self.call("GET", path, None, query, {"accept": "text/plain"}).body.decode(errors="replace")
+
+    def post(self, path: str, body: object = None, **query: object) -> Any:
+        return self.call("POST", path, body, query).words
+
+    def patch(self, path: str, body: object) -> Any:
+        return self.call("PATCH", path, body).words
+
+    def delete(self, path: str, **query: object) -> None:
+        self.call("DELETE", path, None, query)
+
+    def pages(self, path: str, most: int, **query: object) -> Iterator[Any]:
+        """The items of a list, page after page."""
+        cursor: str | None = None
+        while most > 0:
+            page = self.get(path, limit=min(most, PAGE), cursor=cursor, **query)
+            yield from page["items"]
+            most -= len(page["items"])
+            cursor = page.get("next_cursor")
+            if cursor is None:
+                return
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        query: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """One call; RefusedError with the problem's own words when it is refused."""
+        asked = {key: _word(value) for key, value in (query or {}).items() if value is not None}
+        target = f"{PREFIX}{path}" + (f"?{urlencode(asked, doseq=True)}" if asked else "")
+        raw = None if body is None else json.dumps(body, ensure_ascii=False).encode()
+        sent = {"content-type": "application/json"} if raw is not None else {}
+        answer = self._send(method, target, raw, {**sent, **(headers or {})})
+        if answer.status >= 400:
+            raise RefusedError(answer.status, _complaint(answer))
+        return answer
+
+
+def part(text: str) -> str:
+    """A word as one part of a path."""
+    return quote(text, safe="")
+
+
+def _word(value: object) -> str | list[str]:
+    if isinstance(value, list):
+        return [str(one) for one in value]
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _complaint(answer: Answer) -> str:
+    """The sentence of a problem, and each fault under it."""
+    try:
+        problem = answer.words
+        detail = str(problem["detail"])
+    except (ValueError, TypeError, KeyError):
+        return f"the service answered {answer.status}"
+    faults = [fault for fault in problem.get("errors") or [] if fault["message"] not in detail]
+    return "\n".join([detail, *(f"  {fault['path']}: {fault['message']}" for fault in faults)])
+
+
+@contextmanager
+def http_sender(url: str, token: str | None) -> Iterator[Send]:
+    """Calls over HTTP, one connection for all of them."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise SchedulerError(
+            f"--url {shown_url(url)} is no address of a service; write http://127.0.0.1:8750"
+        )
+    connection = _connection(parts.scheme, parts.hostname, parts.port)
+    base = parts.path.rstrip("/")
+
+    def send(method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+        sent = {**headers, **({"authorization": f"Bearer {token}"} if token else {})}
+        try:
+            connection.request(method, base + target, body, sent)
+            response = connection.getresponse()
+            return Answer(response.status, response.read())
+        except (OSError, http.client.HTTPException) as error:
+            raise SchedulerError(
+                f"no answer from {shown_url(url)}: {str(error) or type(error).__name__};"
+                " is the service running, and is --url right?"
+            ) from error
+
+    try:
+        yield send
+    finally:
+        connection.close()
+
+
+def _connection(scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
+    if scheme == "https":
+        return http.client.HTTPSConnection(host, port, timeout=TIMEOUT, context=ssl.create_default_context())
+    return http.client.HTTPConnection(host, port, timeout=TIMEOUT)

@@ -1,0 +1,85 @@
+"""`everwhen init`: a starter that runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+FILE = """\
+# everwhen.yaml: check it with `everwhen config check`, run it with `everwhen up`.
+service:
+  name: {name}
+  database: sqlite:///everwhen.db
+  timezone: local
+
+plugins:                       # programs that speak JSON on standard input and output; see plugins/hello
+  hello:
+    schedules:
+      - id: greet
+        command: poll
+        every: 30s
+        payload: {{name: world}}
+
+schedules:                     # anything: a command, an HTTP request, a Python function, a message
+  - id: heartbeat
+    every: 10s
+    run: {{command: [date]}}
+  - id: weekday-report
+    cron: "0 9 * * 1-5"
+    max_retries: 3
+    run: {{command: [echo, "the report would be sent now"]}}
+"""
+MANIFEST = """\
+manifest_spec: ductile.plugin
+manifest_version: 1
+name: hello
+version: 0.1.0
+protocol: 2
+entrypoint: hello.py
+commands:
+  - name: poll
+    type: read
+    description: Greets somebody, and counts how often it did.
+    input_schema: {name: string}
+"""
+PLUGIN = """\
+#!/usr/bin/env python3
+\"\"\"A plugin: one JSON object in, one out. `state` is what its last run left in `state_updates`.\"\"\"
+
+import json
+import sys
+
+asked = json.load(sys.stdin)
+count = asked["state"].get("count", 0) + 1
+greeting = f"Hello, {asked['payload'].get('name', 'world')}, time number {count}"
+json.dump({"status": "ok", "result": greeting, "state_updates": {"count": count}}, sys.stdout)
+"""
+
+
+@click.command(name="init")
+@click.argument("directory", default=".", type=click.Path(file_okay=False, path_type=Path))
+def command(directory: Path) -> None:
+    """Write a starter everwhen.yaml and a sample plugin into DIRECTORY; what is there is never overwritten."""
+    plugin = directory / "plugins" / "hello"
+    files = {
+        directory / "everwhen.yaml": FILE.format(name=_name(directory)),
+        plugin / "manifest.yaml": MANIFEST,
+        plugin / "hello.py": PLUGIN,
+    }
+    taken = [path for path in files if path.exists()]
+    if taken:
+        raise click.ClickException(f"{taken[0]} is there already; nothing was written")
+    plugin.mkdir(parents=True, exist_ok=True)
+    for path, text in files.items():
+        path.write_text(text, encoding="utf-8")
+        click.echo(f"wrote {path}")
+    (plugin / "hello.py").chmod(0o755)
+    where = "" if directory == Path() else f"cd {directory} && "
+    click.secho(f"\nnext: {where}everwhen up", err=True, bold=True)
+
+
+def _name(directory: Path) -> str:
+    """A name that the service may have, from the directory's."""
+    kept = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in directory.resolve().name)
+    return kept.strip("-_") or "everwhen"

@@ -1,0 +1,149 @@
+"""`everwhen jobs`: what ran, what it printed, and ending or repeating it."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import click
+from rich.text import Text
+
+from everwhen.cli.client import Client, part
+from everwhen.cli.reach import reaching
+from everwhen.cli.screen import json_option, print_json, print_table, status_text
+from everwhen.cli.times import away, instant_option, moment_text, seconds_between, span_text
+
+LOOK_EVERY = 0.5
+
+
+@click.group(name="jobs")
+def command() -> None:
+    """Jobs: list, show, logs, cancel, rerun."""
+
+
+def _path(job: str, *more: str) -> str:
+    return "/".join(("/jobs", part(job), *more, ""))
+
+
+@command.command(name="list")
+@reaching
+@click.option("--schedule", "schedule_id", help="Of one schedule.")
+@click.option("--group", help="Of a plugin, an agent or a workflow.")
+@click.option("--status", help="queued, running, succeeded, failed, timed_out, cancelled, lost.")
+@click.option("--origin", help="schedule, catch_up, retry, manual, backfill, …")
+@click.option(
+    "--from", "start", metavar="TIME", help="Slots from here on; without offset in this machine's zone."
+)
+@click.option("--to", "end", metavar="TIME", help="Slots before this.")
+@click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 100_000))
+@json_option
+def list_(
+    client: Client, start: str | None, end: str | None, limit: int, as_json: bool, **filters: str | None
+) -> None:
+    """Jobs, newest first."""
+    span = {"from": instant_option("--from", start, ""), "to": instant_option("--to", end, "")}
+    found = list(client.pages("/jobs/", limit, **filters, **span))
+    if as_json:
+        print_json(found)
+        return
+    columns = ("job", "schedule", "slot", "status", "origin", ">took", "")
+    print_table(columns, [_row(one) for one in found], empty="no jobs")
+
+
+def _row(one: dict[str, Any]) -> tuple[str | Text, ...]:
+    said = one["error"] or one["reason"] or one["result"] or ""
+    return (
+        Text(one["id"], "dim"),
+        Text(one["schedule_id"], "bold"),
+        moment_text(one["slot_at"]),
+        status_text(one["status"]),
+        one["origin"],
+        _took(one),
+        Text(said.strip().partition("\n")[0][:80], "red" if one["error"] else "dim"),
+    )
+
+
+def _took(one: dict[str, Any]) -> str:
+    if one["started_at"] is None:
+        return ""
+    return span_text(seconds_between(one["started_at"], one["ended_at"]))
+
+
+@command.command(name="show")
+@reaching
+@click.argument("job")
+@json_option
+def show(client: Client, job: str, as_json: bool) -> None:
+    """One job."""
+    one = client.get(_path(job))
+    if as_json:
+        print_json(one)
+        return
+    rows = [
+        (Text(name, "dim"), _value(name, value))
+        for name, value in one.items()
+        if value not in (None, "", {}, 0)
+    ]
+    print_table(("", ""), rows)
+
+
+def _value(name: str, value: Any) -> str | Text:
+    if name == "status":
+        return status_text(value)
+    if name.endswith("_at") or name == "not_before":
+        return f"{moment_text(value)}  {away(value)}"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+@command.command(name="logs")
+@reaching
+@click.argument("job")
+@click.option("-f", "--follow", is_flag=True, help="Go on until the job is over.")
+@json_option
+def logs(client: Client, job: str, follow: bool, as_json: bool) -> None:
+    """What a job printed; -f while it runs."""
+    if as_json:
+        print_json(client.get(_path(job, "log")))
+        return
+    if not follow:
+        click.echo(client.text(_path(job, "log")), nl=False)
+        return
+    pause, after = threading.Event(), None
+    while True:
+        found = client.get(_path(job, "log"), after=after)
+        for piece in found["items"]:
+            click.echo(piece["text"], nl=False, err=piece["stream"] == "stderr")
+        after = found["next_after"] or None
+        if found["is_over"]:
+            return
+        pause.wait(LOOK_EVERY)
+
+
+@command.command(name="cancel")
+@reaching
+@click.argument("jobs", nargs=-1, required=True)
+@json_option
+def cancel(client: Client, jobs: tuple[str, ...], as_json: bool) -> None:
+    """End jobs: a queued one is over at once, what runs gets SIGTERM and, 5 s later, SIGKILL."""
+    found = [client.post(_path(job, "cancel")) for job in jobs]
+    if as_json:
+        print_json(found if len(found) > 1 else found[0])
+        return
+    for one in found:
+        click.echo(f"{one['id']}: {one['status']}")
+
+
+@command.command(name="rerun")
+@reaching
+@click.argument("job")
+@json_option
+def rerun(client: Client, job: str, as_json: bool) -> None:
+    """Run an ended job again: the same slot and payload, by the schedule of today."""
+    found = client.post(_path(job, "rerun"))
+    if as_json:
+        print_json(found)
+    elif found["job"] is None:
+        click.echo(f"skipped: {found['skipped']}")
+    else:
+        click.echo(f"job {found['job']['id']}; its output: everwhen jobs logs -f {found['job']['id']}")

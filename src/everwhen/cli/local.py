@@ -1,0 +1,138 @@
+"""A database of this machine, reached without a service: the API's own application, in this process.
+
+Whoever can open the database needs no token: they are let in as an admin under their own name.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from everwhen.cli.client import Answer, Send, http_sender
+from everwhen.cli.configuration import DEFAULT, this_host
+from everwhen.config.api_settings import api_settings_of
+from everwhen.config.problems import Report
+from everwhen.config.read import Configuration, examine
+from everwhen.errors import SchedulerError
+from everwhen.model.token import NO_LIMITS, Token
+from everwhen.wiring import open_stack
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+    from everwhen.ports.house import House
+
+LOCAL = "local"
+
+
+@contextmanager
+def sender(token: str | None, path: Path | None, database: str | None) -> Iterator[Send]:
+    """Calls to the service of this machine where a token is at hand and one answers, else to the database."""
+    found = path or Path(os.environ.get("EVERWHEN_CONFIG", DEFAULT))
+    configuration = examine(found, this_host(), Report())
+    if path is None and database is None and token is not None:
+        with http_sender(_local_url(configuration), token) as send:
+            if _answers(send):
+                yield send
+                return
+    stack = open_stack(database or _existing(configuration), timezone=configuration.settings.timezone)
+    try:
+        with house_sender(stack.house, configuration) as send:
+            yield send
+    finally:
+        stack.close()
+
+
+def _existing(configuration: Configuration) -> str:
+    """The file's database; one that is not there is not made by looking at it."""
+    url = configuration.settings.database
+    path = Path(url.removeprefix("sqlite:///"))
+    if url.startswith("sqlite:///") and not path.exists():
+        raise SchedulerError(
+            f"there is no database {path} here, and no service to ask;"
+            " name one with --url, --database or --config, or start one: everwhen up"
+        )
+    return url
+
+
+def _local_url(configuration: Configuration) -> str:
+    """Where the service of this machine would be."""
+    settings = api_settings_of(configuration.sections.get("api"), os.environ)
+    scheme = "https" if settings.tls else "http"
+    host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
+    return f"{scheme}://{host}:{settings.port}"
+
+
+def _answers(send: Send) -> bool:
+    try:
+        send("GET", "/healthz", None, {})
+    except SchedulerError:
+        return False
+    return True
+
+
+@contextmanager
+def house_sender(house: House, configuration: Configuration) -> Iterator[Send]:
+    """Calls of the API's own application, in this process, as whoever sits at the machine."""
+    from everwhen.api.app import create_app
+    from everwhen.api.office import Office
+    from everwhen.cli.front import Around
+
+    settings = api_settings_of(configuration.sections.get("api"), os.environ)
+    office = Office(house, replace(settings, allow_code_targets=True), Around(lambda: configuration))
+    secret = secrets.token_hex(16)
+    office.admit(secret, _who(house))
+    app = create_app(office)
+    with asyncio.Runner() as runner:
+
+        def send(method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+            return runner.run(_asked(app, method, target, body, {**headers, "x-api-key": secret}))
+
+        yield send
+
+
+def _who(house: House) -> Token:
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):  # a user without a name
+        name = f"uid {os.getuid()}"
+    return Token(LOCAL, name, "admin", None, NO_LIMITS, house.clock.now())
+
+
+async def _asked(
+    app: FastAPI, method: str, target: str, body: bytes | None, headers: Mapping[str, str]
+) -> Answer:
+    """One request, handed to the application as a web server would."""
+    path, _, query = target.partition("?")
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": unquote(path),
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "headers": [(b"host", b"127.0.0.1"), *((k.encode(), v.encode()) for k, v in headers.items())],
+        "client": ("127.0.0.1", 0),
+        "server": ("127.0.0.1", 80),
+    }
+    answered: list[Any] = []
+    asked = iter([{"type": "http.request", "body": body or b"", "more_body": False}])
+
+    async def receive() -> Any:
+        return next(asked, {"type": "http.disconnect"})
+
+    async def send(message: Any) -> None:
+        answered.append(message)
+
+    await app(scope, receive, send)
+    return Answer(answered[0]["status"], b"".join(one.get("body", b"") for one in answered[1:]))

@@ -1,0 +1,301 @@
+"""`everwhen schedules`: look at them, make them, change them, fire them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import click
+from rich.text import Text
+
+from everwhen.cli.client import Client, part
+from everwhen.cli.reach import reaching
+from everwhen.cli.screen import console, json_option, print_json, print_table, status_text
+from everwhen.cli.submission import file_option, setting_option, submission
+from everwhen.cli.times import away, instant_option, moment_text
+
+NO_SCHEDULES = "no schedules yet; declare some in everwhen.yaml, or: everwhen schedules create"
+
+
+@click.group(name="schedules")
+def command() -> None:
+    """Schedules: list, show, create, update, pause, resume, revive, trigger, backfill, delete, upcoming."""
+
+
+def path_of(schedule_id: str, *more: str) -> str:
+    return "/".join(("/schedules", part(schedule_id), *more, ""))
+
+
+# -- looking --
+
+
+@command.command(name="list")
+@reaching
+@click.option("--status", help="active, paused, invalid, done, dead.")
+@click.option("--group", help="A plugin, an agent or a workflow.")
+@click.option("--owner", help="Whose they are.")
+@click.option("--target", help="command, http, python, message, plugin, agent, workflow.")
+@click.option("--match", "q", metavar="TEXT", help="Somewhere in id or name.")
+@click.option("--limit", default=100, show_default=True, type=click.IntRange(1, 100_000))
+@json_option
+def list_(client: Client, limit: int, as_json: bool, **filters: str | None) -> None:
+    """Schedules, newest first."""
+    found = list(client.pages("/schedules/", limit, **filters))
+    if as_json:
+        print_json(found)
+        return
+    columns = ("schedule", "status", "when", "next", "", ">runs", ">errors", "last")
+    print_table(columns, [_row(one) for one in found], empty=NO_SCHEDULES)
+
+
+def _row(one: dict[str, Any]) -> tuple[str | Text, ...]:
+    held = f"held: {one['held_reason']}" if one["held_reason"] else moment_text(one["next_run_at"])
+    errors = Text(str(one["error_count"]), "red" if one["error_count"] else "dim")
+    return (
+        Text(_called(one), "bold"),
+        status_text(one["status"]),
+        one["description_text"],
+        held,
+        away(one["next_run_at"]),
+        f"{one['run_count']:,}",
+        errors,
+        _last(one),
+    )
+
+
+def _called(one: dict[str, Any]) -> str:
+    """The id; one that was drawn by lot says its name as well."""
+    return f"{one['id']}  {one['name']}" if one["name"] and one["source"] == "api" else str(one["id"])
+
+
+def _last(one: dict[str, Any]) -> Text:
+    if one["running_jobs"]:
+        return Text(f"{one['running_jobs']} running", "cyan")
+    if one["last_error"] and one["last_completed_at"] != one["last_success_at"]:
+        return Text(f"failed {away(one['last_completed_at'])}", "red")
+    return Text(away(one["last_success_at"]), "dim")
+
+
+@command.command(name="show")
+@reaching
+@click.argument("schedule")
+@json_option
+def show(client: Client, schedule: str, as_json: bool) -> None:
+    """One schedule: what it is, where it stands, what it did."""
+    one = client.get(path_of(schedule))
+    if as_json:
+        print_json(one)
+        return
+    screen = console()
+    screen.print(Text.assemble((_called(one), "bold"), "  ", status_text(one["status"])))
+    screen.print(Text(f"{one['description_text']} ({one['timezone']})"))
+    if one["status_reason"]:
+        screen.print(Text(one["status_reason"], "yellow"))
+    rows = [
+        (name, _spelled(name, one[name])) for name in _SHOWN if one.get(name) not in (None, "", [], {}, 0)
+    ]
+    print_table(("", ""), rows)
+
+
+_SHOWN = (
+    "description group owner source source_file source_line next_slot_at next_run_at held_slot_at held_reason "
+    "last_fired_at last_run_at last_success_at last_error run_count error_count current_retry current_repeat "
+    "outstanding running_jobs jitter only_between not_on outside_window quiet_hours misfire_grace catch_up "
+    "if_running max_retries retry_delay timeout circuit_breaker queue total_repeats payload run revision uid created_at"
+).split()
+
+
+def _spelled(name: str, value: Any) -> str:
+    if name.endswith("_at"):
+        return f"{moment_text(value)}  {away(value)}"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+@command.command(name="upcoming")
+@reaching
+@click.argument("schedule", required=False)
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 500))
+@json_option
+def upcoming(client: Client, schedule: str | None, limit: int, as_json: bool) -> None:
+    """What fires next: of one SCHEDULE, or of all of them, merged; with jitter, and the skips that are certain."""
+    path = "/upcoming/" if schedule is None else path_of(schedule, "upcoming")
+    found = client.get(path, limit=limit)["items"]
+    if as_json:
+        print_json(found)
+        return
+    rows = [
+        (
+            moment_text(one["due_at"]),
+            away(one["due_at"]),
+            Text(one["schedule_id"], "bold"),
+            _prospect(one),
+        )
+        for one in found
+    ]
+    print_table(("due", "", "schedule", ""), rows, empty="nothing is due")
+
+
+def _prospect(one: dict[str, Any]) -> Text:
+    if one["skip_reason"]:
+        return Text(f"will be skipped: {one['skip_reason']}", "yellow")
+    return Text("about then: it is counted from the end of a run" if one["is_estimate"] else "", "dim")
+
+
+# -- making --
+
+
+@command.command(name="create")
+@reaching
+@setting_option
+@file_option
+@json_option
+def create(client: Client, settings: tuple[str, ...], source: str | None, as_json: bool) -> None:
+    """Make a schedule from keys, a file, or both.
+
+    \b
+    everwhen schedules create --set name=report --set cron="0 9 * * 1-5" --set run='{"http": {"url": "https://…"}}'
+    """
+    _tell(client.post("/schedules/", submission(settings, source)), "created", as_json)
+
+
+@command.command(name="update")
+@reaching
+@click.argument("schedule")
+@setting_option
+@file_option
+@json_option
+def update(
+    client: Client, schedule: str, settings: tuple[str, ...], source: str | None, as_json: bool
+) -> None:
+    """Change keys of a SCHEDULE at once; KEY=null clears one, and one trigger key replaces the trigger."""
+    _tell(client.patch(path_of(schedule), submission(settings, source)), "changed", as_json)
+
+
+def _tell(one: dict[str, Any], what: str, as_json: bool) -> None:
+    if as_json:
+        print_json(one)
+        return
+    due = (
+        f"; next {moment_text(one['next_run_at'])}, {away(one['next_run_at'])}" if one["next_run_at"] else ""
+    )
+    click.echo(f"{what} {_called(one)}: {one['description_text']} ({one['status']}{due})")
+
+
+# -- doing --
+
+
+@command.command(name="pause")
+@reaching
+@click.argument("schedules", nargs=-1, required=True)
+@click.option("--note", help="Why, for the next who looks.")
+@click.option("--until", metavar="TIME", help="Resume by itself then; without offset in this machine's zone.")
+@json_option
+def pause(
+    client: Client, schedules: tuple[str, ...], note: str | None, until: str | None, as_json: bool
+) -> None:
+    """Stop firing; what runs goes on."""
+    when = instant_option("--until", until, "") if until else None
+    body = {key: value for key, value in (("note", note), ("until", when)) if value is not None}
+    _each(client, schedules, "pause", "paused", as_json, body)
+
+
+@command.command(name="resume")
+@reaching
+@click.argument("schedules", nargs=-1, required=True)
+@json_option
+def resume(client: Client, schedules: tuple[str, ...], as_json: bool) -> None:
+    """Fire again: an interval one interval from now, cron at its next match."""
+    _each(client, schedules, "resume", "resumed", as_json)
+
+
+@command.command(name="revive")
+@reaching
+@click.argument("schedules", nargs=-1, required=True)
+@json_option
+def revive(client: Client, schedules: tuple[str, ...], as_json: bool) -> None:
+    """Start dead or done schedules anew, with repeats and retries at zero."""
+    _each(client, schedules, "revive", "revived", as_json)
+
+
+def _each(
+    client: Client, schedules: tuple[str, ...], verb: str, done: str, as_json: bool, body: object = None
+) -> None:
+    found = [client.post(path_of(schedule, verb), body) for schedule in schedules]
+    if as_json:
+        print_json(found if len(found) > 1 else found[0])
+        return
+    for one in found:
+        _tell(one, done, as_json=False)
+
+
+@command.command(name="trigger")
+@reaching
+@click.argument("schedule")
+@click.option("--payload", metavar="JSON", help="Instead of the schedule's own.")
+@click.option(
+    "--if-running", type=click.Choice(["skip", "queue", "cancel", "allow"]), help="Instead of its own rule."
+)
+@json_option
+def trigger(
+    client: Client, schedule: str, payload: str | None, if_running: str | None, as_json: bool
+) -> None:
+    """Run a SCHEDULE now, beside its slots."""
+    body: dict[str, Any] = {} if if_running is None else {"if_running": if_running}
+    if payload is not None:
+        try:
+            body["payload"] = json.loads(payload)
+        except ValueError as error:
+            raise click.BadParameter(f"is no JSON: {error}", param_hint="--payload") from None
+    found = client.post(path_of(schedule, "trigger"), body)
+    if as_json:
+        print_json(found)
+    elif found["job"] is None:
+        click.echo(f"skipped: {found['skipped']}")
+    else:
+        click.echo(f"job {found['job']['id']}; its output: everwhen jobs logs -f {found['job']['id']}")
+
+
+@command.command(name="backfill")
+@reaching
+@click.argument("schedule")
+@click.option("--from", "start", required=True, metavar="TIME", help="Without offset in the schedule's zone.")
+@click.option("--to", "end", required=True, metavar="TIME", help="Not included.")
+@click.option("--if-running", type=click.Choice(["skip", "queue", "cancel", "allow"]))
+@click.option("--dry-run", is_flag=True, help="Only say which slots.")
+@json_option
+def backfill(
+    client: Client, schedule: str, start: str, end: str, if_running: str | None, dry_run: bool, as_json: bool
+) -> None:
+    """Run past slots of a SCHEDULE that have no job."""
+    where = client.get(path_of(schedule))["timezone"]
+    body: dict[str, Any] = {
+        "from": instant_option("--from", start, where),
+        "to": instant_option("--to", end, where),
+        "dry_run": dry_run,
+    }
+    if if_running is not None:
+        body["if_running"] = if_running
+    found = client.post(path_of(schedule, "backfill"), body)
+    if as_json:
+        print_json(found)
+        return
+    for slot in found["slots"]:
+        click.echo(moment_text(slot, where))
+    if found["skipped"]:
+        click.echo(f"skipped: {found['skipped']}")
+    click.secho(f"{found['count']} slots {'would be filled' if dry_run else 'queued'}", err=True)
+
+
+@command.command(name="delete")
+@reaching
+@click.argument("schedules", nargs=-1, required=True)
+@click.option("--cancel", is_flag=True, help="End its running jobs, too.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def delete(client: Client, schedules: tuple[str, ...], cancel: bool, yes: bool) -> None:
+    """Delete schedules; their record stays until retention."""
+    if not yes and sys.stdin.isatty():
+        click.confirm(f"Delete {', '.join(schedules)}?", abort=True)
+    for schedule in schedules:
+        client.delete(path_of(schedule), cancel=cancel)
+        click.echo(f"deleted {schedule}")

@@ -1,0 +1,59 @@
+"""Bodies from the command line: keys, a JSON file, or both."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from everwhen.config.yaml_reader import core_value
+
+setting_option = click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Any key, such as jitter=30s; JSON for lists.",
+)
+file_option = click.option(
+    "--file", "source", type=click.Path(dir_okay=False, allow_dash=True), help="A JSON object; - reads stdin."
+)
+
+
+def submission(settings: tuple[str, ...], source: str | None) -> dict[str, Any]:
+    """The words that were given; nothing at all is a mistake."""
+    words = {} if source is None else _object(source)
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals or not key:
+            raise click.BadParameter(f"{setting}: write it like jitter=30s", param_hint="--set")
+        words[key] = _value(key, value)
+    if not words:
+        raise click.UsageError("nothing is given; name keys with --set, or a --file")
+    return words
+
+
+def _object(source: str) -> dict[str, Any]:
+    try:
+        text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
+        words = json.loads(text)
+    except OSError as error:
+        raise click.BadParameter(f"{source}: {error.strerror}", param_hint="--file") from None
+    except ValueError as error:
+        raise click.BadParameter(f"{source} is no JSON: {error}", param_hint="--file") from None
+    if not isinstance(words, dict):
+        raise click.BadParameter(f"{source} holds no JSON object", param_hint="--file")
+    return words
+
+
+def _value(key: str, text: str) -> Any:
+    """JSON where it is an object or a list, else a plain value as in the file: `false`, `3`, `30s`."""
+    if not text.startswith(("{", "[")):
+        return core_value(text)
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{key}: is no JSON: {error}", param_hint="--set") from None

@@ -1,0 +1,193 @@
+"""`everwhen system`: whether it lives, what it waits for, and the switch that stops everything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from rich.text import Text
+
+from everwhen.cli.client import Client, RefusedError, part
+from everwhen.cli.reach import reaching
+from everwhen.cli.screen import console, json_option, print_json, print_table
+from everwhen.cli.times import away, moment_text, seconds_between, span_text
+
+LATE = 5.0  # seconds of lag that an operator should see
+
+
+@click.group(name="system")
+def command() -> None:
+    """The service as a whole: status, scheduler, pause, resume, breaker."""
+
+
+@command.command(name="status")
+@reaching
+@json_option
+def status(client: Client, as_json: bool) -> None:
+    """Whether it lives: last tick, lag, next job, nodes, queue, what is overdue or held, open breakers."""
+    found = client.get("/system/status/")
+    if as_json:
+        print_json(found)
+        return
+    screen = console()
+    screen.print(_headline(found))
+    print_table(("", ""), _figures(found))
+    if found["nodes"]:
+        click.echo()
+        columns = ("node", "role", "version", "heartbeat", ">clock skew", "since")
+        print_table(columns, [_node(node) for node in found["nodes"]])
+
+
+def _headline(found: dict[str, Any]) -> Text:
+    if found["is_paused"]:
+        return Text(f"paused since {moment_text(found['paused_at'])}: nothing fires", "bold yellow")
+    alive = [node for node in found["nodes"] if node["is_alive"]]
+    if not any(node["role"] in ("up", "scheduler") for node in alive):
+        return Text("no scheduler is running: nothing fires; start one with everwhen up", "bold red")
+    if not any(node["role"] in ("up", "worker") for node in alive):
+        return Text("no worker is running: slots fire, and their jobs wait", "bold yellow")
+    if found["lag"] > LATE or found["overdue"]:
+        return Text(f"late by {span_text(found['lag'])}", "bold yellow")
+    return Text("alive and on time", "bold green")
+
+
+def _figures(found: dict[str, Any]) -> list[tuple[str | Text, ...]]:
+    queue, following = found["queue"], found["next"]
+    ticked = _last_sign(found)
+    rows: list[tuple[str, str | Text]] = [
+        (
+            "last sign of a scheduler",
+            f"{span_text(seconds_between(ticked, None))} ago" if ticked else "never",
+        ),
+        ("lag", Text(span_text(found["lag"]), "yellow" if found["lag"] > LATE else "")),
+        ("next", "nothing" if following is None else _next(following)),
+        ("jobs", f"{queue['running']:,} running, {queue['queued']:,} queued"),
+        ("schedules", ", ".join(f"{count:,} {name}" for name, count in found["schedules"].items()) or "none"),
+        ("held", f"{found['held']:,}"),
+        ("overdue", Text(f"{found['overdue']:,}", "red" if found["overdue"] else "")),
+        ("breakers not closed", _breakers(found["breakers"])),
+    ]
+    return [(Text(name, "dim"), value) for name, value in rows]
+
+
+def _last_sign(found: dict[str, Any]) -> str | None:
+    """The loop's own last look where it is this service's, else the last heartbeat of a scheduler."""
+    beats = [node["heartbeat_at"] for node in found["nodes"] if node["role"] in ("up", "scheduler")]
+    return found["last_check_at"] or max(beats, default=None)
+
+
+def _next(following: dict[str, Any]) -> str:
+    return f"{following['schedule_id']} {away(following['next_run_at'])} ({moment_text(following['next_run_at'])})"
+
+
+def _breakers(found: list[dict[str, Any]]) -> str | Text:
+    if not found:
+        return "none"
+    return Text(", ".join(f"{one['key']} {one['state']} {away(one['opened_at'])}" for one in found), "red")
+
+
+def _node(node: dict[str, Any]) -> tuple[str | Text, ...]:
+    ended = "stopped" if node["stopped_at"] else "lost" if node["lost_at"] else "silent"
+    beat = away(node["heartbeat_at"]) if node["is_alive"] else ended
+    style = "" if node["is_alive"] else "dim" if node["stopped_at"] else "red"
+    skew = Text(f"{node['clock_skew']:+.3f}s", "yellow" if abs(node["clock_skew"]) > 2 else "")
+    return (
+        Text(node["id"], style),
+        node["role"],
+        node["version"],
+        beat,
+        skew,
+        moment_text(node["started_at"]),
+    )
+
+
+@command.command(name="scheduler")
+@reaching
+@json_option
+def scheduler(client: Client, as_json: bool) -> None:
+    """The loop of the service that answers: status, since when, how many looks and firings."""
+    found = client.get("/system/status/")
+    words = {
+        name: found[name]
+        for name in ("status", "started_at", "check_count", "trigger_count", "last_check_at", "lag")
+    }
+    if as_json:
+        print_json(words)
+        return
+    if words["check_count"] is None:
+        click.echo(f"{words['status']}; the loop is in another process, so only its service knows its counts")
+        return
+    print_table(("", ""), [(Text(name, "dim"), _shown(name, value)) for name, value in words.items()])
+
+
+def _shown(name: str, value: Any) -> str:
+    if name.endswith("_at"):
+        return f"{moment_text(value)}  {away(value)}"
+    return span_text(value) if name == "lag" else f"{value:,}" if isinstance(value, int) else str(value)
+
+
+@command.command(name="pause")
+@reaching
+def pause(client: Client) -> None:
+    """Fire nothing and claim nothing; what runs goes on."""
+    client.post("/system/pause/")
+    click.echo("paused: nothing fires until everwhen system resume")
+
+
+@command.command(name="resume")
+@reaching
+def resume(client: Client) -> None:
+    """Go on."""
+    client.post("/system/resume/")
+    click.echo("resumed")
+
+
+@command.command(name="breaker")
+@reaching
+@click.argument("plugin")
+@click.option(
+    "--command", "name", metavar="C", help="Of one command of the plugin; all of them if none is named."
+)
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 500), help="How many changes.")
+@click.option("--reset", is_flag=True, help="Close it by hand.")
+@json_option
+def breaker(client: Client, plugin: str, name: str | None, limit: int, reset: bool, as_json: bool) -> None:
+    """The circuit breaker of a PLUGIN, an agent, a workflow or a schedule: how it stands, and its history."""
+    found = [_one(client, key, limit, reset) for key in _keys(client, plugin, name)]
+    if as_json:
+        print_json(found)
+        return
+    for one in found:
+        _show_breaker(one)
+
+
+def _keys(client: Client, plugin: str, name: str | None) -> list[str]:
+    if name is not None:
+        return [f"{plugin}:{name}"]
+    known = [one["key"] for one in client.get("/breakers/")["items"]]
+    of_plugin = [key for key in known if key == plugin or key.startswith(f"{plugin}:")]
+    if not of_plugin:
+        raise RefusedError(
+            404,
+            f'no breaker of "{plugin}" ever counted a failure; those that did: {", ".join(known) or "none"}',
+        )
+    return of_plugin
+
+
+def _one(client: Client, key: str, limit: int, reset: bool) -> dict[str, Any]:
+    if reset:
+        client.post(f"/breakers/{part(key)}/reset/")
+    found: dict[str, Any] = client.get(f"/breakers/{part(key)}/", limit=limit)
+    return found
+
+
+def _show_breaker(one: dict[str, Any]) -> None:
+    style = {"closed": "green", "open": "red"}.get(one["state"], "yellow")
+    since = f" since {moment_text(one['opened_at'])}" if one["opened_at"] else ""
+    failures = f", {one['failure_count']} failures in a row" if one["failure_count"] else ""
+    console().print(Text.assemble((one["key"], "bold"), "  ", (one["state"], style), f"{since}{failures}"))
+    rows = [
+        (moment_text(t["at"]), f"{t['from_state']} → {t['to_state']}", t["reason"], t["job_id"] or "")
+        for t in one["transitions"]
+    ]
+    print_table(("when", "change", "reason", "job"), rows, empty="  it never moved")

@@ -1,0 +1,65 @@
+"""Instants for people: on the wall of a zone, and how far away."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import click
+
+from everwhen.errors import TimetableError
+from everwhen.system_clock import local_zone_name, now
+from everwhen.timetable.civil_time import Zone, zone
+from everwhen.timetable.trigger import parse_instant
+
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
+
+
+def moment_text(text: str | None, where: str | None = None, *, none: str = "–") -> str:
+    """`Mon 16 Nov 09:00:00`, with the year where it is another; in the zone given, or this machine's."""
+    if text is None:
+        return none
+    moment = datetime.fromisoformat(text).astimezone(_zone(where).tzinfo)
+    year = "" if moment.year == now().year else f" {moment.year}"
+    return f"{moment:%a} {moment.day:>2} {moment:%b}{year} {moment:%H:%M:%S}"
+
+
+def away(text: str | None) -> str:
+    """`in 5m`, `3h ago`: the one or two largest units."""
+    if text is None:
+        return ""
+    seconds = (datetime.fromisoformat(text) - now()).total_seconds()
+    words = span_text(abs(seconds))
+    return f"in {words}" if seconds >= 0 else f"{words} ago"
+
+
+def span_text(seconds: float) -> str:
+    """`1h 5m`, `0.3s`."""
+    if seconds < 10:
+        return f"{seconds:.1f}s"
+    found, left = [], int(seconds)
+    for size, unit in _UNITS:
+        count, left = divmod(left, size)
+        if count:
+            found.append(f"{count}{unit}")
+    return " ".join(found[:2])
+
+
+def instant_option(option: str, text: str | None, where: str) -> str | None:
+    """What a person typed as an instant, as the API wants it; without an offset it is read in `where`."""
+    if text is None:
+        return None
+    try:
+        spelled = f"{text}T00:00" if len(text) == 10 else text
+        return _zone(where).datetime(parse_instant(spelled, _zone(where))).isoformat()
+    except TimetableError as error:
+        raise click.BadParameter(str(error), param_hint=option) from None
+
+
+def _zone(name: str | None) -> Zone:
+    return zone(name or local_zone_name())
+
+
+def seconds_between(start: str, end: str | None) -> float:
+    """From one instant of an answer to another, or to now."""
+    last = now() if end is None else datetime.fromisoformat(end)
+    return (last - datetime.fromisoformat(start)).total_seconds()

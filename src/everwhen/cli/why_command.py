@@ -1,0 +1,66 @@
+"""`everwhen why SCHEDULE`: why it fired, or why not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from rich.text import Text
+
+from everwhen.cli.client import Client
+from everwhen.cli.reach import reaching
+from everwhen.cli.schedules_command import path_of
+from everwhen.cli.screen import console, json_option, print_json
+from everwhen.cli.times import instant_option, moment_text
+
+_STYLES = {
+    "fired": "green",
+    "skipped": "yellow",
+    "missed": "red",
+    "caught_up": "yellow",
+    "held": "yellow",
+    "pending": "cyan",
+}
+
+
+@click.command(name="why")
+@reaching
+@click.argument("schedule")
+@click.option(
+    "--at", metavar="TIME", help="Which slot; without offset in the schedule's zone. The last if none."
+)
+@json_option
+def command(client: Client, schedule: str, at: str | None, as_json: bool) -> None:
+    """Say what became of a slot of SCHEDULE, or will, and why; then the evidence.
+
+    \b
+    everwhen why report
+    everwhen why report --at "2026-11-13 09:00"
+    """
+    path = path_of(schedule, "why")
+    where = client.get(path)["timezone"] if at else ""
+    found = client.get(path, at=instant_option("--at", at, where))
+    if as_json:
+        print_json(found)
+        return
+    screen = console()
+    screen.print(Text(found["sentence"], f"bold {_STYLES.get(found['fate'], '')}".strip()))
+    for fact in found["evidence"]:
+        screen.print(Text(f"  {_fact(fact)}", "dim"))
+
+
+def _fact(fact: dict[str, Any]) -> str:
+    match fact:
+        case {"job": job}:
+            ended = f", ended {moment_text(job['ended_at'])}" if job["ended_at"] else ""
+            return f"job {job['id']}: attempt {job['attempt']}, {job['status']}{ended}"
+        case {"event": kind, "at": at, "id": number}:
+            reason = f" ({fact['reason']})" if fact.get("reason") else ""
+            return f"event {number}: {kind}{reason} at {moment_text(at)}"
+        case {"transition": state, "at": at, "reason": reason}:
+            return f"breaker: {state} since {moment_text(at)} ({reason})"
+        case {"scheduler": node}:
+            return f"scheduler {node} was running"
+        case {"revision": number}:
+            return f"revision {number} was in force"
+    return ", ".join(f"{key} {value}" for key, value in fact.items())

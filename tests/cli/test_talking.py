@@ -1,0 +1,289 @@
+"""Commands that look and do, each over a running service and on the database itself, in words and as JSON."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from everwhen import Scheduler
+from everwhen.cli.main import COMMANDS, everwhen
+from tests.api.serving import serving
+from tests.app.waiting import until
+
+FILE = """
+quiet_hours: {nights: {timezone: Europe/Paris, windows: [{days: [mon], between: "22:00-07:00"}]}}
+agents: {bot: {command: ["true"]}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """A command line that reaches one database, in one of the two ways."""
+
+    options: tuple[str, ...]
+
+    def run(self, *words: str, code: int = 0) -> Result:
+        answer = CliRunner().invoke(everwhen, [*words, *self.options])
+        if answer.exception is not None and not isinstance(answer.exception, SystemExit) and code == 0:
+            raise answer.exception
+        return answer
+
+    def text(self, *words: str) -> str:
+        answer = self.run(*words)
+        assert answer.exit_code == 0, answer.output
+        return answer.stdout
+
+    def json(self, *words: str) -> Any:
+        return json.loads(self.text(*words, "--json"))
+
+    def refusal(self, *words: str) -> str:
+        """The words of an error of everwhen's own, which `main` prints."""
+        answer = CliRunner().invoke(everwhen, [*words, *self.options])
+        assert answer.exception is not None
+        return str(answer.exception) if not isinstance(answer.exception, SystemExit) else answer.output
+
+
+@pytest.fixture(scope="module")
+def shells(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Shell]]:
+    """A database in which something ran, behind a service and in the open."""
+    folder = tmp_path_factory.mktemp("talking")
+    url = f"sqlite:///{folder}/api.db"
+    with serving(folder, file=FILE, allow_code_targets=True) as service:
+        with Scheduler(url, name="talk", max_workers=2) as scheduler:
+            scheduler.add(
+                "greets", every="1h", run={"command": ["echo", "hello there"]}, timezone="Europe/Paris"
+            )
+            scheduler.add("fails", every="1h", run={"command": ["false"]}, circuit_breaker={"threshold": 1})
+            until(lambda: all(scheduler.get_schedule(one).last_run_at for one in ("greets", "fails")))
+            until(lambda: scheduler.get_total_running_job_count() == 0)
+        config = str(folder / "everwhen.yaml")
+        yield {
+            "service": Shell(("--url", service.url, "--token", service.admin.secret or "")),
+            "database": Shell(("--config", config, "--database", url)),
+        }
+
+
+@pytest.fixture(params=["service", "database"])
+def shell(request: pytest.FixtureRequest, shells: dict[str, Shell]) -> Shell:
+    return shells[request.param]
+
+
+def made(shell: Shell, name: str, **words: str) -> str:
+    settings = {
+        "name": name,
+        "every": "1h",
+        "first_run": "after_interval",
+        "run": '{"command": ["true"]}',
+        **words,
+    }
+    answer = shell.json("schedules", "create", *(f"--set={key}={value}" for key, value in settings.items()))
+    return str(answer["id"])
+
+
+def test_schedules_are_listed(shell: Shell) -> None:
+    listed = shell.text("schedules", "list", "--match", "greets")
+    assert "greets" in listed and "active" in listed and "every hour" in listed
+    assert [one["id"] for one in shell.json("schedules", "list", "--match", "fails")] == ["fails"]
+    assert "no schedules yet" in shell.text("schedules", "list", "--match", "nobody has this")
+
+
+def test_a_schedule_is_shown(shell: Shell) -> None:
+    shown = shell.text("schedules", "show", "greets")
+    assert "every hour (Europe/Paris)" in shown and '{"command": ["echo", "hello there"]}' in shown
+    assert shell.json("schedules", "show", "greets")["run_count"] == 1
+
+
+def test_a_schedule_is_created_changed_paused_resumed_and_deleted(shell: Shell) -> None:
+    schedule = made(shell, "report")
+    assert "every 2 hours (active; next" in shell.text("schedules", "update", schedule, "--set", "every=2h")
+    assert "(paused" in shell.text("schedules", "pause", schedule, "--note", "holidays")
+    assert shell.json("schedules", "show", schedule)["status_reason"] == "holidays"
+    assert "(active; next" in shell.text("schedules", "resume", schedule)
+    assert f"deleted {schedule}" in shell.text("schedules", "delete", schedule, "--yes")
+    assert shell.refusal("schedules", "show", schedule) == "Scheduled job not found."
+
+
+def test_a_schedule_comes_from_a_file(shell: Shell, tmp_path: Path) -> None:
+    source = tmp_path / "s.json"
+    source.write_text(json.dumps({"name": "from a file", "cron": "0 9 * * *", "run": {"command": ["true"]}}))
+    assert shell.json("schedules", "create", "--file", str(source))["cron"] == "0 9 * * *"
+    source.write_text("[1]")
+    assert "holds no JSON object" in shell.refusal("schedules", "create", "--file", str(source))
+
+
+def test_every_mistake_of_a_submission_is_told_at_once(shell: Shell) -> None:
+    said = shell.refusal("schedules", "create", "--set", "evry=5m")
+    assert 'evry: unknown key, did you mean "every"?' in said and "run is required" in said
+    assert "nothing is given" in shell.refusal("schedules", "create")
+    assert "write it like jitter=30s" in shell.refusal("schedules", "create", "--set", "jitter")
+
+
+def test_a_dead_schedule_is_what_revive_is_for(shell: Shell) -> None:
+    assert "active" in shell.refusal("schedules", "revive", "greets")
+
+
+def test_a_schedule_is_triggered_and_its_job_cancelled(shell: Shell) -> None:
+    schedule = made(shell, "by hand")
+    assert "its output: everwhen jobs logs -f sched-" in shell.text("schedules", "trigger", schedule)
+    job = shell.json("schedules", "trigger", schedule, "--payload", '{"a": 1}', "--if-running", "allow")[
+        "job"
+    ]
+    assert job["payload"] == {"a": 1}
+    assert shell.text("jobs", "cancel", job["id"]) == f"{job['id']}: cancelled\n"
+    assert "is no JSON" in shell.refusal("schedules", "trigger", schedule, "--payload", "{")
+
+
+def test_past_slots_are_filled(shell: Shell) -> None:
+    schedule = made(shell, "backfilled")
+    span = ("--from", "2026-01-05T08:00", "--to", "2026-01-05T10:00")
+    assert (
+        shell.json("schedules", "backfill", schedule, *span, "--dry-run")["count"] == 0
+    )  # it was not there then
+    assert "soon" in shell.refusal("schedules", "backfill", schedule, "--from", "soon", "--to", "later")
+
+
+def test_upcoming_slots_are_told(shell: Shell) -> None:
+    assert "greets" in shell.text("schedules", "upcoming", "greets", "--limit", "2")
+    found = shell.json("schedules", "upcoming", "greets", "--limit", "2")
+    assert [one["is_estimate"] for one in found] == [False, False]
+
+
+def test_why_says_a_sentence_and_then_the_evidence(shell: Shell) -> None:
+    lines = shell.text("why", "greets").splitlines()
+    assert "fired; its job succeeded" in lines[0]
+    assert any(line.strip().startswith("job sched-") for line in lines[1:])
+    assert shell.json("why", "greets")["fate"] == "fired"
+
+
+def test_why_reads_a_time_without_an_offset_in_the_zone_of_the_schedule(shell: Shell) -> None:
+    assert "No slot at 09:01 on Friday, 2 January 2026" in shell.text(
+        "why", "greets", "--at", "2026-01-02T09:01"
+    )
+    assert "--at" in shell.refusal("why", "greets", "--at", "yesterday")
+
+
+def test_why_answers_for_deleted_schedules(shell: Shell) -> None:
+    schedule = made(shell, "gone")
+    shell.text("schedules", "delete", schedule, "--yes")
+    assert "No slot" in shell.text("why", schedule)
+
+
+def test_jobs_are_listed_shown_and_their_output_read(shell: Shell) -> None:
+    (job,) = shell.json("jobs", "list", "--schedule", "greets", "--status", "succeeded")
+    assert "hello there" in shell.text("jobs", "list", "--schedule", "greets", "--status", "succeeded")
+    assert "succeeded" in shell.text("jobs", "show", job["id"])
+    assert shell.json("jobs", "show", job["id"])["attempt"] == 1
+    assert shell.text("jobs", "logs", job["id"]) == "hello there\n"
+    assert shell.text("jobs", "logs", "-f", job["id"]) == "hello there\n"
+    assert shell.json("jobs", "logs", job["id"])["is_over"]
+    assert shell.text("jobs", "list", "--status", "timed_out") == "no jobs\n"
+
+
+def test_a_job_is_run_again(shell: Shell) -> None:
+    (job,) = shell.json("jobs", "list", "--schedule", "fails", "--status", "failed")
+    again = shell.json("jobs", "rerun", job["id"])["job"]
+    assert again["slot_at"] == job["slot_at"] and again["id"] != job["id"]
+    assert "job sched-" in shell.text("jobs", "rerun", job["id"])
+    assert shell.refusal("jobs", "show", "sched-nobody-n1-rc0")
+
+
+def test_quiet_hours_are_made_changed_and_deleted(shell: Shell) -> None:
+    assert "monday 22:00-07:00" in shell.text("quiet-hours", "list")
+    setting = 'windows=[{"between": "12:00-13:00"}]'
+    assert shell.text("quiet-hours", "create", "lunch", "--set", setting) == "created lunch\n"
+    assert shell.text("quiet-hours", "update", "lunch", "--set", "action=defer") == "changed lunch\n"
+    assert shell.json("quiet-hours", "show", "lunch")["action"] == "defer"
+    assert "12:00-13:00" in shell.text("quiet-hours", "show", "lunch")
+    assert shell.text("quiet-hours", "delete", "lunch") == "deleted lunch\n"
+    assert "declared in the configuration file" in shell.refusal("quiet-hours", "delete", "nights")
+    assert "is no JSON" in shell.refusal("quiet-hours", "create", "x", "--set", "windows=[")
+
+
+def test_d30_the_history_of_a_breaker_is_shown_and_it_is_reset(shell: Shell) -> None:
+    shown = shell.text("system", "breaker", "fails")
+    assert "closed → open" in shown and "failure_threshold" in shown
+    assert shell.json("system", "breaker", "fails")[0]["transitions"][-1]["to_state"] == "open"
+    assert "fails  closed" in shell.text("system", "breaker", "fails", "--reset")
+    assert 'no breaker of "nobody" ever counted a failure' in shell.refusal("system", "breaker", "nobody")
+
+
+def test_the_system_says_whether_it_lives(shell: Shell) -> None:
+    assert "no scheduler is running: nothing fires" in shell.text("system", "status")
+    found = shell.json("system", "status")
+    assert {node["role"] for node in found["nodes"]} == {"up"}
+    assert shell.json("system", "scheduler")["status"] == "stopped"
+    assert "in another process" in shell.text("system", "scheduler")
+
+
+def test_the_system_is_paused_and_resumed(shell: Shell) -> None:
+    assert "nothing fires" in shell.text("system", "pause")
+    assert "paused since" in shell.text("system", "status")
+    assert shell.text("system", "resume") == "resumed\n"
+
+
+def test_the_audit_is_told_the_newest_last(shell: Shell) -> None:
+    lines = shell.text("audit", "--schedule", "greets").splitlines()
+    assert "schedule.created" in lines[0]
+    kinds = {event["type"] for event in shell.json("audit", "--type", "scheduler.started")}
+    assert kinds == {"scheduler.started"}
+
+
+# -- reaching nobody --
+
+
+def test_no_database_and_no_service_is_told_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = CliRunner().invoke(everwhen, ["schedules", "list"])
+    assert "no database everwhen.db here, and no service to ask" in str(answer.exception)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_service_that_does_not_answer_is_named() -> None:
+    answer = CliRunner().invoke(everwhen, ["schedules", "list", "--url", "http://127.0.0.1:9"])
+    assert "no answer from http://127.0.0.1:9" in str(answer.exception)
+    answer = CliRunner().invoke(everwhen, ["schedules", "list", "--url", "nonsense"])
+    assert "write http://127.0.0.1:8750" in str(answer.exception)
+
+
+def test_a_wrong_token_is_told(shells: dict[str, Shell]) -> None:
+    options = [*shells["service"].options[:3], "ew_wrong"]
+    answer = CliRunner().invoke(everwhen, ["schedules", "list", *options])
+    assert "not known, expired or revoked" in str(answer.exception)
+
+
+# -- a starter --
+
+
+def test_init_writes_a_starter_that_is_valid_and_overwrites_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "my app"
+    assert CliRunner().invoke(everwhen, ["init", str(folder)]).exit_code == 0
+    checked = CliRunner().invoke(everwhen, ["config", "check", "--config", str(folder / "everwhen.yaml")])
+    assert checked.exit_code == 0, checked.output
+    again = CliRunner().invoke(everwhen, ["init", str(folder)])
+    assert again.exit_code == 1 and "is there already; nothing was written" in again.output
+
+
+def test_the_starter_runs(tmp_path: Path) -> None:
+    """The sample plugin is executed as a worker would: one JSON object in, one out."""
+    CliRunner().invoke(everwhen, ["init", str(tmp_path / "app")])
+    plugin = tmp_path / "app" / "plugins" / "hello" / "hello.py"
+    asked = json.dumps({"protocol": 2, "state": {"count": 4}, "payload": {"name": "you"}})
+    answer = subprocess.run([str(plugin)], input=asked, capture_output=True, text=True, check=True)
+    assert json.loads(answer.stdout)["result"] == "Hello, you, time number 5"
+
+
+@pytest.mark.parametrize(
+    "words", [("next", "5m", "--json"), ("config", "schema"), *((name, "--help") for name in COMMANDS)]
+)
+def test_every_command_answers(words: tuple[str, ...]) -> None:
+    answer = CliRunner().invoke(everwhen, list(words))
+    assert answer.exit_code == 0 and answer.output
