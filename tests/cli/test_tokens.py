@@ -15,8 +15,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from everwhen.cli.front import tell_first_token
 from everwhen.cli.main import everwhen
 from everwhen.errors import ConfigError, SchedulerError
+from everwhen.operations.tokens import find_token, list_tokens
+from everwhen.ports.house import House
+from everwhen.wiring import open_stack
 from tests.api.serving import Client
 from tests.cli.test_up import lines_until
 
@@ -85,19 +89,43 @@ def test_the_first_start_prints_a_token_once_and_it_works(tmp_path: Path) -> Non
         assert process.communicate(timeout=60)[0] == ""
 
 
-def test_a_token_file_is_for_its_owner_only(tmp_path: Path) -> None:
-    with serving(tmp_path, "api", "--token-file", "secret") as (_, url):
-        path = tmp_path / "secret"
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        assert Client(url, path.read_text().strip()).get("/schedules/").status == 200
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    stack = open_stack(f"sqlite:///{tmp_path}/first.db")
+    yield stack.house
+    stack.close()
 
 
-def test_a_preset_token_is_not_printed(tmp_path: Path) -> None:
-    preset = "a-preset-token-of-mine"
-    with serving(tmp_path, "api", EVERWHEN_ADMIN_TOKEN=preset) as (process, url):
-        assert Client(url, preset).get("/schedules/").status == 200
-        os.kill(process.pid, signal.SIGTERM)
-        assert process.communicate(timeout=60)[0] == ""
+def test_a_token_file_is_for_its_owner_only(
+    house: House, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "secret"
+    path.write_text("")
+    path.chmod(0o644)
+    tell_first_token(house, path)
+    secret = path.read_text().strip()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    token = find_token(house, secret)
+    assert token is not None and token.role == "admin"
+    assert secret not in "".join(capsys.readouterr())
+
+
+def test_a_token_is_not_made_where_it_could_not_be_told(house: House, tmp_path: Path) -> None:
+    with pytest.raises(SchedulerError, match="cannot be written"):
+        tell_first_token(house, tmp_path / "nowhere" / "secret")
+    assert list_tokens(house) == []
+
+
+def test_a_preset_token_is_not_printed(
+    house: House, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVERWHEN_ADMIN_TOKEN", "short")
+    with pytest.raises(SchedulerError, match="shorter than 16"):
+        tell_first_token(house, None)
+    monkeypatch.setenv("EVERWHEN_ADMIN_TOKEN", "a-preset-token-of-mine")
+    tell_first_token(house, None)
+    assert find_token(house, "a-preset-token-of-mine") is not None
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize("command", ["up", "api"])

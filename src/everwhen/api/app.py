@@ -34,10 +34,10 @@ from everwhen.errors import SchedulerError
 from everwhen.version import __version__
 
 THREADS = 16
-# Words that stand for themselves come before `/schedules/{schedule_id}/`.
+# Routes are tried one after another: what is called most comes first.
 ROUTERS = (
-    deeds.router,
     schedules.router,
+    deeds.router,
     looking.router,
     jobs.router,
     quiet_hours.router,

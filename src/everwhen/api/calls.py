@@ -19,6 +19,7 @@ from starlette.responses import Response
 
 from everwhen.api.office import Office, office_of
 from everwhen.api.problems import MEDIA_TYPE, RefusedError
+from everwhen.engine.give_way import giving_way
 
 LARGE = 64 << 10  # a body that is worth a thread
 DEFAULT_LIMIT, MOST_LIMIT, MOST_OFFSET = 50, 500, 1_000_000
@@ -51,8 +52,13 @@ class Body(NamedTuple):
 async def json_body(request: Request) -> Body:
     """The body as plain JSON data; what is none is refused with the place of the first mistake."""
     raw = await request.body()
-    words = await run_sync(parse_json, raw) if len(raw) > LARGE else parse_json(raw)
+    words = await run_sync(_parse_large, raw) if len(raw) > LARGE else parse_json(raw)
     return Body(raw, words)
+
+
+def _parse_large(raw: bytes) -> Any:
+    with giving_way():
+        return parse_json(raw)
 
 
 def parse_json(raw: bytes) -> Any:

@@ -75,7 +75,7 @@ def open_front(
     server = ApiServer(create_app(office), settings)
     server.start()
     try:
-        _tell_first_token(house, token_file)
+        tell_first_token(house, token_file)
     except BaseException:
         server.stop()
         raise
@@ -97,7 +97,8 @@ class Around:
         return replace(self._known[1])
 
 
-def _tell_first_token(house: House, token_file: Path | None) -> None:
+def tell_first_token(house: House, token_file: Path | None) -> None:
+    """Make the token of the first start, and tell it once: on standard output, or in a file of the owner's only."""
     preset = os.environ.get("EVERWHEN_ADMIN_TOKEN") or None
     handle = None if token_file is None or preset else _opened(token_file)
     try:

@@ -1,4 +1,4 @@
-"""Long work beside the loop gives way: while it lasts, the interpreter is handed to waiting threads ten times as soon.
+"""Long work beside the loop gives way: while it lasts, the interpreter is handed to those who wait fifty times as soon.
 
 A thread that works without a pause keeps the interpreter for 5 ms at a time. A tick asks the database a dozen times,
 and would wait that long after each answer. And ten thousand new schedules are a million objects without a cycle among
@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-SHARE = 0.0005  # seconds
+SHARE = 0.0001  # seconds
 
 _guard = threading.Lock()
 _at_work = 0
