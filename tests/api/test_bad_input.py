@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,15 @@ def test_a_body_beyond_the_limit_is_refused_with_and_without_a_length(tmp_path: 
         pieces = (large[at : at + 1_000] for at in range(0, len(large), 1_000))
         answer = service.admin.call("POST", "/schedules/", raw=pieces)  # type: ignore[arg-type]
         assert (answer.status, answer.problem) == (413, "too-large")
+
+
+def test_who_announces_a_body_and_sends_none_is_answered_all_the_same(tmp_path: Path) -> None:
+    with serving(tmp_path, max_body=1_000) as service:
+        host, port = service.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=30) as connection:
+            head = f"POST /api/v1/schedules/ HTTP/1.1\r\nHost: {host}\r\nContent-Length: 5000\r\n\r\n"
+            connection.sendall(head.encode())
+            assert connection.recv(100).startswith(b"HTTP/1.1 413 ")
 
 
 def test_a_house_may_take_less_than_others(tmp_path: Path) -> None:

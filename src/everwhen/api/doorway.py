@@ -9,6 +9,7 @@ from __future__ import annotations
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
+from anyio import move_on_after
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -16,6 +17,8 @@ from everwhen.api.problems import RefusedError, problem
 from everwhen.config.api_settings import LOOPBACK_NAMES, ApiSettings
 
 PREFIX = "/api/v1/"
+PASSED_OVER = 32 << 20
+PATIENCE = 2.0  # seconds
 # Whoever asks these knows an address, not a name, and learns one word.
 ANY_HOST = frozenset(("/healthz", "/readyz"))
 SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
@@ -37,6 +40,8 @@ class Doorway:
         refusal = None if scope["path"] in ANY_HOST else self._refusal(scope["method"], headers)
         if refusal is not None:
             status, kind, detail = refusal
+            if not headers.get("expect"):  # who waits for a word before the body is told without it
+                await _passed_over(receive)
             answer = problem(status, kind, detail, headers={"connection": "close"})
             await answer(scope, receive, send)
             return
@@ -80,6 +85,18 @@ def _is_address(name: str) -> bool:
     return True
 
 
+async def _passed_over(receive: Receive) -> None:
+    """Read the rest of a body that nobody wants, up to a bound, and not for long: a client that is still sending when
+    the connection is closed would see a broken one instead of the answer."""
+    left = PASSED_OVER
+    with move_on_after(PATIENCE):
+        while left > 0:
+            message = await receive()
+            left -= len(message.get("body", b"")) + 1
+            if message["type"] != "http.request" or not message.get("more_body"):
+                return
+
+
 def _counted(receive: Receive, most: int) -> Receive:
     """A body without a length is counted while it comes."""
     seen = 0
@@ -89,6 +106,8 @@ def _counted(receive: Receive, most: int) -> Receive:
         message = await receive()
         seen += len(message.get("body", b""))
         if seen > most:
+            if message.get("more_body"):
+                await _passed_over(receive)
             raise RefusedError(413, f"A body has at most {most} bytes.", headers={"connection": "close"})
         return message
 
