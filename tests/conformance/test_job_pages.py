@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
 from everwhen.errors import DuplicatePolicyError, PolicyInUseError, SourceError, UnknownPolicyError
 from everwhen.model.declared import Declarations
+from everwhen.model.instants import MINUTE
 from everwhen.model.outcome import SUCCEEDED
 from everwhen.operations import quiet_hours
 from everwhen.operations.apply import apply
@@ -43,6 +45,29 @@ def test_jobs_are_found_by_whatever_is_asked_for(house: Tenant) -> None:
     assert [job.job_id for job in (*first.jobs, *rest.jobs)] == every
     assert rest.next_before is None
     assert ids(house, JobFilter(), offset=5) == every[5:]
+
+
+def test_jobs_of_a_span_are_told_and_counted(house: Tenant) -> None:
+    ada = house.add("ada", every="1m", owner="ada")
+    house.add("bob", every="1m", owner="bob")
+    begin = house.now
+    for _ in range(3):
+        house.wait_and_step("1m")
+        house.run()
+    house.trigger("ada")
+    ledger, end = house.house.ledger, house.now + 1
+    every = ledger.jobs_between(begin, end, owner=None, limit=100)
+    assert len(every) == 7 and every == sorted(every, key=lambda job: job.slot_at)
+    assert ledger.jobs_between(begin, end, owner=None, limit=2) == every[:2]
+    of_ada = ledger.jobs_between(begin, end, owner="ada", limit=100)
+    assert {job.uid for job in of_ada} == {ada.uid} and len(of_ada) == 4
+    assert ledger.jobs_between(end, end + 1, owner=None, limit=100) == []
+    counts = Counter[tuple[int, str]]()
+    for found in ledger.job_counts(begin, end, owner=None, width=MINUTE):
+        counts[found.stretch, found.status] += found.jobs
+    by_hand = Counter(((job.slot_at - begin) // MINUTE, job.status) for job in every)
+    assert counts == by_hand
+    assert sum(one.jobs for one in ledger.job_counts(begin, end, owner="bob", width=MINUTE)) == 3
 
 
 def test_a_policy_is_added_once_changed_and_removed_when_nobody_uses_it(house: Tenant) -> None:

@@ -28,6 +28,7 @@ from everwhen.api.routes import (
     schedules,
     streams,
     system,
+    timeline,
     tokens,
 )
 from everwhen.errors import SchedulerError
@@ -48,6 +49,7 @@ ROUTERS = (
     tokens.router,
     system.router,
     config.router,
+    timeline.router,
 )
 ABOUT = """Every slot of every schedule is fired once, or the reason it was not is on record.
 

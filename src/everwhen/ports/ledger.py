@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from everwhen.model.breaker import Breaker, Transition
 from everwhen.model.events import EventType
@@ -56,6 +56,14 @@ class EventFilter:
     slots_until: int | None = None
 
 
+class SpanCount(NamedTuple):
+    """How many jobs of one status have their slots in one stretch of a span, which are numbered from 0."""
+
+    stretch: int
+    status: JobStatus
+    jobs: int
+
+
 @dataclass(frozen=True, slots=True)
 class Counts:
     """How much there is: schedules by status, and outstanding jobs by theirs."""
@@ -92,6 +100,14 @@ class Ledger(Protocol):
         self, wanted: JobFilter, *, limit: int, before: int | None = None, offset: int = 0
     ) -> JobPage:
         """Jobs as people look through them, newest first, in bounded time: a page may have fewer than `limit`."""
+        ...
+
+    def jobs_between(self, since: int, until: int, *, owner: str | None, limit: int) -> list[Job]:
+        """Jobs with a slot in [since, until), the earliest first."""
+        ...
+
+    def job_counts(self, since: int, until: int, *, owner: str | None, width: int) -> list[SpanCount]:
+        """The same counted: how many of which status in each stretch of that width."""
         ...
 
     def events(self, wanted: EventFilter, *, limit: int, before: int | None = None) -> list[Recorded]:

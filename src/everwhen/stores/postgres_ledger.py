@@ -27,7 +27,7 @@ from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.output import OutputPiece, OutputStream
 from everwhen.model.schedule import State
-from everwhen.ports.ledger import Counts, EventFilter, JobFilter, JobPage
+from everwhen.ports.ledger import Counts, EventFilter, JobFilter, JobPage, SpanCount
 from everwhen.stores import postgres_statements as sql
 from everwhen.stores.job_pages import COUNTED, MOST_UIDS, Rows, Way, page_of, way_of
 from everwhen.stores.lives import weave
@@ -70,6 +70,25 @@ SELECT coalesce((SELECT min(row_id) FROM jobs), 0), coalesce((SELECT max(row_id)
 _JOBS_OF_UIDS = """
 unnest(%(uids)s) AS those (wanted) JOIN jobs ON job_id >= 'sched-' || those.wanted || '-n'
     AND job_id < 'sched-' || those.wanted || '-o' AND uid = those.wanted"""
+# idx_jobs_slot, idx_jobs_backfill, idx_jobs_beside: each origin is in one of them.
+_IN_SPAN = [
+    f"slot_at >= %(since)s AND slot_at < %(until)s AND {condition}"
+    for condition in (
+        "origin IN ('schedule', 'catch_up')",
+        "origin = 'backfill'",
+        "origin IN ('retry', 'manual', 'webhook', 'chat')",
+    )
+]
+_OWNED = "(%(owner)s::text IS NULL OR uid IN (SELECT uid FROM schedules WHERE owner = %(owner)s))"
+_JOBS_BETWEEN = [
+    f"SELECT {sql.JOB} FROM jobs WHERE {span} AND {_OWNED} ORDER BY slot_at LIMIT %(limit)s"
+    for span in _IN_SPAN
+]
+_STRETCH = "floor(extract(epoch FROM slot_at - %(since)s) * 1000000 / %(width)s)::bigint"
+_JOB_SPANS = [
+    f"SELECT {_STRETCH}, status, count(*) FROM jobs WHERE {span} AND {_OWNED} GROUP BY 1, 2"
+    for span in _IN_SPAN
+]
 # idx_audit_commit
 _COMMITTED = """
 (xid < pg_snapshot_xmin(pg_current_snapshot()) OR xid >= pg_snapshot_xmax(pg_current_snapshot()))"""
@@ -200,6 +219,17 @@ class PostgresLedger:
         return page_of(
             jobs, count, limit=limit, floor=floor, rows=rows, way=way, is_all=wanted == JobFilter()
         )
+
+    def jobs_between(self, since: int, until: int, *, owner: str | None, limit: int) -> list[Job]:
+        values = {"since": At(since), "until": At(until), "owner": _text(owner), "limit": limit}
+        with self._database.snapshot() as connection:
+            rows = [row for query in _JOBS_BETWEEN for row in _fetch(connection, query, values)]
+        return sorted(map(Job._make, rows), key=lambda job: (job.slot_at, job.row_id))[:limit]
+
+    def job_counts(self, since: int, until: int, *, owner: str | None, width: int) -> list[SpanCount]:
+        values = {"since": At(since), "until": At(until), "owner": _text(owner), "width": width}
+        with self._database.snapshot() as connection:
+            return [SpanCount._make(row) for query in _JOB_SPANS for row in _fetch(connection, query, values)]
 
     # -- events --
 

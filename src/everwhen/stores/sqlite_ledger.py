@@ -19,7 +19,7 @@ from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.output import OutputPiece, OutputStream
 from everwhen.model.schedule import State
-from everwhen.ports.ledger import Counts, EventFilter, JobFilter, JobPage
+from everwhen.ports.ledger import Counts, EventFilter, JobFilter, JobPage, SpanCount
 from everwhen.stores import sqlite_statements as sql
 from everwhen.stores.job_pages import COUNTED, MOST_UIDS, Rows, Way, page_of, way_of
 from everwhen.stores.lives import weave
@@ -64,6 +64,23 @@ SELECT coalesce((SELECT min(row_id) FROM jobs), 0), coalesce((SELECT max(row_id)
 _JOBS_OF_UIDS = """
 json_each(:uids) AS those CROSS JOIN jobs ON job_id >= 'sched-' || those.value || '-n'
     AND job_id < 'sched-' || those.value || '-o' AND uid = those.value"""
+# idx_jobs_slot, idx_jobs_backfill, idx_jobs_beside: each origin is in one of them.
+_IN_SPAN = [
+    f"slot_at >= :since AND slot_at < :until AND {condition}"
+    for condition in (
+        "origin IN ('schedule', 'catch_up')",
+        "origin = 'backfill'",
+        "origin IN ('retry', 'manual', 'webhook', 'chat')",
+    )
+]
+_OWNED = "(:owner IS NULL OR uid IN (SELECT uid FROM schedules WHERE owner = :owner))"
+_JOBS_BETWEEN = [
+    f"SELECT {sql.JOB} FROM jobs WHERE {span} AND {_OWNED} ORDER BY slot_at LIMIT :limit" for span in _IN_SPAN
+]
+_JOB_SPANS = [
+    f"SELECT (slot_at - :since) / :width, status, count(*) FROM jobs WHERE {span} AND {_OWNED} GROUP BY 1, 2"
+    for span in _IN_SPAN
+]
 # The primary key of audit_events.
 _EVENTS_AFTER = f"SELECT id, {_EVENT} FROM audit_events WHERE id > ? ORDER BY id LIMIT ?"
 _LAST_EVENT = "SELECT coalesce(max(id), 0) FROM audit_events"
@@ -180,6 +197,17 @@ class SqliteLedger:
         return page_of(
             jobs, count, limit=limit, floor=floor, rows=rows, way=way, is_all=wanted == JobFilter()
         )
+
+    def jobs_between(self, since: int, until: int, *, owner: str | None, limit: int) -> list[Job]:
+        values = {"since": since, "until": until, "owner": owner, "limit": limit}
+        with self._database.read() as connection:
+            rows = [row for query in _JOBS_BETWEEN for row in connection.execute(query, values)]
+        return sorted(map(Job._make, rows), key=lambda job: (job.slot_at, job.row_id))[:limit]
+
+    def job_counts(self, since: int, until: int, *, owner: str | None, width: int) -> list[SpanCount]:
+        values = {"since": since, "until": until, "owner": owner, "width": width}
+        with self._database.read() as connection:
+            return [SpanCount._make(row) for query in _JOB_SPANS for row in connection.execute(query, values)]
 
     # -- events --
 

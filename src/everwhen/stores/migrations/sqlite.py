@@ -123,6 +123,7 @@ CREATE TABLE jobs (
 );
 CREATE UNIQUE INDEX idx_jobs_slot ON jobs (slot_at, uid) WHERE origin IN ('schedule', 'catch_up');
 CREATE UNIQUE INDEX idx_jobs_backfill ON jobs (slot_at, uid) WHERE origin = 'backfill';
+CREATE INDEX idx_jobs_beside ON jobs (slot_at) WHERE origin IN ('retry', 'manual', 'webhook', 'chat');
 CREATE INDEX idx_jobs_ready ON jobs (ready_at) WHERE ready_at IS NOT NULL;
 CREATE INDEX idx_jobs_outstanding ON jobs (uid, slot_at) WHERE status IN ('queued', 'running');
 CREATE INDEX idx_jobs_unsuccessful ON jobs (status, row_id)

@@ -1,0 +1,159 @@
+"""What was and what will be, on one line: jobs and skips of the past from the ledger, slots to come from calendars.
+
+The work is bounded, whatever the span and the number of schedules: above 10,000 bars the past is counted by stretches,
+and the future is told up to the instant at which as many are reached.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import merge
+from itertools import count, islice, takewhile
+from typing import Literal, NamedTuple
+
+from everwhen.errors import TimetableError
+from everwhen.model.calendar import Calendar
+from everwhen.model.history import Recorded
+from everwhen.model.instants import DAY, SECOND
+from everwhen.model.job import Job
+from everwhen.model.schedule import Schedule
+from everwhen.ports.house import House
+from everwhen.ports.ledger import EventFilter
+from everwhen.timetable.trigger import Every
+
+MOST_BARS = 10_000
+STRETCHES = 200
+LONGEST = 400 * DAY
+
+Kind = Literal["job", "skipped", "missed", "upcoming"]
+
+
+class Bar(NamedTuple):
+    """One slot: what became of it, or what will."""
+
+    kind: Kind
+    schedule_id: str
+    slot_at: int
+    due_at: int
+    slots: int = 1  # that one event stands for
+    reason: str | None = None
+    job: Job | None = None
+    is_estimate: bool = False
+
+
+class Stretch(NamedTuple):
+    """A part of the span, and how many there are in it by kind; of jobs, by status."""
+
+    start: int
+    end: int
+    counts: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Bars, or (`stretches`) how many there are. `complete_until`: the future is told up to there."""
+
+    now: int
+    bars: list[Bar]
+    stretches: list[Stretch]
+    complete_until: int
+
+    @property
+    def is_aggregated(self) -> bool:
+        return bool(self.stretches)
+
+
+def timeline(house: House, start: int, end: int, *, owner: str | None = None) -> Timeline:
+    """The span [start, end), of all schedules or of an owner's."""
+    if not 0 < end - start <= LONGEST:
+        raise TimetableError("to must be after from, by at most 400 days", key="to", value=end)
+    now = house.clock.now()
+    future = _future(house, start, end, owner)
+    past = _past(house, start, min(end, now + 1), owner)
+    bars = sorted(past + future.bars, key=lambda bar: (bar.due_at, bar.schedule_id))
+    if len(bars) <= MOST_BARS:
+        return Timeline(now, bars, [], future.complete_until)
+    return Timeline(now, [], _stretches(house, start, end, bars, owner), future.complete_until)
+
+
+def _past(house: House, start: int, end: int, owner: str | None) -> list[Bar]:
+    jobs = house.ledger.jobs_between(start, end, owner=owner, limit=MOST_BARS + 1)
+    found = [Bar("job", job.schedule_id, job.slot_at, job.due_at, reason=job.reason, job=job) for job in jobs]
+    wanted = EventFilter(types=("schedule.skipped", "schedule.missed"), since=start, until=end)
+    events = house.ledger.events(wanted, limit=MOST_BARS + 1)
+    return found + [_gap(one) for one in events if owner in (None, one.event.owner)]
+
+
+def _gap(recorded: Recorded) -> Bar:
+    event = recorded.event
+    kind: Kind = "skipped" if event.type == "schedule.skipped" else "missed"
+    slot_at = event.slot_at if event.slot_at is not None else event.at
+    return Bar(kind, event.schedule_id or "", slot_at, slot_at, event.slot_count, event.reason)
+
+
+class _Future(NamedTuple):
+    bars: list[Bar]
+    complete_until: int
+
+
+def _future(house: House, start: int, end: int, owner: str | None) -> _Future:
+    """The first slots to come, in order, those that are due and not decided yet among them.
+
+    They are looked for in the schedules that are due soonest. Where there are more than these, the others' slots begin
+    where the last of these is due next, and up to there nothing is missing.
+    """
+    if not any((each.state.next_run_at or end) < end for each in house.catalogue.soonest(1, owner=owner)):
+        return _Future([], end)  # a span of the past, nearly always
+    soonest = house.catalogue.soonest(MOST_BARS + 1, owner=owner)
+    if len(soonest) > MOST_BARS:
+        end = min(end, soonest.pop().state.next_run_at or end)
+    lines = merge(*(_coming(each, start) for each in soonest), key=lambda bar: (bar.due_at, bar.schedule_id))
+    found = list(islice(takewhile(lambda bar: bar.due_at < end, lines), MOST_BARS + 1))
+    return _Future(found, found[-1].due_at if len(found) > MOST_BARS else end)
+
+
+def _coming(schedule: Schedule, start: int) -> Iterator[Bar]:
+    """The slots of one schedule that are due from then on, one by one."""
+    state = schedule.state
+    calendar = schedule.plan.calendar(state.anchor_at)
+    for slot_at, due_at, is_estimate in _slots(schedule, calendar, start):
+        if due_at >= start:
+            reason = calendar.closed_reason(due_at)
+            yield Bar("upcoming", state.schedule_id, slot_at, due_at, reason=reason, is_estimate=is_estimate)
+
+
+def _slots(schedule: Schedule, calendar: Calendar, start: int) -> Iterator[tuple[int, int, bool]]:
+    state, trigger = schedule.state, schedule.definition.trigger
+    if state.next_slot_at is None or state.next_run_at is None:
+        return
+    if schedule.definition.is_chain:  # one exact slot; the rest as if every run took no time
+        assert isinstance(trigger, Every)
+        interval = trigger.seconds * SECOND
+        for number in count(max(-(-(start - state.next_run_at) // interval), 0)):
+            further = number * interval
+            yield state.next_slot_at + further, state.next_run_at + further, number > 0
+    slot_at: int | None = state.next_slot_at
+    if start - calendar.jitter > state.next_slot_at:
+        slot_at = calendar.first_from(start - calendar.jitter)
+    while slot_at is not None:
+        yield slot_at, calendar.due_at(slot_at), False
+        slot_at = calendar.next_after(slot_at)
+
+
+def _stretches(house: House, start: int, end: int, bars: list[Bar], owner: str | None) -> list[Stretch]:
+    """Jobs are counted by the database, all of them; the rest from the bars."""
+    width = -(-(end - start) // STRETCHES)
+    counts: list[Counter[str]] = [Counter() for _ in range(STRETCHES)]
+    for found in house.ledger.job_counts(start, min(end, house.clock.now() + 1), owner=owner, width=width):
+        counts[found.stretch][found.status] += found.jobs
+    for bar in bars:
+        number = (bar.due_at - start) // width
+        if bar.kind != "job" and 0 <= number < STRETCHES:
+            counts[number][bar.kind] += bar.slots
+    return [
+        Stretch(start + number * width, min(start + (number + 1) * width, end), dict(found))
+        for number, found in enumerate(counts)
+        if start + number * width < end
+    ]
