@@ -146,7 +146,18 @@ def test_the_audit_is_filtered(service: Service) -> None:
     assert types("schedule_id=unknown") == types("owner=nobody") == types("job_id=none") == []
 
 
-@pytest.mark.parametrize("query", ["type=nonsense", "limit=0", "cursor=x", "from=yesterday", "owner=%00"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "type=nonsense",
+        "limit=0",
+        "cursor=x",
+        "from=yesterday",
+        "from=0.5",
+        "owner=%00",
+        "schedule_id=x&cursor=",
+    ],
+)
 def test_parameters_of_the_audit_that_cannot_be_are_refused(service: Service, query: str) -> None:
     answer = service.admin.get(f"/audit/?{query}")
     assert (answer.status, answer.problem) == (422, "invalid")

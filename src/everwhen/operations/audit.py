@@ -29,9 +29,19 @@ class Page(Generic[T]):
 
 
 def list_events(
-    house: House, wanted: EventFilter, caller: Caller, *, limit: int, before: int | None = None
+    house: House,
+    wanted: EventFilter,
+    caller: Caller,
+    *,
+    schedule_id: str | None = None,
+    limit: int,
+    before: int | None = None,
 ) -> Page[Recorded]:
-    """Events that the caller may see, newest first."""
+    """Events that the caller may see, newest first; of one schedule also when it is deleted."""
+    if schedule_id is not None:
+        wanted = replace(wanted, uid=house.ledger.uid_of(schedule_id))
+        if wanted.uid is None:
+            return Page(())
     owner = caller.token.owner
     if owner is not None and wanted.owner not in (None, owner):
         return Page(())

@@ -1,4 +1,4 @@
-"""How long jobs took, counted while they end: two calls per job that cost less than a microsecond each.
+"""How long jobs took, counted while they end: two calls per job that cost about a microsecond each.
 
 The counters are our own, and not the client library's, whose histograms cost a lock per bucket; they become a histogram
 when somebody looks.

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, Header, Query
-from pydantic import AwareDatetime
+from pydantic import AwareDatetime, BeforeValidator
 from starlette.responses import Response
 
 from everwhen.api.access import Viewer
@@ -29,8 +29,18 @@ _TYPES = get_args(EventType)
 LONGEST_ID = 18  # digits
 
 Word = Annotated[str | None, Query(max_length=300, pattern=r"^[^\x00]+$")]
-Since = Annotated[AwareDatetime | None, Query(alias="from", description="From this instant on.")]
-Until = Annotated[AwareDatetime | None, Query(alias="to", description="Before this instant.")]
+
+
+def _written(value: object) -> object:
+    """An instant as it is documented; a bare number, which could be anything, is none."""
+    if isinstance(value, str) and "t" not in value.lower():
+        raise ValueError("is no instant with its zone, such as 2026-01-05T09:00:00Z")
+    return value
+
+
+Moment = Annotated[AwareDatetime | None, BeforeValidator(_written)]
+Since = Annotated[Moment, Query(alias="from", description="From this instant on.")]
+Until = Annotated[Moment, Query(alias="to", description="Before this instant.")]
 LastEventId = Annotated[
     str | None,
     Header(
@@ -75,20 +85,16 @@ def list_audit(
         raise RefusedError(
             422, f"type is one of {', '.join(_TYPES)}.", faults=[("type", f"{unknown[0][:50]} is unknown")]
         )
-    uid = None
-    if schedule_id is not None:
-        uid = office.house.ledger.uid_of(schedule_id)
-        if uid is None:
-            return _listed([], audit.Page(()), limit, 0)
     wanted = EventFilter(
-        uid=uid,
         types=tuple(type or ()),  # type: ignore[arg-type]
         job_id=job_id,
         owner=owner,
         since=_instant(from_),
         until=_instant(to),
     )
-    page = audit.list_events(office.house, wanted, caller, limit=limit, before=row_in(cursor))
+    page = audit.list_events(
+        office.house, wanted, caller, schedule_id=schedule_id, limit=limit, before=row_in(cursor)
+    )
     return _listed(
         [event_words(one) for one in page.items], page, limit, page.items[-1].id if page.items else 0
     )
