@@ -97,7 +97,8 @@ def test_schedules_are_listed(shell: Shell) -> None:
 def test_a_schedule_is_shown(shell: Shell) -> None:
     shown = shell.text("schedules", "show", "greets")
     assert "every hour (Europe/Paris)" in shown and '{"command": ["echo", "hello there"]}' in shown
-    assert shell.json("schedules", "show", "greets")["run_count"] == 1
+    shown_words = shell.json("schedules", "show", "greets")
+    assert (shown_words["run_count"], shown_words["source"]) == (1, "python")
 
 
 def test_a_schedule_is_created_changed_paused_resumed_and_deleted(shell: Shell) -> None:
@@ -180,6 +181,7 @@ def test_jobs_are_listed_shown_and_their_output_read(shell: Shell) -> None:
     assert "hello there" in shell.text("jobs", "list", "--schedule", "greets", "--status", "succeeded")
     assert "succeeded" in shell.text("jobs", "show", job["id"])
     assert shell.json("jobs", "show", job["id"])["attempt"] == 1
+    assert job["queue"] == "default"  # the name of the program is no business of people
     assert shell.text("jobs", "logs", job["id"]) == "hello there\n"
     assert shell.text("jobs", "logs", "-f", job["id"]) == "hello there\n"
     assert shell.json("jobs", "logs", job["id"])["is_over"]

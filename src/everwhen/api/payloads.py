@@ -13,6 +13,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstrai
 
 from everwhen.config.spelling import duration_text, instant_text
 from everwhen.config.spelling import schedule_words as words_of
+from everwhen.model.bound_queue import plain_queue
 from everwhen.model.history import Revision as ModelRevision
 from everwhen.model.instants import SECOND, moment_of
 from everwhen.model.job import Job as ModelJob
@@ -234,7 +235,7 @@ def schedule_words(entry: Entry, place: str | None = None) -> Object:
         **{name: when_text(getattr(state, name)) for name in _STATE_INSTANTS},
         "created_at": when_text(entry.created_at),
         "updated_at": when_text(entry.updated_at),
-        "source": entry.source,
+        "source": entry.source.partition(":")[0],  # `python:shop` is Python's
         "source_file": file or None,
         "source_line": int(line) if line.isdecimal() else None,
     }
@@ -300,6 +301,7 @@ def job_words(job: ModelJob) -> Object:
         "id": job.job_id,
         **{name: getattr(job, name) for name in _JOB},
         **{name: when_text(getattr(job, name)) for name in _JOB_INSTANTS},
+        "queue": plain_queue(job.queue),
         "payload": None if job.payload is None else json.loads(job.payload),
     }
 

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.text import Text
 
 from everwhen.cli.configuration import config_option, database_option, opened
+from everwhen.cli.screen import json_option, print_table
 from everwhen.errors import TokenError
 from everwhen.model.instants import moment_of
 from everwhen.model.token import ROLES, AccessRole, Token, limits_of, limits_words
 from everwhen.operations.tokens import create_token, list_tokens, revoke_token
 from everwhen.timetable.interval import parse_seconds
-
-json_option = click.option("--json", "as_json", is_flag=True, help="As JSON.")
 
 
 @click.group(name="token")
@@ -72,9 +72,14 @@ def list_(path: Path, database: str | None, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps([token_words(token) for token in tokens]))
         return
-    for token in tokens:
-        state = "revoked" if token.revoked_at is not None else "in force"
-        click.echo(f"{token.token_id}  {token.role:<8}  {token.owner or '-':<12}  {state:<8}  {token.name}")
+    rows = [
+        (token.token_id, token.role, token.owner or "–", _standing(token), token.name) for token in tokens
+    ]
+    print_table(("token", "role", "owner", "", "name"), rows, empty="no tokens")
+
+
+def _standing(token: Token) -> Text:
+    return Text("revoked", "dim") if token.revoked_at is not None else Text("in force", "green")
 
 
 @command.command(name="revoke")
