@@ -13,7 +13,7 @@ help: ## this list
 
 run: $(STAMP) ## fire the schedules of examples/quickstart, and serve their API, until Ctrl-C
 	@mkdir -p .run
-	@test -s .run/token || { umask 077; $(BIN)/everwhen token create make-run --role admin \
+	@test -s .run/token -a -s .run/everwhen.db || { umask 077; $(BIN)/everwhen token create make-run --role admin \
 	  --config examples/quickstart/everwhen.yaml --database sqlite:///.run/everwhen.db > .run/token; }
 	@echo "admin token: $$(cat .run/token)"
 	@$(BIN)/everwhen up --config examples/quickstart/everwhen.yaml --database sqlite:///.run/everwhen.db
