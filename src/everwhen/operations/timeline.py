@@ -7,21 +7,17 @@ and the future is told up to the instant at which as many are reached.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
-from heapq import merge
-from itertools import count, islice, takewhile
+from itertools import islice, takewhile
 from typing import Literal, NamedTuple
 
 from everwhen.errors import TimetableError
-from everwhen.model.calendar import Calendar
 from everwhen.model.history import Recorded
-from everwhen.model.instants import DAY, SECOND
+from everwhen.model.instants import DAY
 from everwhen.model.job import Job
-from everwhen.model.schedule import Schedule
+from everwhen.operations.upcoming import UpcomingSlot, in_order
 from everwhen.ports.house import House
 from everwhen.ports.ledger import EventFilter
-from everwhen.timetable.trigger import Every
 
 MOST_BARS = 10_000
 STRETCHES = 200
@@ -109,37 +105,20 @@ def _future(house: House, start: int, end: int, owner: str | None) -> _Future:
     soonest = house.catalogue.soonest(MOST_BARS + 1, owner=owner)
     if len(soonest) > MOST_BARS:
         end = min(end, soonest.pop().state.next_run_at or end)
-    lines = merge(*(_coming(each, start) for each in soonest), key=lambda bar: (bar.due_at, bar.schedule_id))
-    found = list(islice(takewhile(lambda bar: bar.due_at < end, lines), MOST_BARS + 1))
+    slots = takewhile(lambda slot: slot.due_at < end, in_order(soonest, start))
+    found = [_to_come(slot) for slot in islice(slots, MOST_BARS + 1)]
     return _Future(found, found[-1].due_at if len(found) > MOST_BARS else end)
 
 
-def _coming(schedule: Schedule, start: int) -> Iterator[Bar]:
-    """The slots of one schedule that are due from then on, one by one."""
-    state = schedule.state
-    calendar = schedule.plan.calendar(state.anchor_at)
-    for slot_at, due_at, is_estimate in _slots(schedule, calendar, start):
-        if due_at >= start:
-            reason = calendar.closed_reason(due_at)
-            yield Bar("upcoming", state.schedule_id, slot_at, due_at, reason=reason, is_estimate=is_estimate)
-
-
-def _slots(schedule: Schedule, calendar: Calendar, start: int) -> Iterator[tuple[int, int, bool]]:
-    state, trigger = schedule.state, schedule.definition.trigger
-    if state.next_slot_at is None or state.next_run_at is None:
-        return
-    if schedule.definition.is_chain:  # one exact slot; the rest as if every run took no time
-        assert isinstance(trigger, Every)
-        interval = trigger.seconds * SECOND
-        for number in count(max(-(-(start - state.next_run_at) // interval), 0)):
-            further = number * interval
-            yield state.next_slot_at + further, state.next_run_at + further, number > 0
-    slot_at: int | None = state.next_slot_at
-    if start - calendar.jitter > state.next_slot_at:
-        slot_at = calendar.first_from(start - calendar.jitter)
-    while slot_at is not None:
-        yield slot_at, calendar.due_at(slot_at), False
-        slot_at = calendar.next_after(slot_at)
+def _to_come(slot: UpcomingSlot) -> Bar:
+    return Bar(
+        "upcoming",
+        slot.schedule_id,
+        slot.slot_at,
+        slot.due_at,
+        reason=slot.skip_reason,
+        is_estimate=slot.is_estimate,
+    )
 
 
 def _stretches(house: House, start: int, end: int, bars: list[Bar], owner: str | None) -> list[Stretch]:
