@@ -30,6 +30,7 @@ COMMANDS = {
     "audit": "Everything that happened.",
     "token": "Tokens of the API: create, list, revoke.",
     "db": "The database: migrate, check, prune, backup.",
+    "bench": "How fast it is on this machine.",
     "import": "Make an everwhen.yaml from a crontab, or from Ductile, herdctl or Celery.",
 }
 

@@ -1,0 +1,61 @@
+"""`everwhen bench`: how fast it is on this machine."""
+
+from __future__ import annotations
+
+import platform
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from everwhen.cli.configuration import database_option
+from everwhen.cli.progress import Bar
+from everwhen.cli.screen import json_option, print_json, print_table
+from everwhen.errors import shown_url
+from everwhen.operations.bench import Figure, bench
+from everwhen.ports.house import House
+from everwhen.wiring import open_stack
+
+
+@click.command(name="bench")
+@database_option
+@click.option(
+    "--count", default=10_000, show_default=True, type=click.IntRange(100, 1_000_000), help="Schedules."
+)
+@json_option
+def command(database: str | None, count: int, as_json: bool) -> None:
+    """Measure creating, firing, running and looking, on a new SQLite file, or on an empty --database.
+
+    Every commit is durable, as in life. The comparison with other schedulers is `make bench` of the sources.
+    """
+    with _house(database) as house, Bar("measuring") as bar:
+        found = list(bench(house, count, bar.show))
+    where = "a new SQLite file" if database is None else shown_url(database)
+    if as_json:
+        print_json(
+            {"database": where, "python": platform.python_version(), "figures": [_words(f) for f in found]}
+        )
+        return
+    click.echo(f"{where}, Python {platform.python_version()}\n")
+    rows = [(f.what, f"{f.count:,}", f"{f.seconds:.2f} s", f"{f.per_second:,.0f}") for f in found]
+    print_table(("", ">how many", ">took", ">a second"), rows)
+
+
+def _words(figure: Figure) -> dict[str, object]:
+    return {
+        "what": figure.what,
+        "count": figure.count,
+        "seconds": round(figure.seconds, 4),
+        "per_second": round(figure.per_second, 1),
+    }
+
+
+@contextmanager
+def _house(database: str | None) -> Iterator[House]:
+    with tempfile.TemporaryDirectory(prefix="everwhen-bench-") as folder:
+        stack = open_stack(database or f"sqlite:///{folder}/bench.db")
+        try:
+            yield stack.house
+        finally:
+            stack.close()

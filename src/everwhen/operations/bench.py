@@ -1,0 +1,88 @@
+"""How fast this database is, on this machine: schedules of its own are created, fired, run as no-ops and deleted.
+
+It is meant for a database that nobody else uses; where there are schedules already, it refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from everwhen.errors import SchedulerError
+from everwhen.model.claim import ClaimedJob
+from everwhen.model.outcome import SUCCEEDED
+from everwhen.model.schedule import Target
+from everwhen.operations.schedules import Submission, create_schedule, create_schedules
+from everwhen.ports.house import House
+from everwhen.ports.slots import JobEnd
+
+BATCH = 500
+NODE = "bench"
+SINGLE = 200
+IDLE = 500
+_NOTHING = Target("command", '{"argv": ["true"]}')
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measurement: how many of what in how many seconds."""
+
+    what: str
+    count: int
+    seconds: float
+
+    @property
+    def per_second(self) -> float:
+        return self.count / max(self.seconds, 1e-9)
+
+
+def bench(house: House, count: int, progress: Callable[[float], None]) -> Iterator[Figure]:
+    """Measure one thing after another, each on what the one before has left."""
+    if house.ledger.counts().schedules:
+        raise SchedulerError("the benchmark wants a database of its own; this one has schedules")
+    works: list[tuple[str, int, Callable[[], object]]] = [
+        ("schedules created one by one", SINGLE, lambda: _one_by_one(house)),
+        ("schedules created in bulk", count, lambda: _in_bulk(house, count)),
+        ("slots fired", count + SINGLE, lambda: _fire(house)),
+        ("jobs claimed and settled", count + SINGLE, lambda: _work(house)),
+        ("looks with nothing due", IDLE, lambda: _look(house)),
+    ]
+    for number, (what, size, work) in enumerate(works):
+        progress(number / len(works))
+        begun = house.clock.monotonic()
+        work()
+        yield Figure(what, size, house.clock.monotonic() - begun)
+
+
+def _submission(name: str) -> Submission:
+    return Submission(name, {"every": "1h"}, _NOTHING)
+
+
+def _one_by_one(house: House) -> None:
+    for number in range(SINGLE):
+        create_schedule(house, _submission(f"single-{number}"))
+
+
+def _in_bulk(house: House, count: int) -> None:
+    for first in range(0, count, 1_000):
+        numbers = range(first, min(first + 1_000, count))
+        create_schedules(house, [_submission(f"bulk-{number}") for number in numbers])
+
+
+def _fire(house: House) -> None:
+    while house.slots.tick(house.clock.now(), limit=BATCH, behind=False).fired:
+        pass
+
+
+def _work(house: House) -> None:
+    while claimed := house.slots.claim_jobs(house.clock.now(), node=NODE, limit=BATCH):
+        house.slots.settle(house.clock.now(), [_end(one) for one in claimed])
+
+
+def _end(claimed: ClaimedJob) -> JobEnd:
+    return JobEnd(claimed.job.job_id, claimed.job.fence, SUCCEEDED)
+
+
+def _look(house: House) -> None:
+    for _ in range(IDLE):
+        house.slots.tick(house.clock.now(), limit=BATCH, behind=False)
