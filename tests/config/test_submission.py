@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from everwhen.config.kinds import ZERO_BYTE
+from everwhen.config.scalars import ZERO_BYTE
 from everwhen.config.spelling import schedule_words
 from everwhen.config.submission import Surroundings, read_change, read_submission, surroundings_of
 from everwhen.errors import SubmissionError, TimetableError

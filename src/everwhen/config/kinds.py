@@ -1,7 +1,6 @@
-"""Kinds of values: what a key takes, said once for the check of a file and for the JSON Schema of editors.
+"""Kinds of values that hold others: lists, maps, records of keys, for the check of a file and for editors.
 
-A kind checks a value in its place and complains there; it converts nothing. Every complaint is one sentence
-that says what would be right.
+Like the single ones in `scalars` they check in place and convert nothing.
 """
 
 from __future__ import annotations
@@ -10,16 +9,15 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any, Protocol
 
 from everwhen.config.document import Block, Items
 from everwhen.config.node import Node
 from everwhen.config.problems import unknown
-from everwhen.errors import SchedulerError, shown
+from everwhen.config.scalars import Schema, spelled
 
-Schema = dict[str, Any]
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+NO_NAME = "is no name; use letters, digits, - and _, at most 100, beginning with a letter or digit"
 
 
 class Kind(Protocol):
@@ -28,148 +26,6 @@ class Kind(Protocol):
     def check(self, node: Node) -> None: ...
 
     def schema(self) -> Schema: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A text; `example` shows what is meant."""
-
-    example: str = ""
-    pattern: str | None = None
-    says: str = "must be text"
-    longest: int = 10_000
-
-    def check(self, node: Node) -> None:
-        value = node.value
-        if not isinstance(value, str):
-            node.complain(f"{self._wanted}, not {spelled(value)}{_quote_hint(value)}")
-        elif "\0" in value:
-            node.complain(ZERO_BYTE)
-        elif not value.strip() or len(value) > self.longest or not _fits(self.pattern, value):
-            node.complain(
-                f'"{shown(value)}" {self._wanted}' if value.strip() else f"{self._wanted}, not empty"
-            )
-
-    @property
-    def _wanted(self) -> str:
-        return f"{self.says}, such as {self.example}" if self.example else self.says
-
-    def schema(self) -> Schema:
-        found: Schema = {"type": "string"}
-        if self.pattern:
-            found["pattern"] = f"^(?:{self.pattern})$"
-        return found | ({"examples": [self.example]} if self.example else {})
-
-
-@dataclass(frozen=True, slots=True)
-class AnyText:
-    """A text that may be empty, for programs and headers."""
-
-    def check(self, node: Node) -> None:
-        if "\0" in node.value:
-            node.complain(ZERO_BYTE)
-
-    def schema(self) -> Schema:
-        return {"type": "string"}
-
-
-ZERO_BYTE = "holds a zero byte, which no program and no database takes"
-
-
-@dataclass(frozen=True, slots=True)
-class Flag:
-    def check(self, node: Node) -> None:
-        if not isinstance(node.value, bool):
-            node.complain(f"must be true or false, not {spelled(node.value)}")
-
-    def schema(self) -> Schema:
-        return {"type": "boolean"}
-
-
-@dataclass(frozen=True, slots=True)
-class Number:
-    """A whole number within bounds."""
-
-    least: int = 0
-    most: int = 2**31
-
-    def check(self, node: Node) -> None:
-        value = node.value
-        if isinstance(value, int) and not isinstance(value, bool) and self.least <= value <= self.most:
-            return
-        bounds = f"from {self.least}" + (f" to {self.most:,}" if self.most < 2**31 else " on")
-        node.complain(f"must be a whole number {bounds}, not {spelled(value)}")
-
-    def schema(self) -> Schema:
-        return {"type": "integer", "minimum": self.least, "maximum": self.most}
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """One of a few words."""
-
-    words: tuple[str, ...]
-    what: str = ""  # what they are called, where they are too many to be listed
-
-    def check(self, node: Node) -> None:
-        if node.value in self.words:
-            return
-        if not self.what:
-            node.complain(f"{spelled(node.value)} must be one of {', '.join(self.words)}")
-            return
-        hint = unknown(self.what, str(node.value), self.words).removeprefix(f"unknown {self.what}")
-        node.complain(f"{spelled(node.value)} is no {self.what}{hint}")
-
-    def schema(self) -> Schema:
-        return {"enum": list(self.words)}
-
-
-@dataclass(frozen=True, slots=True)
-class Only:
-    """One value and no other."""
-
-    value: Any
-
-    def check(self, node: Node) -> None:
-        if node.value != self.value:
-            node.complain(f"{spelled(node.value)} must be {spelled(self.value)}, or left out")
-
-    def schema(self) -> Schema:
-        return {"const": self.value}
-
-
-@dataclass(frozen=True, slots=True)
-class Parsed:
-    """A value that a parser of ours reads; its error is the complaint."""
-
-    parse: Callable[[Any], object]
-    shape: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})
-    also: tuple[Any, ...] = ()  # values that mean something of their own
-
-    def check(self, node: Node) -> None:
-        if node.value in self.also and not isinstance(node.value, bool):
-            return
-        complaint = _complaint(self.parse, _hashable(node.value))
-        if complaint is not None:
-            node.complain(complaint)
-
-    def schema(self) -> Schema:
-        return {"anyOf": [dict(self.shape), {"enum": list(self.also)}]} if self.also else dict(self.shape)
-
-
-@lru_cache(maxsize=20_000, typed=True)  # 1 is no true; thousands of schedules say `5m` or `Europe/Berlin`
-def _complaint(parse: Callable[[Any], object], value: Any) -> str | None:
-    try:
-        parse(list(value) if isinstance(value, tuple) else value)
-    except SchedulerError as error:
-        return str(error)
-    return None
-
-
-def _hashable(value: Any) -> Any:
-    if isinstance(value, list):
-        return tuple(repr(item) if isinstance(item, bool) else _hashable(item) for item in value)
-    return repr(value) if isinstance(value, dict) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +72,6 @@ class MapOf:
     def schema(self) -> Schema:
         names = {"propertyNames": {"pattern": f"^{NAME.pattern}$"}} if self.has_names else {}
         return {"type": "object", "additionalProperties": self.kind.schema(), **names}
-
-
-NO_NAME = "is no name; use letters, digits, - and _, at most 100, beginning with a letter or digit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,28 +179,6 @@ class Object:
 
     def schema(self) -> Schema:
         return {"type": "object"}
-
-
-def spelled(value: Any) -> str:
-    """A value as a message names it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, str):
-        return f'"{shown(value)}"'
-    if isinstance(value, dict):
-        return "a mapping"
-    if isinstance(value, list):
-        return "a list"
-    return "nothing" if value is None else shown(value)
-
-
-def _quote_hint(value: Any) -> str:
-    is_scalar = isinstance(value, int | float)
-    return f'; in quotes ("{shown(str(value).lower())}") it is one' if is_scalar else ""
-
-
-def _fits(pattern: str | None, value: str) -> bool:
-    return pattern is None or re.fullmatch(pattern, value) is not None
 
 
 def _few(keys: Mapping[str, Key]) -> str:

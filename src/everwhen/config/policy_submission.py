@@ -8,10 +8,11 @@ from typing import Any
 
 from everwhen.config.doors.admission import Admission
 from everwhen.config.doors.quiet_hours import read_quiet_hours
-from everwhen.config.kinds import MapOf, spelled
+from everwhen.config.kinds import MapOf
 from everwhen.config.node import Node
 from everwhen.config.plain import plain_document
 from everwhen.config.problems import Report
+from everwhen.config.scalars import spelled
 from everwhen.config.schema import QUIET_HOURS
 from everwhen.config.submission import Surroundings
 from everwhen.errors import SubmissionError

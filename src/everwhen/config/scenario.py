@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from everwhen.config.kinds import Key, ListOf, MapOf, Parsed, Record
+from everwhen.config.kinds import Key, ListOf, MapOf, Record
 from everwhen.config.node import Node
 from everwhen.config.problems import Report
+from everwhen.config.scalars import Parsed
 from everwhen.config.values import INSTANT
 from everwhen.config.yaml_reader import read_document
 from everwhen.errors import ConfigError, shown

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from typing import get_args
 
-from everwhen.config.kinds import (
-    Anything,
-    Flag,
-    Key,
-    MapOf,
-    Number,
-    Object,
-    Parsed,
-    Record,
-    Text,
-    Word,
-)
+from everwhen.config.kinds import Anything, Key, MapOf, Object, Record
 from everwhen.config.node import Node
+from everwhen.config.scalars import Flag, Number, Parsed, Text, Word
 from everwhen.config.values import (
     A_DURATION,
     ARGV,

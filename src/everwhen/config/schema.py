@@ -7,22 +7,9 @@ from __future__ import annotations
 
 from typing import get_args
 
-from everwhen.config.kinds import (
-    Either,
-    Flag,
-    Key,
-    ListOf,
-    MapOf,
-    Number,
-    Object,
-    Parsed,
-    Record,
-    Refused,
-    Schema,
-    Text,
-    Word,
-)
+from everwhen.config.kinds import Either, Key, ListOf, MapOf, Object, Record, Refused
 from everwhen.config.node import Node
+from everwhen.config.scalars import Flag, Number, Parsed, Schema, Text, Word
 from everwhen.config.schedule_keys import HTTP, POLICIES, RUN, SCHEDULE, TRIGGER
 from everwhen.config.values import (
     A_DURATION,

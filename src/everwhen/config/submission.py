@@ -15,11 +15,12 @@ from everwhen.config.doors.admission import Admission, NoPlugins, Words
 from everwhen.config.doors.agents import read_agents
 from everwhen.config.doors.general import read_schedule
 from everwhen.config.environment import references_in
-from everwhen.config.kinds import NAME, NO_NAME, spelled
+from everwhen.config.kinds import NAME, NO_NAME
 from everwhen.config.node import Node
 from everwhen.config.plain import plain_document
 from everwhen.config.problems import Place, Problem, Report
 from everwhen.config.read import Configuration, Host
+from everwhen.config.scalars import spelled
 from everwhen.config.schedule_keys import TRIGGER
 from everwhen.config.schema import AGENTS
 from everwhen.config.spelling import schedule_words

@@ -11,8 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from everwhen.config.document import Block, Document
-from everwhen.config.kinds import Either, Key, Number, Object, Record, Text, Word
+from everwhen.config.kinds import Either, Key, Object, Record
 from everwhen.config.node import Node
+from everwhen.config.scalars import Number, Text, Word
 from everwhen.config.schedule_keys import POLICIES, SCHEDULE, TRIGGER
 from everwhen.config.values import MOST_PAYLOAD, WORKFLOW_ID
 from everwhen.errors import SchedulerError

@@ -5,22 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, get_args
 
-from everwhen.config.kinds import (
-    AnyText,
-    Anything,
-    Either,
-    Flag,
-    Key,
-    ListOf,
-    MapOf,
-    Number,
-    Only,
-    Parsed,
-    Record,
-    Schema,
-    Text,
-    Word,
-)
+from everwhen.config.kinds import Anything, Either, Key, ListOf, MapOf, Record
+from everwhen.config.scalars import AnyText, Flag, Number, Only, Parsed, Schema, Text, Word
 from everwhen.errors import ConfigError, shown
 from everwhen.timetable.civil_time import Fold, Gap, zone
 from everwhen.timetable.interval import parse_seconds
