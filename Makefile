@@ -44,8 +44,9 @@ format: $(STAMP) ## let ruff arrange the code
 clean: ## remove the environment and every cache
 	rm -rf $(VENV) .run .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
-# The environment is made anew when what it is made from has changed. uv installs it in seconds; where uv
-# cannot be had, pip does the same work slowly.
+# The environment is made anew when what it is made from has changed. uv installs it in seconds; where uv cannot be
+# had, or cannot reach the packages, pip does the same work slowly. uv is told to trust what the machine trusts, as pip
+# does: behind a company's proxy it would otherwise refuse every certificate.
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 	  { echo 'everwhen needs Python 3.11 or newer as $(PYTHON); install it, or name one: make PYTHON=python3.12' >&2; exit 1; }
@@ -53,7 +54,7 @@ $(STAMP): pyproject.toml constraints.txt
 	  { echo '$(PYTHON) cannot make an environment: on Debian and Ubuntu install python3-venv' >&2; exit 1; }
 	@echo 'making $(VENV) …' >&2
 	@$(PYTHON) -m venv --clear $(VENV)
-	@if $(BIN)/python -m pip install -q --disable-pip-version-check uv 2>/dev/null; \
-	  then $(BIN)/uv pip install -q --python $(BIN)/python -e '.[dev]' -c constraints.txt; \
-	  else $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]' -c constraints.txt; fi
+	@{ $(BIN)/python -m pip install -q --disable-pip-version-check uv 2>/dev/null && \
+	  UV_SYSTEM_CERTS=true $(BIN)/uv pip install -q --python $(BIN)/python -e '.[dev]' -c constraints.txt; } || \
+	  $(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]' -c constraints.txt
 	@touch $@
