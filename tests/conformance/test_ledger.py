@@ -6,6 +6,7 @@ from typing import Any
 
 from everwhen.model.events import Event
 from everwhen.model.history import Recorded
+from everwhen.model.instants import HOUR, SECOND
 from everwhen.ports.ledger import EventFilter, JobFilter
 from tests.conformance.tenant import FAILED, MANY, Tenant, at, clock_of
 
@@ -289,3 +290,18 @@ def test_the_uid_behind_an_id_is_that_of_the_newest(house: Tenant) -> None:
     house.add("a", every="1h")
     assert house.house.ledger.uid_of("a") == house.state("a").uid != first
     assert house.house.ledger.uid_of("nobody") is None
+
+
+def test_of_an_id_that_was_used_again_the_uid_is_the_one_that_had_begun_by_then(house: Tenant) -> None:
+    before = house.clock.now()
+    house.add("a", every="1h")
+    first = house.state("a").uid
+    house.wait("1h")
+    house.delete("a")
+    house.wait("1h")
+    house.add("a", every="1h")
+    again = house.clock.now()
+    second = house.state("a").uid
+    asked = (before - HOUR, before + SECOND, again - SECOND, again, again + HOUR)
+    assert [house.house.ledger.uid_of("a", at) for at in asked] == [first, first, first, second, second]
+    assert house.house.ledger.uid_of(second, before) == second

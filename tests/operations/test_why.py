@@ -128,6 +128,40 @@ def test_a_slot_that_is_due_and_not_decided_yet_says_so() -> None:
     assert "is being decided" in said(s, "a", "08:00:00")
 
 
+def test_a_slot_that_nobody_decides_says_when_a_scheduler_was_last_heard_of() -> None:
+    s = scheduler()
+    s.add("a", every="1h")
+    s.sleep("2m")
+    s.beat()
+    assert "is not decided yet: a scheduler is running, and behind" in said(s, "a", "08:00:00")
+    s.sleep("2h")
+    assert "is not decided yet: no scheduler is running, the last sign of one was at 08:02 on Monday" in said(
+        s, "a", "08:00:00"
+    )
+
+
+def test_a_slot_before_the_schedule_says_when_it_was_created_and_names_no_revision() -> None:
+    s = scheduler()
+    s.add("a", cron="* * * * *")
+    answer = why(s.house, "a", at("07:00:00"))
+    assert "has no entry: the schedule was created only at 08:00 on Monday" in answer.sentence
+    assert answer.evidence is not None and not answer.evidence.is_in_force
+
+
+def test_a_slot_of_an_id_that_was_used_again_is_told_from_the_life_that_it_belongs_to() -> None:
+    s = scheduler()
+    s.add("a", every="10m")
+    s.advance("25m")
+    first = s.jobs("a")
+    s.delete("a")
+    s.sleep("1h")
+    s.add("a", every="10m")
+    s.advance("5m")
+    assert first[1].job_id in said(s, "a", "08:10:00")
+    assert "lies after the schedule was deleted" in said(s, "a", "09:00:00")
+    assert "fired" in said(s, "a") and first[1].job_id not in said(s, "a")
+
+
 def test_retries_are_counted() -> None:
     s = scheduler()
     s.add("a", every="1h", max_retries=2, retry_delay="1m")

@@ -9,12 +9,15 @@ from typing import Literal, NamedTuple
 from everwhen.decide.sentences import CANCELLED, HELD, MISSED, SKIPPED, SPANS, cause, spoken
 from everwhen.model.breaker import Transition
 from everwhen.model.history import Recorded, Revision
+from everwhen.model.instants import MINUTE
 from everwhen.model.job import Job
 from everwhen.model.node import Node
 from everwhen.model.schedule import Plan, State
 from everwhen.timetable.civil_time import Zone
 
 Fate = Literal["fired", "skipped", "missed", "caught_up", "held", "pending", "span", "no_slot", "unknown"]
+
+DELETED = "deleted"  # in place of the reason of a span: there is no schedule any more that could have one
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ class Evidence:
     stopped_by: str | None = None
     transitions: Sequence[Transition] = ()
     schedulers: Sequence[Node] = ()  # that were running at the slot
+    last_sign_at: int | None = None  # when any scheduler was last heard of
+    retained_from: int = 0  # of slots before it, retention may have taken what there was
 
     @property
     def plan(self) -> Plan:
@@ -38,6 +43,11 @@ class Evidence:
     @property
     def zone(self) -> Zone:
         return self.plan.definition.zone
+
+    @property
+    def is_in_force(self) -> bool:
+        """Whether the revision was in force at the slot; before the first one there was none."""
+        return self.revision.in_force_at <= self.slot_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +91,24 @@ def _verdict(evidence: Evidence, now: int) -> _Verdict:
     found = _on_record(evidence) or _on_the_row(evidence)
     if found is not None:
         return found
+    if evidence.stopped_by == DELETED:
+        return _Verdict("span", "lies after the schedule was deleted")
     if evidence.stopped_by is not None:
         return _Verdict("span", SPANS[evidence.stopped_by], evidence.stopped_by)
     state = evidence.state
     if state is not None and state.status == "active" and evidence.slot_at >= (state.next_slot_at or now):
         return _to_come(evidence, now)
-    return _Verdict(
-        "unknown", "has no entry: it lies before the schedule, after its end, or beyond retention"
-    )
+    return _Verdict("unknown", f"has no entry: {_no_entry(evidence)}")
+
+
+def _no_entry(evidence: Evidence) -> str:
+    """Why nothing is on record where the schedule was neither stopped nor is about to decide."""
+    since = spoken(evidence.zone, max(evidence.revision.in_force_at, evidence.retained_from))
+    if not evidence.is_in_force and evidence.revision.revision == 1:
+        return f"the schedule was created only at {spoken(evidence.zone, evidence.revision.in_force_at)}"
+    if not evidence.is_in_force or evidence.slot_at < evidence.retained_from:
+        return f"it lies beyond retention, the record begins at {since}"
+    return "the schedule had no such slot when it was due; `everwhen db check` says whether one is missing"
 
 
 def _on_record(evidence: Evidence) -> _Verdict | None:
@@ -122,7 +142,7 @@ def _on_the_row(evidence: Evidence) -> _Verdict | None:
 
 def _to_come(evidence: Evidence, now: int) -> _Verdict:
     if evidence.slot_at <= now:
-        return _Verdict("pending", "is being decided")
+        return _Verdict("pending", _undecided(evidence, now))
     calendar = evidence.plan.calendar(evidence.state.anchor_at if evidence.state else None)
     reason = calendar.closed_reason(evidence.due_at)
     if reason is None:
@@ -131,6 +151,18 @@ def _to_come(evidence: Evidence, now: int) -> _Verdict:
     if reason in evidence.plan.defers:
         return _Verdict("pending", f"will be held{_until_opening(evidence, reason)} because {why}", reason)
     return _Verdict("pending", f"will be skipped because {why}", reason)
+
+
+def _undecided(evidence: Evidence, now: int) -> str:
+    """A slot that has come. Where nobody was heard of for long, nobody is deciding it."""
+    if now - evidence.due_at <= MINUTE:
+        return "is being decided"
+    if evidence.last_sign_at is None:
+        return "is not decided yet: no scheduler has run on this database"
+    if now - evidence.last_sign_at <= MINUTE:
+        return "is not decided yet: a scheduler is running, and behind"
+    last = spoken(evidence.zone, evidence.last_sign_at)
+    return f"is not decided yet: no scheduler is running, the last sign of one was at {last}"
 
 
 def _until_opening(evidence: Evidence, reason: str) -> str:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from everwhen.model.instants import MINUTE
+
 Role = Literal["up", "scheduler", "worker"]
 
+SILENT = MINUTE  # a node that was heard of within it is taken to live
 MOST_SKEW = 2_000_000  # a clock that is set now and then differs by less
 
 
@@ -39,6 +42,11 @@ class Node(NamedTuple):
         return "scheduler" if self.is_scheduler else "worker"
 
     def was_up_at(self, instant: int) -> bool:
-        """It had started, and was neither stopped nor silent for good."""
-        ended_at = next((at for at in (self.stopped_at, self.lost_at) if at is not None), None)
-        return self.started_at <= instant and (ended_at is None or instant <= ended_at)
+        """It had started, and was neither stopped nor silent for good.
+
+        A node that died is found lost by whoever comes next, perhaps days later: its last heartbeat is what is known.
+        """
+        if self.stopped_at is not None:
+            return self.started_at <= instant <= self.stopped_at
+        grace = SILENT if self.lost_at is None else 0  # a node that lives beats again
+        return self.started_at <= instant <= self.heartbeat_at + grace

@@ -11,6 +11,7 @@ from everwhen.model.events import Event
 from everwhen.model.history import OF_SLOTS, Revision
 from everwhen.model.job import FAILURES, Job
 from everwhen.model.schedule import State
+from everwhen.model.shared import FOR_EVER
 from everwhen.operations.submissions import Caller
 from everwhen.ports.house import House
 from everwhen.ports.ledger import EventFilter, JobFilter
@@ -53,17 +54,27 @@ class Figures:
     since: int | None = None
 
 
-def uid_for(house: House, schedule_id: str, caller: Caller) -> str:
-    """The uid behind an id that the caller may ask about, also when its schedule is deleted."""
+def uid_for(house: House, schedule_id: str, caller: Caller, at: int = FOR_EVER) -> str:
+    """The uid behind an id that the caller may ask about, also when its schedule is deleted.
+
+    One that was deleted and added again has two lives under one id; `at` chooses the one that had begun by then.
+    """
     entry = house.catalogue.entry(schedule_id)
     if entry is not None:
         caller.refuse_stranger(entry.schedule)
-        return entry.schedule.state.uid
-    uid = house.ledger.uid_of(schedule_id) if _is_a_name(schedule_id) else None
-    last = house.ledger.events(EventFilter(uid=uid), limit=1) if uid is not None else []
-    if uid is None or not last or not caller.token.sees(last[0].event.owner):
+        earlier = _gone(house, schedule_id, caller, at) if at < entry.created_at else None
+        return earlier or entry.schedule.state.uid
+    uid = _gone(house, schedule_id, caller, at)
+    if uid is None:
         raise UnknownScheduleError(schedule_id)
     return uid
+
+
+def _gone(house: House, schedule_id: str, caller: Caller, at: int) -> str | None:
+    """The uid that the record knows under an id, if the caller may see it."""
+    uid = house.ledger.uid_of(schedule_id, at) if _is_a_name(schedule_id) else None
+    last = house.ledger.events(EventFilter(uid=uid), limit=1) if uid is not None else []
+    return uid if last and caller.token.sees(last[0].event.owner) else None
 
 
 def _is_a_name(schedule_id: str) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from everwhen.model.breaker import Breaker
 from everwhen.model.instants import DAY, MINUTE
-from everwhen.model.node import Node
+from everwhen.model.node import SILENT, Node
 from everwhen.model.schedule import Schedule
 from everwhen.ports.house import House
 from everwhen.ports.ledger import Counts
@@ -62,7 +62,7 @@ def standing(house: House) -> Standing:
 
 def is_alive(node: Node, now: int) -> bool:
     """It has not said farewell, nobody missed it, and it was heard of within a minute."""
-    return node.stopped_at is None and node.lost_at is None and now - node.heartbeat_at < MINUTE
+    return node.stopped_at is None and node.lost_at is None and now - node.heartbeat_at < SILENT
 
 
 def status_of(house: Standing) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from everwhen.decide.explain import Evidence, Explanation, explain_slot, no_slot
+from everwhen.decide.explain import DELETED, Evidence, Explanation, explain_slot, no_slot
 from everwhen.errors import UnknownScheduleError
 from everwhen.model.breaker import Transition
 from everwhen.model.history import OF_SLOTS, STARTS, STOPS, Life, Recorded, Revision
@@ -21,12 +22,12 @@ NEAR = 30 * SECOND
 def why(house: House, schedule_id: str, at: int | None = None) -> Explanation:
     """What became of the slot nearest to an instant (default: the last one)."""
     now = house.clock.now()
-    with house.ledger.history([_uid(house, schedule_id)]) as history:
-        life, system = next(iter(history.lives)), history.system
+    with house.ledger.history([_uid(house, schedule_id, at)]) as history:
+        life, system, retained_from = next(iter(history.lives)), history.system, history.retained_from
         slot_at = _nearest(life, now, at)
     if isinstance(slot_at, Explanation):
         return slot_at
-    return explain_slot(_evidence(house, life, system, slot_at), now)
+    return explain_slot(replace(_evidence(house, life, system, slot_at), retained_from=retained_from), now)
 
 
 def _evidence(house: House, life: Life, system: Sequence[Recorded], slot_at: int) -> Evidence:
@@ -34,6 +35,7 @@ def _evidence(house: House, life: Life, system: Sequence[Recorded], slot_at: int
     jobs = house.ledger.jobs(JobFilter(uid=life.uid, slot_at=slot_at, origins=OWN_ORIGINS), limit=100)
     revision = _revision_at(life, slot_at)
     breaker = revision.plan.definition.breaker
+    schedulers = [node for node in house.upkeep.nodes() if node.is_scheduler]
     return Evidence(
         slot_at,
         revision.plan.calendar(_anchor_at(life, slot_at)).due_at(slot_at),
@@ -43,7 +45,8 @@ def _evidence(house: House, life: Life, system: Sequence[Recorded], slot_at: int
         house.ledger.events_of_slot(life.uid, slot_at),
         "system" if _is_system_paused(system, slot_at) else _stopped_by(life, slot_at),
         () if breaker is None else _transitions_before(house, breaker.key, slot_at),
-        [node for node in house.upkeep.nodes() if node.is_scheduler and node.was_up_at(slot_at)],
+        [node for node in schedulers if node.was_up_at(slot_at)],
+        max((node.heartbeat_at for node in schedulers), default=None),
     )
 
 
@@ -52,8 +55,9 @@ def _transitions_before(house: House, key: str, slot_at: int) -> list[Transition
     return [move for move in house.ledger.transitions(key, limit=200) if move.at <= slot_at][:3]
 
 
-def _uid(house: House, schedule_id: str) -> str:
-    uid = house.ledger.uid_of(schedule_id)
+def _uid(house: House, schedule_id: str, at: int | None) -> str:
+    """Of an id that was deleted and added again, the life that had begun by then; the newest if no time is asked."""
+    uid = house.ledger.uid_of(schedule_id, FOR_EVER if at is None else at)
     if uid is None:
         raise UnknownScheduleError(schedule_id)
     return uid
@@ -143,5 +147,5 @@ def _stopped_by(life: Life, slot_at: int) -> str | None:
         if event.type == "schedule.created" or event.type in STARTS:
             stopped = None
         elif event.type in STOPS:
-            stopped = "in_the_past" if event.reason == "in_the_past" else STOPS[event.type] or "done"
+            stopped = "in_the_past" if event.reason == "in_the_past" else STOPS[event.type] or DELETED
     return stopped

@@ -16,6 +16,7 @@ from everwhen.model.history import History, Recorded
 from everwhen.model.job import Job, JobStatus, Origin
 from everwhen.model.output import OutputPiece
 from everwhen.model.schedule import Status
+from everwhen.model.shared import FOR_EVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +81,9 @@ class Ledger(Protocol):
         """Whole lives, handed out one by one within the block; None: all, also of deleted schedules."""
         ...
 
-    def uid_of(self, schedule_id: str) -> str | None:
-        """The uid behind an id, of the newest that had it, also when it is deleted; a uid answers itself."""
+    def uid_of(self, schedule_id: str, at: int = FOR_EVER) -> str | None:
+        """The uid behind an id, also when it is deleted: of the newest that had begun by then, else of the first that
+        had it; a uid answers itself."""
         ...
 
     def job(self, job_id: str) -> Job | None:

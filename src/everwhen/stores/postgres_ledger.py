@@ -27,6 +27,7 @@ from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.output import OutputPiece, OutputStream
 from everwhen.model.schedule import State
+from everwhen.model.shared import FOR_EVER
 from everwhen.ports.ledger import Counts, EventFilter, JobFilter, JobPage, SpanCount
 from everwhen.stores import postgres_statements as sql
 from everwhen.stores.job_pages import COUNTED, MOST_UIDS, Rows, Way, page_of, way_of
@@ -62,7 +63,7 @@ SELECT id, {sql.EVENT} FROM audit_events WHERE uid IS NULL
 # A look through all revisions: asked by people, one at a time.
 _UID_OF = """
 SELECT uid FROM schedule_revisions WHERE schedule_id = %(id)s OR uid = %(id)s
-ORDER BY in_force_at DESC, uid DESC LIMIT 1"""
+ORDER BY in_force_at > %(at)s, greatest(in_force_at, %(at)s) - least(in_force_at, %(at)s), uid DESC LIMIT 1"""
 # The primary key of jobs, one step from either end.
 _JOB_ROWS = """
 SELECT coalesce((SELECT min(row_id) FROM jobs), 0), coalesce((SELECT max(row_id) FROM jobs), 0)"""
@@ -179,8 +180,8 @@ class PostgresLedger:
 
     # -- jobs --
 
-    def uid_of(self, schedule_id: str) -> str | None:
-        rows = self._rows(_UID_OF, {"id": storable(schedule_id)})
+    def uid_of(self, schedule_id: str, at: int = FOR_EVER) -> str | None:
+        rows = self._rows(_UID_OF, {"id": storable(schedule_id), "at": At(at)})
         return str(rows[0][0]) if rows else None
 
     def job(self, job_id: str) -> Job | None:

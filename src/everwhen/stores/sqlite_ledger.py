@@ -19,6 +19,7 @@ from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.output import OutputPiece, OutputStream
 from everwhen.model.schedule import State
+from everwhen.model.shared import FOR_EVER
 from everwhen.ports.ledger import Counts, EventFilter, JobFilter, JobPage, SpanCount
 from everwhen.stores import sqlite_statements as sql
 from everwhen.stores.job_pages import COUNTED, MOST_UIDS, Rows, Way, page_of, way_of
@@ -54,7 +55,8 @@ _LIMITS = f"SELECT {', '.join(Limit._fields)} FROM limits"
 
 # A look through all revisions: asked by people, one at a time.
 _UID_OF = """
-SELECT uid FROM schedule_revisions WHERE schedule_id = ? OR uid = ? ORDER BY in_force_at DESC LIMIT 1"""
+SELECT uid FROM schedule_revisions WHERE schedule_id = :id OR uid = :id
+ORDER BY in_force_at > :at, abs(in_force_at - :at), uid DESC LIMIT 1"""
 # The unique key on job_id.
 _JOB = f"SELECT {sql.JOB} FROM jobs WHERE job_id = ?"
 # The primary key of jobs, one step from either end.
@@ -152,9 +154,9 @@ class SqliteLedger:
 
     # -- jobs --
 
-    def uid_of(self, schedule_id: str) -> str | None:
+    def uid_of(self, schedule_id: str, at: int = FOR_EVER) -> str | None:
         with self._database.read() as connection:
-            row = connection.execute(_UID_OF, (schedule_id, schedule_id)).fetchone()
+            row = connection.execute(_UID_OF, {"id": schedule_id, "at": at}).fetchone()
             return None if row is None else str(row[0])
 
     def job(self, job_id: str) -> Job | None:

@@ -42,6 +42,7 @@ from everwhen.api.schemas import SCHEDULE_BODY
 from everwhen.config.submission import read_submission
 from everwhen.decide.explain import Evidence
 from everwhen.model.instants import instant_of
+from everwhen.model.shared import FOR_EVER
 from everwhen.operations import preview, record, submissions, upcoming, why
 
 router = APIRouter(tags=["looking"])
@@ -144,8 +145,9 @@ def explain(
     ] = None,
 ) -> Response:
     """The slot nearest to the instant, what became of it, and what fires next; of deleted schedules, too."""
-    uid = record.uid_for(office.house, schedule_id, caller)
-    found = why.why(office.house, uid, _instant(at))
+    instant = _instant(at)
+    uid = record.uid_for(office.house, schedule_id, caller, FOR_EVER if instant is None else instant)
+    found = why.why(office.house, uid, instant)
     words = {
         "schedule_id": schedule_id,
         "timezone": found.zone.name,
@@ -163,7 +165,7 @@ def _evidence(found: Evidence | None) -> list[Object]:
     """What the answer rests on, each piece under the word for what it is."""
     if found is None:
         return []
-    words: list[Object] = [{"revision": found.revision.revision}]
+    words: list[Object] = [{"revision": found.revision.revision}] if found.is_in_force else []
     words += [{"job": job_words(job)} for job in found.jobs]
     words += [
         {"event": one.event.type, "at": when_text(one.event.at), "reason": one.event.reason, "id": one.id}
