@@ -139,13 +139,16 @@ def test_other_machines_are_served_only_by_tls_a_proxy_or_an_explicit_word(
     assert not (tmp_path / "everwhen.db").exists()
 
 
-def test_a_port_that_is_taken_is_one_sentence(tmp_path: Path) -> None:
+def test_a_port_that_is_taken_is_one_sentence_before_anything_is_fired(tmp_path: Path) -> None:
     with serving(tmp_path, "api") as (_, url):
         port = url.rpartition(":")[2]
         environ = {**os.environ, "EVERWHEN_API_PORT": port}
         command = [str(Path(sys.executable).parent / "everwhen"), "up"]
+        (other := tmp_path / "other").mkdir()
+        (other / "everwhen.yaml").write_text('schedules: [{id: a, every: 1s, run: {command: ["true"]}}]')
         second = subprocess.run(
-            command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=60, check=False
+            command, cwd=other, env=environ, capture_output=True, text=True, timeout=60, check=False
         )
     assert second.returncode == 1
     assert f"the API cannot listen on 127.0.0.1:{port}" in second.stderr
+    assert not (other / "everwhen.db").exists()

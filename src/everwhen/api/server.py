@@ -9,14 +9,14 @@ import threading
 import uvicorn
 from fastapi import FastAPI
 
+from everwhen.api.address import BACKLOG, bound
 from everwhen.api.office import Office
 from everwhen.config.api_settings import ApiSettings
-from everwhen.errors import SchedulerError, shown
+from everwhen.errors import SchedulerError
 
 START_WITHIN = 30.0
 # What uvicorn says about a stream whose reader was dropped; that is on purpose, and our own log has it.
 _DROPPED = "ASGI callable returned without completing response."
-BACKLOG = 2_048
 
 
 class ApiServer:
@@ -57,7 +57,7 @@ class ApiServer:
 
     def start(self) -> None:
         """Bind and serve; when this returns, requests are answered."""
-        self._socket = _bound(self._settings.host, self._settings.port)
+        self._socket = bound(self._settings.host, self._settings.port)
         self._thread = threading.Thread(target=self._serve, name="everwhen-api", daemon=True)
         self._thread.start()
         waited = threading.Event()
@@ -85,18 +85,3 @@ class ApiServer:
 
 def _is_news(line: logging.LogRecord) -> bool:
     return line.msg != _DROPPED
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((host, port))
-        found.listen(BACKLOG)
-    except OSError as error:
-        found.close()
-        raise SchedulerError(
-            f"the API cannot listen on {shown(host)}:{port}: {error.strerror}; choose another api.port, or api.host"
-        ) from error
-    return found

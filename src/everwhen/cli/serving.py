@@ -17,6 +17,7 @@ from types import FrameType
 
 import click
 
+from everwhen.api.address import refuse_taken
 from everwhen.api.backstage import Backstage
 from everwhen.cli.configuration import is_missing, read_settings, show_warnings, this_host
 from everwhen.cli.equipment import Equipment
@@ -60,6 +61,8 @@ def run_node(
     configuration = _configuration(role, path, database)
     settings = configuration.settings if configuration is not None else read_settings(path)
     front = api_settings(configuration) if role == "up" and configuration is not None else None
+    if front is not None:
+        refuse_taken(front.host, front.port)
     url = database or settings.database
     stack = _opened(url, settings)
     try:
