@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -108,7 +110,47 @@ def test_a_schedule_is_created_changed_paused_resumed_and_deleted(shell: Shell) 
     assert shell.json("schedules", "show", schedule)["status_reason"] == "holidays"
     assert "(active; next" in shell.text("schedules", "resume", schedule)
     assert f"deleted {schedule}" in shell.text("schedules", "delete", schedule, "--yes")
-    assert shell.refusal("schedules", "show", schedule) == "Scheduled job not found."
+    assert shell.refusal("schedules", "show", schedule) == (
+        f'there is no schedule "{schedule}"; `everwhen schedules list` shows those there are'
+    )
+
+
+def test_what_cannot_be_meant_is_refused_with_its_cure(shell: Shell) -> None:
+    schedule = made(shell, "meant")
+    pause = shell.refusal("schedules", "pause", schedule, "--until", "2020-01-01")
+    assert "until is already past; give a time to come" in pause
+    assert shell.json("schedules", "show", schedule)["status"] == "active"
+    span = shell.refusal("schedules", "backfill", schedule, "--from", "2026-01-02", "--to", "2026-01-01")
+    assert "its end is not after its start" in span
+    for words in (("schedules", "show", ""), ("why", ""), ("jobs", "show", ""), ("quiet-hours", "show", "")):
+        assert shell.run(*words, code=2).exit_code == 2
+        assert "an id is empty" in shell.refusal(*words)
+
+
+def test_a_slot_before_the_schedule_says_when_it_was_created(shell: Shell) -> None:
+    assert "created only at" in shell.text("why", "greets", "--at", "2020-01-01T00:00")
+
+
+def test_a_service_and_a_database_are_not_named_at_once(shells: dict[str, Shell]) -> None:
+    both = Shell((*shells["service"].options, *shells["database"].options))
+    assert "say one of them" in both.run("schedules", "list", code=2).output
+
+
+def test_a_database_that_is_typed_stands_before_a_service_of_the_environment(
+    shells: dict[str, Shell], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EVERWHEN_URL", "http://127.0.0.1:1")
+    assert "greets" in shells["database"].text("schedules", "list")
+
+
+def test_a_database_is_not_made_by_looking_at_it(tmp_path: Path) -> None:
+    typo = Shell(("--database", f"sqlite:///{tmp_path}/typo.db"))
+    assert "there is no database" in typo.refusal("schedules", "list")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_service_that_wants_a_token_says_where_one_is_given(shells: dict[str, Shell]) -> None:
+    assert "--token or EVERWHEN_TOKEN" in Shell(shells["service"].options[:2]).refusal("schedules", "list")
 
 
 def test_a_schedule_comes_from_a_file(shell: Shell, tmp_path: Path) -> None:
@@ -289,3 +331,15 @@ def test_the_starter_runs(tmp_path: Path) -> None:
 def test_every_command_answers(words: tuple[str, ...]) -> None:
     answer = CliRunner().invoke(everwhen, list(words))
     assert answer.exit_code == 0 and answer.output
+
+
+def test_ctrl_c_ends_following_without_a_word(shells: dict[str, Shell]) -> None:
+    command = [str(Path(sys.executable).parent / "everwhen"), "audit", "-f", "--json"]
+    with subprocess.Popen(
+        [*command, *shells["database"].options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as following:
+        assert following.stdout is not None
+        assert json.loads(following.stdout.readline())["type"]
+        following.send_signal(signal.SIGINT)
+        _, said = following.communicate(timeout=30)
+    assert (following.returncode, said) == (0, "")

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from everwhen.cli.client import Client
 from everwhen.cli.reach import reaching
-from everwhen.cli.screen import console, json_option, print_json
+from everwhen.cli.screen import console, json_option, print_json, print_json_line, until_interrupted
 from everwhen.cli.times import instant_option, moment_text
 
 LOOK_EVERY = 1.0
@@ -26,7 +26,7 @@ PORTION = 200
 )
 @click.option("--from", "start", metavar="TIME", help="From here on; without offset in this machine's zone.")
 @click.option("--limit", default=50, show_default=True, type=click.IntRange(1, 100_000))
-@click.option("-f", "--follow", is_flag=True, help="Go on until Ctrl-C.")
+@click.option("-f", "--follow", is_flag=True, help="Go on until Ctrl-C; with --json an object a line.")
 @json_option
 def command(
     client: Client,
@@ -43,9 +43,10 @@ def command(
     if as_json and not follow:
         print_json(found)
         return
-    _tell(found, as_json)
-    if follow:
-        _follow(client, wanted, found[-1]["id"] if found else 0, as_json)
+    with until_interrupted():
+        _tell(found, as_json)
+        if follow:
+            _follow(client, wanted, found[-1]["id"] if found else 0, as_json)
 
 
 def _follow(client: Client, wanted: dict[str, Any], last: int, as_json: bool) -> None:
@@ -59,7 +60,7 @@ def _follow(client: Client, wanted: dict[str, Any], last: int, as_json: bool) ->
 def _tell(events: list[dict[str, Any]], as_json: bool) -> None:
     for event in events:
         if as_json:
-            print_json(event)
+            print_json_line(event)
         else:
             console().print(_line(event))
 

@@ -11,7 +11,9 @@ import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, unquote, urlencode, urlsplit
+
+import click
 
 from everwhen.errors import SchedulerError, shown_url
 
@@ -89,12 +91,14 @@ class Client:
         sent = {"content-type": "application/json"} if raw is not None else {}
         answer = self._send(method, target, raw, {**sent, **(headers or {})})
         if answer.status >= 400:
-            raise RefusedError(answer.status, _complaint(answer))
+            raise RefusedError(answer.status, _complaint(answer, path))
         return answer
 
 
 def part(text: str) -> str:
     """A word as one part of a path."""
+    if not text:
+        raise click.UsageError("an id is empty; is a variable of the shell unset?")
     return quote(text, safe="")
 
 
@@ -104,8 +108,16 @@ def _word(value: object) -> str | list[str]:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _complaint(answer: Answer) -> str:
-    """The sentence of a problem, and each fault under it."""
+def _complaint(answer: Answer, path: str) -> str:
+    """The sentence of a problem, and each fault under it; what the API need not say to programs, people are told."""
+    if answer.status == 401:
+        return f"{_detail(answer)} Here: --token or EVERWHEN_TOKEN; `everwhen token create NAME` makes one"
+    if answer.status == 404 and path.startswith("/schedules/"):
+        return f'there is no schedule "{unquote(path.split("/")[2])}"; `everwhen schedules list` shows those there are'
+    return _detail(answer)
+
+
+def _detail(answer: Answer) -> str:
     try:
         problem = answer.words
         detail = str(problem["detail"])

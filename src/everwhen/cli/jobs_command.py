@@ -11,7 +11,7 @@ from rich.text import Text
 
 from everwhen.cli.client import Client, part
 from everwhen.cli.reach import reaching
-from everwhen.cli.screen import json_option, print_json, print_table, status_text
+from everwhen.cli.screen import json_option, print_json, print_table, status_text, until_interrupted
 from everwhen.cli.times import away, instant_option, moment_text, seconds_between, span_text
 
 LOOK_EVERY = 0.5
@@ -109,6 +109,11 @@ def logs(client: Client, job: str, follow: bool, as_json: bool) -> None:
     if not follow:
         click.echo(client.text(_path(job, "log")), nl=False)
         return
+    with until_interrupted():
+        _follow(client, job)
+
+
+def _follow(client: Client, job: str) -> None:
     pause, after = threading.Event(), None
     while True:
         found = client.get(_path(job, "log"), after=after)

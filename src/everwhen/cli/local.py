@@ -43,7 +43,8 @@ def sender(token: str | None, path: Path | None, database: str | None) -> Iterat
             if _answers(send):
                 yield send
                 return
-    stack = open_stack(database or _existing(configuration), timezone=configuration.settings.timezone)
+    url = _existing(database or configuration.settings.database)
+    stack = open_stack(url, timezone=configuration.settings.timezone)
     try:
         with house_sender(stack.house, configuration) as send:
             yield send
@@ -51,9 +52,8 @@ def sender(token: str | None, path: Path | None, database: str | None) -> Iterat
         stack.close()
 
 
-def _existing(configuration: Configuration) -> str:
-    """The file's database; one that is not there is not made by looking at it."""
-    url = configuration.settings.database
+def _existing(url: str) -> str:
+    """A database; one that is not there is not made by looking at it."""
     path = Path(url.removeprefix("sqlite:///"))
     if url.startswith("sqlite:///") and not path.exists():
         raise SchedulerError(

@@ -1,7 +1,8 @@
 """Which service or database a command speaks to, by its options and the environment.
 
-`--url` (EVERWHEN_URL) names a service. `--database` or `--config` mean the database itself. With none of them a service
-on this machine is asked when there is a token for it (EVERWHEN_TOKEN), and the database otherwise.
+`--url` (EVERWHEN_URL) names a service. `--database` or `--config` mean the database itself, and stand before
+EVERWHEN_URL: what is typed is meant. With none of them a service on this machine is asked when there is a token for it
+(EVERWHEN_TOKEN), and the database otherwise.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from everwhen.cli.client import Client, http_sender
 
@@ -24,7 +26,7 @@ def reaching(command: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(
         url: str | None, token: str | None, path: Path | None, database: str | None, **rest: Any
     ) -> Any:
-        with opened_client(url, token, path, database) as client:
+        with opened_client(_meant(url, path, database), token, path, database) as client:
             return command(client, **rest)
 
     options = (
@@ -41,6 +43,17 @@ def reaching(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(options):
         wrapped = option(wrapped)
     return wrapped
+
+
+def _meant(url: str | None, path: Path | None, database: str | None) -> str | None:
+    """The service, unless a database is named; naming both on one line is a mistake that nobody should guess at."""
+    if url is None or (path is None and database is None):
+        return url
+    if click.get_current_context().get_parameter_source("url") is ParameterSource.COMMANDLINE:
+        raise click.UsageError(
+            "--url asks a service, --database and --config the database itself; say one of them"
+        )
+    return None
 
 
 @contextmanager

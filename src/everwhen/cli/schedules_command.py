@@ -232,7 +232,7 @@ def _each(
 @command.command(name="trigger")
 @reaching
 @click.argument("schedule")
-@click.option("--payload", metavar="JSON", help="Instead of the schedule's own.")
+@click.option("--payload", metavar="JSON", help="Its keys go over those of the schedule's own.")
 @click.option(
     "--if-running", type=click.Choice(["skip", "queue", "cancel", "allow"]), help="Instead of its own rule."
 )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -35,6 +36,20 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def print_json(value: object) -> None:
     click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def print_json_line(value: object) -> None:
+    """One of many that come by and by: a line each, so that a reader knows where it ends."""
+    click.echo(json.dumps(value, ensure_ascii=False))
+
+
+@contextmanager
+def until_interrupted() -> Iterator[None]:
+    """Ctrl-C is how following ends; it is no mishap."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        return
 
 
 def console() -> Console:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from everwhen.decide.draft import Draft
 from everwhen.decide.slots import NextSlot, interval_from_now, next_slot, slot_after_span
-from everwhen.errors import StatusError
+from everwhen.errors import StatusError, TimetableError
 from everwhen.model.decision import Decision
 from everwhen.model.events import EventType
 from everwhen.model.reasons import SkipReason
@@ -34,6 +34,10 @@ def pause(
     """Stop firing: nothing is due any more, the held slot is over, queued own jobs are cancelled."""
     if schedule.state.status != "active":
         raise StatusError("pause", schedule.state.status)
+    if until is not None and until <= now:
+        raise TimetableError(
+            "until is already past; give a time to come, or leave it out", key="until", value=until
+        )
     draft = Draft(schedule, now, shared)
     end_open_slots(draft, "paused")
     draft.cancel_own("pause")

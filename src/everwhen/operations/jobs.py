@@ -100,6 +100,8 @@ def backfill(
     """Jobs for the slots of a past span that have none; the schedule and its counters do not move (X3)."""
     schedule = get_schedule(house, schedule_id)
     permit(schedule)
+    if start >= end:
+        raise BackfillError("the span is empty: its end is not after its start; is the order right?")
     first, last = instant_of(start), min(instant_of(end), house.clock.now())
     slots = tuple(_slots_between(house, schedule.state.uid, first, last))
     if len(slots) > MOST_BACKFILLED:
