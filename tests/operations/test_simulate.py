@@ -80,6 +80,12 @@ def test_a_small_crew_makes_jobs_wait(tmp_path: Path) -> None:
     assert max(line.longest_wait for line in together.tally.lines.values()) == 0
 
 
+def test_a_slot_whose_job_still_waits_at_the_end_has_fired(tmp_path: Path) -> None:
+    piling_up = declared(tmp_path, {"id": "a", "every": "1h", "if_running": "queue", "timeout": 0})
+    line = a_day(piling_up, Scenario(Behaviour(2 * HOUR, 2 * HOUR))).tally.lines["a"]
+    assert (line.slots, line.fired, sum(line.fired_in), line.ended) == (24, 24, 24, {"succeeded": 11})
+
+
 def test_capacity_of_a_group_is_kept(tmp_path: Path) -> None:
     agent = {
         "command": ["x"],

@@ -70,13 +70,18 @@ class Tally:
         for column in range(left, right + 1):
             columns[column] += share + (column - left < rest)
 
+    def fired(self, job: Job) -> None:
+        """A slot has its job, whether or not a worker comes to it within the span."""
+        if job.origin == "retry":
+            return
+        line = self.lines[job.schedule_id]
+        line.fired += 1
+        line.fired_in[self._column(job.slot_at)] += 1
+        line.first_at = job.slot_at if line.first_at is None else line.first_at
+        line.last_at = job.slot_at
+
     def started(self, job: Job, running: int) -> None:
         line, now = self.lines[job.schedule_id], job.started_at or 0
-        if job.origin != "retry":
-            line.fired += 1
-            line.fired_in[self._column(job.slot_at)] += 1
-            line.first_at = job.slot_at if line.first_at is None else line.first_at
-            line.last_at = job.slot_at
         line.longest_wait = max(line.longest_wait, now - max(job.due_at, job.not_before or 0))
         if running > self.peak_running:
             self.peak_running, self.peak_at = running, now

@@ -33,6 +33,8 @@ class Watcher(Protocol):
 
     def happened(self, event: Event) -> None: ...
 
+    def fired(self, job: Job) -> None: ...
+
     def started(self, job: Job, running: int) -> None: ...
 
     def ended(self, job: Job, status: str, now: int) -> None: ...
@@ -157,6 +159,7 @@ class VirtualWorld:
     def _enqueue(self, row: _Row, new: NewJob) -> None:
         self._jobs += 1
         job = row.outstanding[new.job_id] = queued(new, self._jobs, row.state, row.plan, self.now)
+        self._watcher.fired(job)
         if new.not_before is not None:
             heappush(self._begins, (new.not_before, job.row_id, job.uid, job.job_id))
         else:
