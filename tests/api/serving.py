@@ -23,7 +23,7 @@ from everwhen.operations.apply import apply
 from everwhen.operations.tokens import create_token
 from everwhen.ports.clock import Clock
 from everwhen.ports.house import House
-from everwhen.wiring import open_stack
+from everwhen.wiring import open_stack, python_fault
 
 PROBLEM = "application/problem+json"
 HTTP_RUN = {"http": {"url": "https://example.com/run"}}
@@ -142,7 +142,7 @@ def serving(
     configuration = _configuration(folder, file)
     chosen = ApiSettings(port=0, **settings)
     stack = open_stack(url or f"sqlite:///{folder}/api.db", clock=clock)
-    host = Host({}, lambda: "UTC", stack.house.clock.now())
+    host = Host({}, lambda: "UTC", stack.house.clock.now(), python_fault=python_fault)
     around = surroundings_of(configuration, host, ())
     apply(stack.house, configuration.declared)
     office = Office(stack.house, chosen, lambda: around, unready, stack.changes)

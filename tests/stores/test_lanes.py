@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -86,6 +87,17 @@ def test_a_wait_that_ctrl_c_ends_leaves_no_ticket_behind() -> None:
     go.set()
     holder.join()
     mutex.acquire(Lane.RETENTION)
+    mutex.release()
+
+
+def test_who_waits_no_longer_leaves_no_ticket_behind() -> None:
+    mutex = LaneMutex()
+    mutex.acquire(Lane.TICK)
+    with ThreadPoolExecutor(1) as other:
+        assert not other.submit(mutex.acquire, Lane.API, within=0.01).result()
+    assert mutex.queue_length == 0
+    mutex.release()
+    assert mutex.acquire(Lane.API, within=0.01)
     mutex.release()
 
 

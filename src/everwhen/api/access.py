@@ -64,13 +64,26 @@ def may_have(role: AccessRole) -> Callable[..., Awaitable[Caller | None]]:
 
 async def _admitted(request: Request, secret: str | None, role: AccessRole, is_global: bool) -> Caller:
     office = office_of(request)
-    token = await (known(office, request, secret) if secret else _of_session(office, request))
+    token = await _token_of(office, request, secret)
+    refuse_haste(
+        office, token.token_id, "This token asks too often."
+    )  # also for what it may not, which is on record
     if not token.may(role) or (is_global and token.owner is not None):
         detail = f"This call needs the role {role}{' and no owner' if is_global else ''}."
         await run_sync(_deny, office, request, actor_of(token), "role")
         raise RefusedError(403, detail)
-    refuse_haste(office, token.token_id, "This token asks too often.")
     return Caller(token, office.settings.allow_code_targets, office.settings.max_payload)
+
+
+async def refuse_unknown(request: Request) -> None:
+    """Refuse a request whose sender is not known, before anything of it is read; the role is not looked at."""
+    bearer = await _bearer(request)
+    secret = bearer.credentials if bearer is not None else await _api_key(request)
+    await _token_of(office_of(request), request, secret)
+
+
+async def _token_of(office: Office, request: Request, secret: str | None) -> Token:
+    return await (known(office, request, secret) if secret else _of_session(office, request))
 
 
 def refuse_haste(office: Office, who: str, detail: str) -> None:

@@ -67,11 +67,14 @@ class Office:
         """What a submission of this caller is judged by."""
         names = _policies(words)
         found = {policy.policy_id for policy in self.house.catalogue.policies()} if names else set()
+        around = self.surroundings()
         return replace(
-            self.surroundings(),
+            around,
             now=self.house.clock.now(),
             quiet_hours=frozenset(found),
             may_refer=caller.may_run_code,
+            # To look whether a function is there is to import its module, which runs it.
+            python_fault=around.python_fault if caller.may_run_code else None,
         )
 
     def place_of(self, entry: Entry) -> str | None:

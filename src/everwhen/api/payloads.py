@@ -9,8 +9,10 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from everwhen.api.masks import masked
+from everwhen.api.moments import Moment
 from everwhen.config.spelling import duration_text, instant_text
 from everwhen.config.spelling import schedule_words as words_of
 from everwhen.model.bound_queue import plain_queue
@@ -28,9 +30,6 @@ from everwhen.ports.catalogue import Entry
 from everwhen.timetable.describe import describe
 from everwhen.timetable.occurrences import FirstRun
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger
-
-MASK = "***"
-_SECRET_WORDS = ("authorization", "cookie", "token", "secret", "password", "api-key", "apikey", "signature")
 
 # Text that every database can hold.
 Line = Annotated[str, StringConstraints(max_length=10_000, pattern=r"^[^\x00]*$")]
@@ -241,23 +240,6 @@ def schedule_words(entry: Entry, place: str | None = None) -> Object:
     }
 
 
-def masked(value: Any, key: str = "") -> Any:
-    """Words without what looks like a secret and is no reference to the environment."""
-    if isinstance(value, dict):
-        return {name: masked(item, str(name)) for name, item in value.items()}
-    if isinstance(value, list):
-        return [masked(item, key) for item in value]
-    if not isinstance(value, str) or "${" in value:
-        return value
-    if any(word in key.lower().replace("_", "-") for word in _SECRET_WORDS):
-        return MASK
-    before, at, after = value.partition("@")
-    who = before.rpartition("//")[2]
-    if at and "://" in before and ":" in who:
-        return f"{before.removesuffix(who)}{who.partition(':')[0]}:{MASK}@{after}"
-    return value
-
-
 class ScheduleList(Shape):
     """A page of schedules, newest first."""
 
@@ -449,7 +431,7 @@ class PauseBody(Shape):
     """Why, and until when."""
 
     note: Line | None = Field(default=None, examples=["the printer is away"])
-    until: AwareDatetime | None = Field(default=None, description="It resumes by itself then.")
+    until: Moment | None = Field(default=None, description="It resumes by itself then.")
 
 
 class TriggerBody(Shape):
@@ -464,8 +446,8 @@ class TriggerBody(Shape):
 class BackfillBody(Shape):
     """Which past slots get the jobs that they lack: [from, to)."""
 
-    from_: AwareDatetime = Field(alias="from")
-    to: AwareDatetime
+    from_: Moment = Field(alias="from")
+    to: Moment
     if_running: IfRunning = "queue"
     dry_run: bool = False
 

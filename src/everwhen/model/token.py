@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from everwhen.errors import LimitError, TokenError, shown
 from everwhen.model.instants import DAY, SECOND
 from everwhen.model.schedule import Definition, Plan
-from everwhen.timetable.interval import parse_seconds
+from everwhen.timetable.interval import LONGEST, parse_seconds
 from everwhen.timetable.trigger import Cron, Every, Once
 
 AccessRole = Literal["viewer", "operator", "admin"]
@@ -101,7 +101,14 @@ def token_row(token: Token) -> tuple[object, ...]:
 
 def token_of(row: tuple[Any, ...]) -> Token:
     token = Token._make(row)
-    return token._replace(limits=limits_of(json.loads(token.limits)))  # type: ignore[arg-type]
+    return token._replace(limits=_kept(json.loads(token.limits)))  # type: ignore[arg-type]
+
+
+def _kept(words: dict[str, Any]) -> TokenLimits:
+    """Limits as they were written down; they were judged when the token was made."""
+    if "targets" in words:
+        words["targets"] = tuple(words["targets"])
+    return TokenLimits(**words)
 
 
 def limits_words(limits: TokenLimits) -> dict[str, Any]:
@@ -129,8 +136,8 @@ def limits_of(words: Mapping[str, Any]) -> TokenLimits:
         if name in chosen and not _is_count(chosen[name]):
             raise TokenError(f"{name} must be a whole number from 0 on")
     for name in ("min_interval", "ttl"):
-        if name in chosen and not (isinstance(chosen[name], int) and not isinstance(chosen[name], bool)):
-            chosen[name] = parse_seconds(chosen[name])
+        if name in chosen:
+            chosen[name] = _seconds(name, chosen[name])
     if "targets" in chosen:
         chosen["targets"] = _targets(chosen["targets"])
     if chosen.get("approval", "required") != "required":
@@ -142,6 +149,13 @@ def _targets(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not all(isinstance(kind, str) for kind in value):
         raise TokenError("targets must be a list of target kinds, such as [http, message]")
     return tuple(value)
+
+
+def _seconds(name: str, value: Any) -> int:
+    seconds = value if isinstance(value, int) and not isinstance(value, bool) else parse_seconds(value)
+    if not 0 < seconds <= LONGEST:
+        raise TokenError(f"{name} must be a duration of 1 to {LONGEST} seconds")
+    return seconds
 
 
 def _is_count(value: Any) -> bool:

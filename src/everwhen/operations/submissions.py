@@ -74,6 +74,12 @@ class Caller:
         if self.token.limits.needs_approval and schedule.state.paused_by == APPROVAL:
             raise AccessError("this schedule waits for an operator's approval; an operator resumes it")
 
+    def refuse_other_words(self, schedule: Schedule) -> None:
+        """What was approved runs as it is: with a payload of his own it would be another."""
+        self.refuse_unapproved(schedule)
+        if self.token.limits.needs_approval:
+            raise AccessError("this token triggers what was approved as it is; leave payload out")
+
     def refuse_approved(self, schedule: Schedule) -> None:
         """What was approved is not made another afterwards by a token whose schedules need approval."""
         self.refuse_stranger(schedule)
@@ -190,7 +196,9 @@ def _created(
     except (QuotaError, DuplicateScheduleError) as error:
         if len(portion) > 1:  # some of them can be made: each is tried by itself
             return [result for one in portion for result in _created(house, [one], caller, now)]
-        return [new[0].plan.schedule_id if isinstance(error, DuplicateScheduleError) else error]
+        schedule_id = new[0].plan.schedule_id  # it may be one of those that the quota counts
+        is_there = isinstance(error, DuplicateScheduleError) or house.catalogue.get(schedule_id) is not None
+        return [schedule_id if is_there else error]
     return [one.plan.schedule_id if isinstance(one, NewSchedule) else one for one in portion]
 
 

@@ -32,14 +32,14 @@ class FileLock:
 
     def __init__(self, path: str, *, timeout: float) -> None:
         self.path = path
-        self._timeout = timeout
+        self.timeout = timeout
         self._descriptor = self._open()
         _open_locks.add(self)
 
     def __enter__(self) -> None:
         if self._is_taken():
             return
-        deadline = time.monotonic() + self._timeout
+        deadline = time.monotonic() + self.timeout
         pause = _SHORTEST_PAUSE
         while not self._is_taken():
             if time.monotonic() >= deadline:
@@ -78,7 +78,7 @@ class FileLock:
 
     def _timed_out(self) -> str:
         return (
-            f"the lock {shown(self.path)} was held by another process for {self._timeout:g} seconds; "
+            f"the lock {shown(self.path)} was held by another process for {self.timeout:g} seconds; "
             f"find it with `fuser {shown(self.path)}`, and let it finish or end it"
         )
 

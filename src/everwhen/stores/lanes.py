@@ -54,18 +54,22 @@ class LaneMutex:
         """How many wait at this moment; a moment later it may be another number."""
         return len(self._waiting)
 
-    def acquire(self, lane: Lane) -> None:
+    def acquire(self, lane: Lane, *, within: float = -1) -> bool:
+        """Wait for it; False when it was not had within so many seconds (-1: however long it takes)."""
         gate = threading.Lock()
         gate.acquire()
         ticket = _Ticket(lane, next(self._arrivals), threading.get_ident(), gate)
         try:
-            if not self._took_at_once(ticket):
-                gate.acquire()  # opened by the one that hands over
+            # The gate is opened by the one that hands over.
+            if self._took_at_once(ticket) or gate.acquire(timeout=within):
+                return True
         except BaseException:
             # A signal handler may raise here (Ctrl-C in the main thread). A ticket that nobody stands behind
             # would be handed the mutex and keep it for ever.
             self._withdraw(ticket)
             raise
+        self._withdraw(ticket)  # also when it was handed over in this very moment
+        return False
 
     def release(self) -> None:
         with self._guard:

@@ -16,7 +16,8 @@ What happens when someone dies
 - Killed after COMMIT: the log is on disk (synchronous=FULL); everything remains.
 - Killed in a checkpoint: the pages are still in the log, and the next checkpoint copies them again.
 - Stopped, not killed (SIGSTOP, a debugger): it keeps the flock. The others fail after the busy timeout,
-  with the name of the lock, and their writers stay usable.
+  with the name of the lock, and their writers stay usable. Whoever asks over the API waits for a few seconds
+  only, and while the file is known to be locked for one: callers have threads, and those are few.
 - A COMMIT that fails in fsync: the writer says so and the transaction is not visible; should the machine
   then lose power at once, the log may be found whole after all. Whoever retries needs keys that bear a
   repetition.
@@ -48,6 +49,7 @@ T = TypeVar("T")
 FOLD_WHEN_QUIET = 4 << 20
 FOLD_AT_ONCE = 64 << 20
 QUIET_SECONDS = 0.02  # since the write before
+CALLER_WAITS, CALLER_WAITS_LOCKED = 4.0, 1.0  # seconds, for a turn and once more for the lock
 
 
 class SqliteWriter:
@@ -59,6 +61,7 @@ class SqliteWriter:
         self._home = connection
         self._mutex = LaneMutex()
         self._is_closed = False
+        self._is_locked = False  # the last turn failed, perhaps because somebody else has the file
         self._ended_at = 0.0
 
     @property
@@ -104,14 +107,39 @@ class SqliteWriter:
 
     @contextmanager
     def _turn(self, lane: Lane) -> Iterator[None]:
-        self._mutex.acquire(lane)
+        self._take(lane)
         try:
             if self._is_closed:
                 raise StoreError(f"the database {self._home.where} was closed; open it again to use it")
-            with self._home.lock, translated(self._home.where):
+            self._home.wait_at_most(self._patience if lane is Lane.API else float("inf"))
+            with self._watched(), self._home.lock, translated(self._home.where):
                 yield
         finally:
             self._mutex.release()
+
+    def _take(self, lane: Lane) -> None:
+        if not self._mutex.acquire(lane, within=self._patience if lane is Lane.API else -1):
+            raise StoreError(
+                f"the database {self._home.where} is busy with other writes, or another program keeps it locked; "
+                "try again in a moment"
+            )
+
+    @property
+    def _patience(self) -> float:
+        return CALLER_WAITS_LOCKED if self._is_locked else CALLER_WAITS
+
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Remembers whether the file could be written to; a turn that its own work ended says it could."""
+        try:
+            yield
+        except StoreError:
+            self._is_locked = True
+            raise
+        except BaseException:
+            self._is_locked = False
+            raise
+        self._is_locked = False
 
     def _transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
         connection = self._home.get()

@@ -18,12 +18,13 @@ from everwhen.stores.wal_gauge import WalGauge
 
 
 class WriterConnection(Protocol):
-    """What the writer needs of it; all but `lock` and `close` while holding the lock."""
+    """What the writer needs of it; all but `lock`, `wait_at_most` and `close` while holding the lock."""
 
     where: str
 
     @property
     def lock(self) -> AbstractContextManager[None]: ...
+    def wait_at_most(self, seconds: float) -> None: ...
     def get(self) -> sqlite3.Connection: ...
     def discard(self) -> None: ...
     def log_outgrows(self, size: int) -> bool: ...
@@ -38,6 +39,7 @@ class FileConnection:
         self.where = shown(path)
         self._path = path
         self._busy_timeout = busy_timeout
+        self._patience = self._told = busy_timeout  # as it shall be, and as the connection was told
         self._gauge = WalGauge(path)
         self.lock = FileLock(path + ".lock", timeout=busy_timeout)
         try:
@@ -48,10 +50,18 @@ class FileConnection:
             raise
         self._identity = _identity(path)
 
+    def wait_at_most(self, seconds: float) -> None:
+        """How long the next turn waits for whoever has the file locked; never longer than the busy timeout."""
+        self._patience = self.lock.timeout = min(seconds, self._busy_timeout)
+
     def get(self) -> sqlite3.Connection:
         self._refuse_moved_file()
         if self._connection is None:
             self._connection = connect_writer(self._path, self._busy_timeout, create=False)
+            self._told = self._busy_timeout
+        if self._told != self._patience:
+            self._connection.execute(f"PRAGMA busy_timeout = {round(self._patience * 1_000)}")
+            self._told = self._patience
         return self._connection
 
     def discard(self) -> None:
@@ -101,6 +111,9 @@ class MemoryConnection:
         self.where = "in memory"
         self.lock = nullcontext()
         self._connection = connect_memory()
+
+    def wait_at_most(self, seconds: float) -> None:
+        pass
 
     def get(self) -> sqlite3.Connection:
         return self._connection

@@ -11,12 +11,14 @@ from starlette.responses import Response
 
 from everwhen.api.access import GlobalAdmin
 from everwhen.api.calls import Desk, answer, says
-from everwhen.api.payloads import Object, Shape, When, masked, when_text
+from everwhen.api.masks import masked
+from everwhen.api.payloads import Object, Shape, When, when_text
 from everwhen.api.problems import RefusedError
+from everwhen.api.shaped import ShapedRoute
 from everwhen.operations.diff import ScheduleChange as ModelChange
 from everwhen.operations.diff import diff
 
-router = APIRouter(tags=["configuration"])
+router = APIRouter(tags=["configuration"], route_class=ShapedRoute)
 
 
 class ReloadBody(Shape):

@@ -25,13 +25,14 @@ from everwhen.api.payloads import (
     when_text,
 )
 from everwhen.api.problems import words_of
+from everwhen.api.shaped import ShapedRoute
 from everwhen.errors import SchedulerError, UnknownScheduleError
 from everwhen.model.instants import instant_of
 from everwhen.operations import jobs, schedules, submissions
 from everwhen.operations.firing import trigger_schedule
 from everwhen.operations.submissions import Caller
 
-router = APIRouter(tags=["schedules"])
+router = APIRouter(tags=["schedules"], route_class=ShapedRoute)
 
 
 def _shown(office: Office, schedule_id: str, caller: Caller) -> Response:
@@ -109,7 +110,7 @@ def trigger(
         schedule_id,
         payload=body.payload,
         if_running=body.if_running,
-        permit=caller.refuse_unapproved,
+        permit=caller.refuse_unapproved if body.payload is None else caller.refuse_other_words,
     )
     job = None if firing.job_id is None else job_words(jobs.get_job(office.house, firing.job_id))
     return answer({"job": job, "skipped": firing.skip_reason}, 202)

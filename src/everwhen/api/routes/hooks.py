@@ -153,8 +153,8 @@ def _words(knock: Knock) -> Any:
     if said:
         return text
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return parse_json(knock.body)
+    except RefusedError:
         return text
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Path, Query, Request
-from pydantic import AwareDatetime
 from starlette.responses import Response
 
 from everwhen.api.access import Operator, Viewer, refuse_guessing
@@ -32,15 +31,17 @@ from everwhen.api.job_payloads import (
     positions_text,
     result_text,
 )
+from everwhen.api.moments import Moment
 from everwhen.api.payloads import Fired, Job, job_words
 from everwhen.api.problems import RefusedError
+from everwhen.api.shaped import ShapedRoute
 from everwhen.errors import UnknownJobError
 from everwhen.model.instants import instant_of
 from everwhen.model.job import JobStatus, Origin
 from everwhen.operations import job_access, jobs
 from everwhen.ports.ledger import JobFilter
 
-router = APIRouter(tags=["jobs"])
+router = APIRouter(tags=["jobs"], route_class=ShapedRoute)
 Word = Annotated[str | None, Query(max_length=300, pattern=r"^[^\x00]+$")]
 JobId = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["sched-a1b2c3d4e5f6-n5-rc0"])]
 
@@ -53,8 +54,8 @@ def list_jobs(
     group: Word = None,
     status: JobStatus | None = None,
     origin: Origin | None = None,
-    from_: Annotated[AwareDatetime | None, Query(alias="from", description="Slots from here on.")] = None,
-    to: Annotated[AwareDatetime | None, Query(description="Slots before this.")] = None,
+    from_: Annotated[Moment | None, Query(alias="from", description="Slots from here on.")] = None,
+    to: Annotated[Moment | None, Query(description="Slots before this.")] = None,
     limit: Limit = DEFAULT_LIMIT,
     offset: Offset = 0,
     cursor: Cursor = None,

@@ -6,7 +6,6 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from pydantic import AwareDatetime
 from starlette.responses import Response
 
 from everwhen.api.access import Viewer
@@ -23,6 +22,7 @@ from everwhen.api.calls import (
     says,
     takes,
 )
+from everwhen.api.moments import Moment
 from everwhen.api.payloads import (
     Explanation,
     Object,
@@ -140,9 +140,7 @@ def explain(
     office: Desk,
     caller: Viewer,
     schedule_id: ScheduleId,
-    at: Annotated[
-        AwareDatetime | None, Query(description="Near which instant; the last slot if none.")
-    ] = None,
+    at: Annotated[Moment | None, Query(description="Near which instant; the last slot if none.")] = None,
 ) -> Response:
     """The slot nearest to the instant, what became of it, and what fires next; of deleted schedules, too."""
     instant = _instant(at)

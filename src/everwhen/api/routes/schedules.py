@@ -28,6 +28,7 @@ from everwhen.api.calls import (
     says,
     takes,
 )
+from everwhen.api.masks import refuse_masks
 from everwhen.api.office import Office
 from everwhen.api.payloads import CreatedResults, Schedule, ScheduleList, schedule_words
 from everwhen.api.problems import RefusedError, words_of
@@ -162,6 +163,7 @@ def create_many(
             parts = (caller.token.token_id, idempotency_key, digest, str(number))
             schedule_id = submissions.derived_id(*parts)
         try:
+            refuse_masks(words)
             return read_submission(words, schedule_id, around)
         except SchedulerError as error:
             return error
@@ -202,6 +204,7 @@ def tag(revision: int) -> dict[str, str]:
 
 
 def _declared(office: Office, caller: Caller, words: Any) -> Declared:
+    refuse_masks(words)
     around = office.surroundings_for(caller, words)
     return read_submission(words, submissions.new_id(around.now), around)
 
@@ -257,6 +260,7 @@ def put_schedule(
     body: JsonBody,
 ) -> Response:
     """The same call twice leaves one schedule. Keys belong to the token's owner."""
+    refuse_masks(body.words)
     around = office.surroundings_for(caller, body.words)
     schedule_id, is_new = submissions.put_entry(
         office.house, key, lambda schedule_id: read_submission(body.words, schedule_id, around), caller
@@ -295,6 +299,7 @@ def update_schedule(
 ) -> Response:
     """At once: next_run_at is counted anew in the same commit. One trigger key replaces the trigger, null clears."""
     expected = revision_in(if_match)
+    refuse_masks(body.words)
     around = office.surroundings_for(caller, body.words)
 
     def rewrite(schedule: ModelSchedule) -> Declared:

@@ -6,12 +6,12 @@ from datetime import datetime
 from typing import Annotated, Any, get_args
 
 from fastapi import APIRouter, Header, Query
-from pydantic import AwareDatetime, BeforeValidator
 from starlette.responses import Response
 
 from everwhen.api.access import Viewer
 from everwhen.api.calls import DEFAULT_LIMIT, Cursor, Desk, Limit, answer, cursor_of, row_in, says
 from everwhen.api.feeds import Feed
+from everwhen.api.moments import Moment
 from everwhen.api.office import Office
 from everwhen.api.payloads import Object
 from everwhen.api.problems import RefusedError
@@ -31,16 +31,8 @@ LONGEST_ID = 18  # digits
 Word = Annotated[str | None, Query(max_length=300, pattern=r"^[^\x00]+$")]
 
 
-def _written(value: object) -> object:
-    """An instant as it is documented; a bare number, which could be anything, is none."""
-    if isinstance(value, str) and "t" not in value.lower():
-        raise ValueError("is no instant with its zone, such as 2026-01-05T09:00:00Z")
-    return value
-
-
-Moment = Annotated[AwareDatetime | None, BeforeValidator(_written)]
-Since = Annotated[Moment, Query(alias="from", description="From this instant on.")]
-Until = Annotated[Moment, Query(alias="to", description="Before this instant.")]
+Since = Annotated[Moment | None, Query(alias="from", description="From this instant on.")]
+Until = Annotated[Moment | None, Query(alias="to", description="Before this instant.")]
 LastEventId = Annotated[
     str | None,
     Header(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import AwareDatetime, Field
+from pydantic import Field
 from starlette.responses import Response
 
 from everwhen.api.access import Viewer
 from everwhen.api.calls import Desk, answer, says
+from everwhen.api.moments import Moment
 from everwhen.api.payloads import Object, Shape, When, when_text
 from everwhen.model.instants import instant_of
 from everwhen.model.job import JobStatus, Origin
@@ -64,8 +65,8 @@ class Timeline(Shape):
 def get_timeline(
     office: Desk,
     caller: Viewer,
-    from_: Annotated[AwareDatetime, Query(alias="from", description="The begin of the span.")],
-    to: Annotated[AwareDatetime, Query(description="Its end, which is not in it; at most 400 days later.")],
+    from_: Annotated[Moment, Query(alias="from", description="The begin of the span.")],
+    to: Annotated[Moment, Query(description="Its end, which is not in it; at most 400 days later.")],
 ) -> Response:
     """Over all schedules that the token may see: the ledger up to now, then the calendar with jitter and skips."""
     found = timeline(office.house, instant_of(from_), instant_of(to), owner=caller.token.owner)

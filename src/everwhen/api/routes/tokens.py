@@ -14,13 +14,14 @@ from everwhen.api.calls import Desk, answer, nothing, says
 from everwhen.api.office import Office
 from everwhen.api.payloads import Identifier, Object, Shape, When, when_text
 from everwhen.api.problems import RefusedError
+from everwhen.api.shaped import ShapedRoute
 from everwhen.model.instants import SECOND
 from everwhen.model.token import AccessRole, limits_of, limits_words
 from everwhen.model.token import Token as ModelToken
 from everwhen.operations import sessions, tokens
 from everwhen.timetable.interval import parse_seconds
 
-router = APIRouter(tags=["tokens"])
+router = APIRouter(tags=["tokens"], route_class=ShapedRoute)
 TokenId = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["tok_a1b2c3d4e5f6"])]
 
 
