@@ -147,8 +147,8 @@ def serving(
     apply(stack.house, configuration.declared)
     office = Office(stack.house, chosen, lambda: around, unready, stack.changes)
     server = ApiServer(create_app(office), chosen, stop_within=1)
-    server.start()
     try:
+        server.start()
         admin = create_token(stack.house, "admin", "admin")
         yield Service(stack.house, office, server.url, Client(server.url, admin.secret))
     finally:

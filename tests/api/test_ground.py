@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from everwhen.errors import SchedulerError
 from tests.api.serving import HTTP_RUN, serving
 from tests.servers.everwhen_database import PostgresDatabase
 
@@ -59,3 +60,10 @@ def test_it_speaks_tls(tmp_path: Path) -> None:
         context = ssl.create_default_context(cafile=str(cert))
         with urllib.request.urlopen(request, context=context, timeout=30) as answer:
             assert answer.status == 200
+
+
+@pytest.mark.parametrize("cert", ["nowhere.pem", "everwhen.yaml"])
+def test_a_certificate_that_cannot_be_used_is_named(tmp_path: Path, cert: str) -> None:
+    (tmp_path / "everwhen.yaml").write_text("api: {}\n")
+    with pytest.raises(SchedulerError, match=cert), serving(tmp_path, tls=(str(tmp_path / cert),) * 2):
+        pass

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
+import ssl
 import threading
 
 import uvicorn
@@ -12,7 +14,7 @@ from fastapi import FastAPI
 from everwhen.api.address import BACKLOG, bound
 from everwhen.api.office import Office
 from everwhen.config.api_settings import ApiSettings
-from everwhen.errors import SchedulerError
+from everwhen.errors import SchedulerError, shown
 
 START_WITHIN = 30.0
 # What uvicorn says about a stream whose reader was dropped; that is on purpose, and our own log has it.
@@ -57,6 +59,7 @@ class ApiServer:
 
     def start(self) -> None:
         """Bind and serve; when this returns, requests are answered."""
+        _refuse_unusable(self._settings.tls)
         self._socket = bound(self._settings.host, self._settings.port)
         self._thread = threading.Thread(target=self._serve, name="everwhen-api", daemon=True)
         self._thread.start()
@@ -85,3 +88,23 @@ class ApiServer:
 
 def _is_news(line: logging.LogRecord) -> bool:
     return line.msg != _DROPPED
+
+
+def _refuse_unusable(tls: tuple[str, str] | None) -> None:
+    """A certificate and a key that cannot be read, or do not belong together, are named before anything starts."""
+    if tls is None:
+        return
+    cert, key = tls
+    for path in tls:
+        if not os.access(path, os.R_OK):
+            raise SchedulerError(
+                f"api.tls: {shown(path)} cannot be read; see that it is there, and this user's"
+            )
+    try:
+        # With a password there is nobody to ask for it.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key, password="")
+    except OSError as error:
+        raise SchedulerError(
+            f"api.tls: {shown(cert)} and {shown(key)} are no certificate and its key without a password, "
+            f"both in PEM: {error}"
+        ) from error
