@@ -85,7 +85,7 @@ def open_stack(
     ground = open_house(url, clock, database)
     plans = PlanCache()
     slots = StoredSlots(ground.store, plans, lately=lately, stagger=catch_up_stagger)
-    catalogue = StoredCatalogue(ground.store, plans)
+    catalogue = StoredCatalogue(ground.store, plans, ground.clock)
     house = House(
         slots=slots,
         catalogue=catalogue,

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import islice
 
 import pytest
 
+from everwhen.decide.edit import edit
 from everwhen.errors import (
     BackfillError,
     DuplicateScheduleError,
     PolicyInUseError,
     UnknownJobError,
 )
+from everwhen.model.decision import Decision
 from everwhen.model.instants import moment_of
 from everwhen.model.outcome import Outcome
-from everwhen.model.schedule import QuietHoursPolicy, Target
+from everwhen.model.schedule import Plan, QuietHoursPolicy, Schedule, Target
+from everwhen.model.shared import Shared
 from everwhen.operations.breakers import get_breaker, reset_breaker
 from everwhen.operations.firing import fire_schedule
 from everwhen.operations.jobs import backfill, cancel_job
@@ -33,6 +37,7 @@ from everwhen.ports.catalogue import ScheduleFilter
 from everwhen.stores.sqlite_database import Lane
 from everwhen.testing import ManualScheduler, manual_scheduler
 from everwhen.timetable.civil_time import zone
+from everwhen.timetable.trigger import Every
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
 
 
@@ -256,3 +261,37 @@ def test_an_own_job_by_request_takes_and_gives_back_its_places() -> None:
     s.step()
     assert s.state("g.hook").run_count == 1
     assert s.check().is_clean
+
+
+def test_a_change_that_waited_for_its_turn_counts_from_its_turn() -> None:
+    """Its clock was read, then a slot fired, then it was written: the slot stays with the revision that fired it."""
+    s = manual_scheduler("2026-01-05T08:00:00Z")
+    s.add("a", every="1s")
+    s.step()
+    asked_at = s.clock.now()
+    s.clock.advance(1)
+    s.step()
+
+    def slower(schedule: Schedule, now: int, shared: Shared) -> Decision:
+        definition = replace(schedule.definition, trigger=Every(3, "3s"))
+        return edit(schedule, Plan("a", definition, None), now, shared)
+
+    s.house.catalogue.change(asked_at, "a", slower)
+    s.advance("10s")
+    report = s.check()
+    assert report.is_clean, report
+
+
+def test_a_switch_of_the_system_that_waited_for_its_turn_counts_from_its_turn() -> None:
+    s = manual_scheduler("2026-01-05T08:00:00Z")
+    s.add("a", every="1s")
+    s.step()
+    asked_at = s.clock.now()
+    s.clock.advance(1)
+    s.step()
+    s.house.catalogue.set_system_paused(asked_at, is_paused=True)
+    s.advance("5s")
+    s.resume_system()
+    s.advance("5s")
+    report = s.check()
+    assert report.is_clean, report

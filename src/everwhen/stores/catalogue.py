@@ -19,6 +19,7 @@ from everwhen.ports.catalogue import (
     ScheduleFilter,
     Terms,
 )
+from everwhen.ports.clock import Clock
 from everwhen.stores.flows.change import (
     cancel_job_of_nobody,
     change_schedule,
@@ -45,9 +46,10 @@ from everwhen.stores.transaction import Row, Snapshot, Store, Transaction
 class StoredCatalogue:
     """What is declared, kept in a store."""
 
-    def __init__(self, store: Store, plans: PlanCache) -> None:
+    def __init__(self, store: Store, plans: PlanCache, clock: Clock | None = None) -> None:
         self._store = store
         self._plans = plans
+        self._clock = clock
 
     def create(self, now: int, schedules: Sequence[NewSchedule], terms: Terms | None = None) -> list[State]:
         return self._store.write(Lane.API, lambda tx: create_schedules(tx, now, schedules, terms))
@@ -57,13 +59,11 @@ class StoredCatalogue:
     ) -> Decision:
         if not further:
             return self._store.write(
-                Lane.API, lambda tx: change_schedule(tx, self._plans, now, schedule_id, decide, remember)
+                Lane.API, lambda tx: self._change(tx, now, schedule_id, decide, remember)
             )
 
         def work(tx: Transaction) -> Decision:
-            return [change_schedule(tx, self._plans, now, schedule_id, each) for each in (decide, *further)][
-                -1
-            ]
+            return [self._change(tx, now, schedule_id, each) for each in (decide, *further)][-1]
 
         try:
             return self._store.write(Lane.API, work)
@@ -71,9 +71,15 @@ class StoredCatalogue:
             self._plans.forget()  # it read a revision of its own, which is undone
             raise
 
+    def _change(
+        self, tx: Transaction, now: int, schedule_id: str, decide: Change, remember: Remember | None = None
+    ) -> Decision:
+        return change_schedule(tx, self._plans, now, schedule_id, decide, remember, clock=self._clock)
+
     def backfill(self, now: int, schedule_id: str, slots: Sequence[int], decide: Filling) -> Decision:
         return self._store.write(
-            Lane.API, lambda tx: fill_slots(tx, self._plans, now, schedule_id, slots, decide)
+            Lane.API,
+            lambda tx: fill_slots(tx, self._plans, now, schedule_id, slots, decide, clock=self._clock),
         )
 
     def cancel_orphan(self, now: int, job_id: str) -> None:
@@ -81,7 +87,7 @@ class StoredCatalogue:
 
     def delete(self, now: int, schedule_id: str, decide: Change) -> None:
         def remove(tx: Transaction) -> None:
-            tx.delete_schedule(change_schedule(tx, self._plans, now, schedule_id, decide).after.row_id)
+            tx.delete_schedule(self._change(tx, now, schedule_id, decide).after.row_id)
 
         self._store.write(Lane.API, remove)
 
@@ -153,7 +159,9 @@ class StoredCatalogue:
 
     def reconcile(self, now: int, changes: Reconciliation) -> bool:
         try:
-            is_written = self._store.write(Lane.API, lambda tx: reconcile(tx, self._plans, now, changes))
+            is_written = self._store.write(
+                Lane.API, lambda tx: reconcile(tx, self._plans, now, changes, self._clock)
+            )
         except BaseException:
             # It read revisions of its own, which are undone; their numbers come again with other words.
             self._plans.forget()
@@ -187,7 +195,9 @@ class StoredCatalogue:
             return system_paused_at(tx)
 
     def set_system_paused(self, now: int, is_paused: bool, actor: str | None = None) -> None:
-        self._store.write(Lane.API, lambda tx: switch_system(tx, self._plans, now, is_paused, actor))
+        self._store.write(
+            Lane.API, lambda tx: switch_system(tx, self._plans, now, is_paused, actor, clock=self._clock)
+        )
 
 
 def _given(wanted: ScheduleFilter) -> dict[str, str]:

@@ -14,6 +14,7 @@ from everwhen.model.shared import Shared
 from everwhen.model.token import Answer
 from everwhen.model.words import text_of
 from everwhen.ports.catalogue import Change, Filling, NewSchedule, Remember, Terms
+from everwhen.ports.clock import Clock
 from everwhen.stores.flows.commit import commit_decisions, hand_on_places, write_shared
 from everwhen.stores.flows.load import add_shared, hold, schedules_of, system_paused_at, with_jobs
 from everwhen.stores.plans import PlanCache
@@ -85,12 +86,19 @@ def change_schedule(
     schedule_id: str,
     decide: Change,
     remember: Remember | None = None,
+    *,
+    clock: Clock | None = None,
 ) -> Decision:
-    """Decide about one schedule, and write it; what was decided before about the same request is not decided again."""
+    """Decide about one schedule, and write it; what was decided before about the same request is not decided again.
+
+    With a clock, it is decided by the time at which the row is ours: others may have fired slots while we waited, and
+    a change that dates from before them would take them away from the revision that they belong to.
+    """
     shared = hold(tx, plans, tx.glance_schedule(schedule_id))
     schedule = load_schedule(tx, plans, schedule_id)
     if schedule is None:
         raise UnknownScheduleError(schedule_id)
+    now = now if clock is None else max(now, clock.now())
     add_shared(tx, shared, [schedule], schedule.outstanding)
     shared.is_system_paused = system_paused_at(tx) is not None
     decision = decide(schedule, now, shared)
@@ -107,7 +115,14 @@ def change_schedule(
 
 
 def fill_slots(
-    tx: Transaction, plans: PlanCache, now: int, schedule_id: str, slots: Sequence[int], decide: Filling
+    tx: Transaction,
+    plans: PlanCache,
+    now: int,
+    schedule_id: str,
+    slots: Sequence[int],
+    decide: Filling,
+    *,
+    clock: Clock | None = None,
 ) -> Decision:
     """Decide about the slots that have no job; which ones is asked once the row is ours."""
 
@@ -115,7 +130,7 @@ def fill_slots(
         filled = tx.filled_slots(schedule.state.uid, slots)
         return decide(schedule, [slot_at for slot_at in slots if slot_at not in filled], now, shared)
 
-    return change_schedule(tx, plans, now, schedule_id, fill)
+    return change_schedule(tx, plans, now, schedule_id, fill, clock=clock)
 
 
 def cancel_job_of_nobody(tx: Transaction, plans: PlanCache, now: int, job_id: str) -> None:

@@ -13,6 +13,7 @@ from everwhen.model.events import Event
 from everwhen.model.schedule import Plan, QuietHoursPolicy
 from everwhen.model.shared import Shared
 from everwhen.model.words import policy_of, policy_words
+from everwhen.ports.clock import Clock
 from everwhen.stores.flows.commit import commit_decisions, write_shared
 from everwhen.stores.flows.load import schedules_of, system_paused_at
 from everwhen.stores.plans import PlanCache
@@ -22,9 +23,18 @@ _PORTION = 1_000
 MOST_NAMED = 10
 
 
-def switch_system(tx: Transaction, plans: PlanCache, now: int, is_paused: bool, actor: str | None) -> None:
-    """Turn the switch; what it is already changes nothing."""
+def switch_system(
+    tx: Transaction,
+    plans: PlanCache,
+    now: int,
+    is_paused: bool,
+    actor: str | None,
+    *,
+    clock: Clock | None = None,
+) -> None:
+    """Turn the switch, by the time at which nobody fires any more; what it is already changes nothing."""
     tx.exclude_evaluations()
+    now = now if clock is None else max(now, clock.now())
     paused_at = system_paused_at(tx)
     if is_paused == (paused_at is not None):
         return
