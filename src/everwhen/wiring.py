@@ -15,6 +15,7 @@ from everwhen.model.node import Role
 from everwhen.model.retention import Retention
 from everwhen.operations.validity import restore_valid_schedules
 from everwhen.ports.clock import Clock
+from everwhen.ports.firings import Firings
 from everwhen.ports.house import House
 from everwhen.ports.ledger import Ledger
 from everwhen.ports.observer import Observer
@@ -29,6 +30,7 @@ from everwhen.stores.plans import PlanCache
 from everwhen.stores.plugin_state import StoredPluginState
 from everwhen.stores.slots import StoredSlots
 from everwhen.stores.sqlite_database import SqliteDatabase, open_sqlite, path_of
+from everwhen.stores.sqlite_firings import SqliteFirings
 from everwhen.stores.sqlite_ledger import SqliteLedger
 from everwhen.stores.sqlite_transaction import SqliteStore
 from everwhen.stores.sqlite_upkeep import SqlitePremises
@@ -90,6 +92,7 @@ def open_stack(
         slots=slots,
         catalogue=catalogue,
         ledger=ground.ledger(plans),
+        firings=ground.firings,
         vitals=ground.vitals,
         messages=StoredMessages(ground.store),
         plugin_state=StoredPluginState(ground.store),
@@ -109,6 +112,7 @@ class Ground:
     database: Any
     store: Store
     ledger: Callable[[PlanCache], Ledger]
+    firings: Firings
     premises: Premises
     vitals: Vitals
     clock: Clock
@@ -125,6 +129,7 @@ def _on_sqlite(url: str, clock: Clock | None, database: SqliteDatabase | None) -
         found,
         SqliteStore(found),
         lambda plans: SqliteLedger(found, plans),
+        SqliteFirings(found),
         SqlitePremises(found),
         SqliteVitals(found),
         clock,
@@ -147,13 +152,15 @@ def _on_postgres(url: str, clock: Clock | None, _database: SqliteDatabase | None
         close: Callable[[], None] = listener.close
         return close
 
+    horizon = postgres.Horizon(database)
     skew: Callable[[], int] = by_database.skew if clock is None else lambda: 0
     return Ground(
         database,
         postgres.PostgresStore(database, skew=skew),
         lambda plans: postgres.PostgresLedger(database, plans),
+        postgres.PostgresFirings(database, horizon),
         postgres.PostgresPremises(database),
-        postgres.PostgresVitals(database),
+        postgres.PostgresVitals(database, horizon),
         clock or by_database,
         listen=listen,
         clock_skew=skew,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import AsyncExitStack
+from itertools import pairwise
 
 import pytest
 
-from everwhen.api.feeds import MOST_BYTES, MOST_KEPT, PAGE, Feed, Item, Source
+from everwhen.api.feeds import MOST_BYTES, MOST_KEPT, PAGE, Cursor, Feed, Item, Reader, Source
 from everwhen.errors import StoreError
 
 PATIENCE = 10.0
@@ -24,18 +25,19 @@ class Table:
 
     def add(self, count: int, owner: str | None = None, size: int = 10) -> None:
         first = len(self.items) + 1
-        self.items += [Item(at, owner, f"{at:0{size}}|".encode()) for at in range(first, first + count)]
+        self.items += [Item(0, at, owner, f"{at:0{size}}|".encode()) for at in range(first, first + count)]
 
-    def after(self, item_id: int, limit: int) -> Sequence[Item]:
-        self.asked.append(item_id)
+    def after(self, cursor: Cursor, limit: int) -> Sequence[Item]:
+        (number,) = cursor
+        self.asked.append(number)
         if self.is_away:
             raise StoreError("it is away")
-        ids = [item.id for item in self.items]
-        first = ids.index(item_id) + 1 if item_id in ids else 0
+        numbers = [item.number for item in self.items]
+        first = numbers.index(number) + 1 if number in numbers else 0
         return self.items[first : first + limit]
 
-    def last(self) -> int:
-        return self.items[-1].id if self.items else 0
+    def last(self) -> Cursor:
+        return (self.items[-1].number if self.items else 0,)
 
     @property
     def source(self) -> Source:
@@ -46,7 +48,7 @@ class Table:
 
 
 def ids(data: bytes) -> list[int]:
-    return [int(piece[-10:]) for piece in data.split(b"|") if piece]
+    return [int(piece.rpartition(b"\n")[2][-10:]) for piece in data.split(b"|") if piece]
 
 
 async def read(reader: object, count: int) -> list[int]:
@@ -77,7 +79,7 @@ def test_a_reader_that_comes_back_misses_nothing_and_gets_nothing_twice(after: i
         table = Table()
         table.add(2_000)
         feed = table.feed()
-        async with feed.reader(after, None) as reader:
+        async with feed.reader((after,), None) as reader:
             table.add(1_000)
             assert await read(reader, 3_000 - after) == list(range(after + 1, 3_001))
             table.add(1)
@@ -88,9 +90,9 @@ def test_a_reader_that_comes_back_misses_nothing_and_gets_nothing_twice(after: i
 
 def test_ids_are_places_in_the_order_of_commits_and_say_nothing_by_their_size() -> None:
     async def play() -> None:
-        table = Table(*[Item(number, None, b"%d|" % number) for number in (7, 3, 9, 1)])
-        async with table.feed().reader(9, None) as reader:
-            table.items += [Item(8, None, b"8|"), Item(2, None, b"2|")]
+        table = Table(*[Item(0, number, None, b"%d|" % number) for number in (7, 3, 9, 1)])
+        async with table.feed().reader((9,), None) as reader:
+            table.items += [Item(0, 8, None, b"8|"), Item(0, 2, None, b"2|")]
             assert await read(reader, 3) == [1, 8, 2]
 
     asyncio.run(play())
@@ -115,7 +117,7 @@ def test_owners_hear_of_their_own_only() -> None:
     async def play() -> None:
         table = Table()
         feed = table.feed()
-        async with feed.reader(0, "ada") as ada, feed.reader(0, None) as admin:
+        async with feed.reader((0,), "ada") as ada, feed.reader((0,), None) as admin:
             table.add(2, "ada")
             table.add(2, "bob")
             table.add(1)
@@ -136,7 +138,7 @@ def test_a_reader_that_falls_behind_reads_on_at_its_own_pace(count: int, size: i
             assert await read(slow, 1) == [1]
             table.add(count, size=size)
             assert len(await read(quick, count + 1)) == count + 1  # it has seen all, so the feed has read all
-            assert feed.place_behind(1) is None  # which is more than it keeps
+            assert feed.place_behind(0, 1) is None  # which is more than it keeps
             assert await read(slow, count) == list(range(2, count + 2))
             table.add(1)
             assert await read(slow, 1) == [count + 2]
@@ -182,5 +184,96 @@ def test_a_feed_that_is_closed_keeps_nobody_waiting() -> None:
             await asyncio.sleep(0)
             feed.close()
             assert await asyncio.wait_for(waiting, 1) == b""
+
+    asyncio.run(play())
+
+
+# -- two sequences --
+
+
+class TwoTables:
+    """Two sequences; the memory and the pages see them interleaved differently, as two looks of a database may."""
+
+    def __init__(self) -> None:
+        self.items: list[Item] = []
+        self.looks = 0
+
+    def add(self, text: str) -> None:
+        """a1 b1 a2: items of the sequences a and b."""
+        self.items += [Item("ab".index(word[0]), int(word[1:]), None, b"|") for word in text.split()]
+
+    def after(self, cursor: Cursor, limit: int) -> Sequence[Item]:
+        self.looks += 1
+        ahead = [
+            item for item in self.items if item.sequence is not None and item.number > cursor[item.sequence]
+        ]
+        is_turned = self.looks % 2
+        return sorted(ahead, key=lambda item: is_turned == (item.sequence == 0))[:limit]
+
+    def last(self) -> Cursor:
+        return (0, 0)
+
+
+async def take(reader: Reader, count: int) -> list[bytes]:
+    found: list[bytes] = []
+    while len(found) < count:
+        chunk = await reader.next(PATIENCE)
+        assert chunk, found
+        found += [line.removeprefix(b"id: ") for line in chunk.replace(b"|", b"\n").split(b"\n") if line]
+    return found
+
+
+def parts(told: Sequence[bytes]) -> list[tuple[int, int]]:
+    return [(int(a), int(b)) for a, _, b in (one.partition(b".") for one in told)]
+
+
+@pytest.mark.parametrize("after", [(0, 0), (1, 0), (0, 2), (2, 1), (3, 3), (2,)])
+def test_two_sequences_are_told_once_each_whatever_way_they_were_interleaved(after: tuple[int, ...]) -> None:
+    async def play() -> None:
+        tables = TwoTables()
+        tables.add("a1 b1 a2 b2 b3 a3")
+        start = after if len(after) == 2 else (*after, 0)
+        feed = Feed(Source(tables.after, tables.last), lambda: len(tables.items))
+        async with feed.reader(None, None) as quick, feed.reader(after, None) as reader:
+            await take(quick, 6)
+            tables.add("b4 a4")
+            told = parts(await take(reader, 8 - sum(start)))
+            await take(quick, 2)
+            tables.add("a5 b5")
+            told += parts(await take(reader, 2))
+        seen = [start, *told]
+        steps = [(new[0] - old[0], new[1] - old[1]) for old, new in pairwise(seen)]
+        assert set(steps) <= {(1, 0), (0, 1)}  # each id moves one sequence by one
+        assert seen[-1] == (5, 5)
+
+    asyncio.run(play())
+
+
+def test_what_is_forgotten_of_one_sequence_does_not_send_a_reader_of_the_other_to_the_database() -> None:
+    async def play() -> None:
+        tables = TwoTables()
+        tables.add("a1")
+        feed = Feed(Source(tables.after, tables.last), lambda: len(tables.items))
+        async with feed.reader(None, None) as quick:
+            await take(quick, 1)
+            tables.add(" ".join(f"b{number}" for number in range(1, MOST_KEPT + 2 * PAGE)))
+            await take(quick, MOST_KEPT + 2 * PAGE - 1)
+            assert feed.place_behind(0, 1) is not None
+
+    asyncio.run(play())
+
+
+def test_what_stands_is_told_when_it_is_new_and_has_no_id() -> None:
+    async def play() -> None:
+        table = Table()
+        standing: dict[Hashable, Item] = {"old": Item(None, 0, None, b"old|")}
+        feed = Feed(Source(table.after, table.last, lambda: dict(standing)), lambda: len(table.items))
+        async with feed.reader(None, None) as reader, feed.reader(None, "ada") as ada:
+            standing["new"] = Item(None, 0, None, b"new|")
+            standing["hers"] = Item(None, 0, "ada", b"hers|")
+            assert await reader.next(PATIENCE) == b"new|hers|"
+            assert await ada.next(PATIENCE) == b"hers|"
+            table.add(1)
+            assert await read(reader, 1) == [1]
 
     asyncio.run(play())

@@ -29,7 +29,7 @@ MESSAGE = {"message": {"text": "Hello", "thread_id": "family"}}
 class Told:
     """One event of a stream."""
 
-    id: int
+    id: str | None
     kind: str
     words: dict[str, Any]
 
@@ -37,9 +37,7 @@ class Told:
 class Stream:
     """A stream that is read line by line."""
 
-    def __init__(
-        self, client: Client, path: str, *, after: int | None = None, buffer: int | None = None
-    ) -> None:
+    def __init__(self, client: Client, path: str, *, after: object = None, buffer: int | None = None) -> None:
         headers = {} if client.secret is None else {"X-API-Key": client.secret}
         if after is not None:
             headers["Last-Event-ID"] = str(after)
@@ -62,7 +60,7 @@ class Stream:
         found: dict[str, str] = {}
         for line in self.lines():
             if not line and "data" in found:
-                return Told(int(found["id"]), found["event"], json.loads(found["data"]))
+                return Told(found.get("id"), found["event"], json.loads(found["data"]))
             name, _, value = line.partition(": ")
             found[name] = value
         raise EOFError
@@ -156,6 +154,10 @@ def test_the_audit_is_filtered(service: Service) -> None:
         "from=0.5",
         "owner=%00",
         "schedule_id=x&cursor=",
+        "cursor=cjE",
+        "after=1.2.3",
+        "after=x",
+        "after=",
     ],
 )
 def test_parameters_of_the_audit_that_cannot_be_are_refused(service: Service, query: str) -> None:
@@ -191,7 +193,9 @@ def test_lists_of_someone_else_are_empty(service: Service, role: Any) -> None:
         f"/audit/?schedule_id={theirs['schedule_id']}",
         "/audit/?type=auth.denied",
     ):
-        assert mine.get(path).words == {
+        words = mine.get(path).words
+        words.pop("last_event_id", None)
+        assert words == {
             "items": [],
             "total": 0,
             "total_is_approximate": False,
@@ -242,7 +246,7 @@ def test_messages_are_told_while_they_are_said(on_each: Service) -> None:
 
 @pytest.mark.parametrize("path", STREAMS)
 def test_a_stream_of_an_owner_has_what_is_theirs_and_nothing_else(service: Service, path: str) -> None:
-    before = service.admin.get("/audit/?limit=1").words["items"][0]["id"]
+    before = service.admin.get("/audit/?limit=1").words["last_event_id"]
     ada = service.client("viewer", owner="ada of streams")
     with stream(ada, path) as live, stream(service.admin, path) as everything:
         say(service, "bob of streams")
@@ -262,7 +266,7 @@ def test_without_a_token_nothing_is_streamed(service: Service, path: str) -> Non
 
 
 @pytest.mark.parametrize("path", STREAMS)
-@pytest.mark.parametrize("text", ["x", "-1", "1.5", "9" * 30, "%31"])
+@pytest.mark.parametrize("text", ["x", "-1", "1.5.2", "1.", ".1", "9" * 30, "1." + "9" * 30, "%31"])
 def test_a_place_that_cannot_be_is_refused(service: Service, path: str, text: str) -> None:
     answer = service.admin.call("GET", path, headers={"Last-Event-ID": text})
     assert (answer.status, answer.problem) == (422, "invalid")

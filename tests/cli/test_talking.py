@@ -19,6 +19,7 @@ from everwhen.cli.main import COMMANDS, everwhen
 from tests.api.serving import serving
 from tests.app.waiting import until
 
+COMMAND = str(Path(sys.executable).parent / "everwhen")
 FILE = """
 quiet_hours: {nights: {timezone: Europe/Paris, windows: [{days: [mon], between: "22:00-07:00"}]}}
 agents: {bot: {command: ["true"]}}
@@ -275,8 +276,30 @@ def test_the_system_is_paused_and_resumed(shell: Shell) -> None:
 def test_the_audit_is_told_the_newest_last(shell: Shell) -> None:
     lines = shell.text("audit", "--schedule", "greets").splitlines()
     assert "schedule.created" in lines[0]
+    assert any("schedule.fired" in line for line in lines[1:])
     kinds = {event["type"] for event in shell.json("audit", "--type", "scheduler.started")}
     assert kinds == {"scheduler.started"}
+
+
+def test_the_audit_goes_on_with_events_and_firings_each_told_once(shell: Shell) -> None:
+    name = made(shell, "followed")
+    words = [COMMAND, "audit", "-f", "--schedule", name, *shell.options]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            lines = iter(process.stdout.readline, "")
+            told = [next(lines)]  # it has looked, and goes on
+            for verb in ("trigger", "pause", "resume"):
+                shell.text("schedules", verb, name)
+            while "schedule.resumed" not in told[-1]:
+                told.append(next(lines))
+        finally:
+            process.kill()
+    listed = shell.json("audit", "--schedule", name)
+    assert [event["type"] for event in listed] == [
+        next(word for word in line.split() if "." in word) for line in told
+    ]
+    assert [event["type"] for event in listed].count("schedule.fired") == 1
 
 
 # -- reaching nobody --

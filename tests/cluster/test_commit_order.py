@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -69,3 +71,97 @@ def test_a_cursor_that_retention_has_taken_goes_on_above_it(house: Tenant) -> No
     with psycopg.connect(house.site.url) as connection:
         connection.execute("DELETE FROM audit_events WHERE id = %s", (first,))
     assert after(house, first) == rest
+
+
+# -- jobs --
+
+_ENQUEUE = """
+INSERT INTO jobs (job_id, uid, schedule_id, revision, number, retry, origin, slot_at, due_at, is_ready, is_counted,
+    queue, created_at, status, ended_at, released_at)
+VALUES (%s, 'elsewhere', 'elsewhere', 1, 1, 0, 'manual', now(), now(), false, false, 'default', now(), 'succeeded',
+    now(), now()) RETURNING row_id"""
+
+
+def enqueue(connection: Connection[Any], name: str) -> int:
+    row = connection.execute(_ENQUEUE, (name,)).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def jobs_after(house: Tenant, row_id: int) -> list[int]:
+    return [one.row_id for one in house.house.firings.after(row_id, limit=100)]
+
+
+def forget(house: Tenant) -> None:
+    with psycopg.connect(house.site.url) as connection:
+        connection.execute("DELETE FROM jobs WHERE uid = 'elsewhere'")  # the checker knows no such schedule
+
+
+def test_a_stream_waits_for_a_job_that_may_still_come(house: Tenant) -> None:
+    with an_open_transaction(house) as slow, an_open_transaction(house) as quick:
+        small = enqueue(slow, "small")
+        large = enqueue(quick, "large")
+        quick.commit()
+        assert jobs_after(house, 0) == []
+        slow.commit()
+    assert jobs_after(house, 0) == [small, large]
+    forget(house)
+
+
+def test_no_job_is_passed_when_the_younger_transaction_has_the_smaller_number(house: Tenant) -> None:
+    """The younger one is beyond the upper end of every snapshot, and open all the same."""
+    mark = house.house.vitals.mark()
+    with an_open_transaction(house) as older, an_open_transaction(house) as younger:
+        small = enqueue(younger, "small")
+        large = enqueue(older, "large")
+        older.commit()
+        assert small < large
+        assert jobs_after(house, 0) == []
+        first = house.house.vitals.tally(mark)
+        assert first.fired == {}
+        younger.commit()
+    assert jobs_after(house, 0) == [small, large]
+    assert house.house.vitals.tally(first.mark).fired == {"manual": 2}
+    forget(house)
+
+
+def test_a_job_that_is_rolled_back_holds_nobody_up_afterwards(house: Tenant) -> None:
+    with an_open_transaction(house) as failing, an_open_transaction(house) as other:
+        enqueue(failing, "never")
+        kept = enqueue(other, "kept")
+        other.commit()
+        assert jobs_after(house, 0) == []
+        failing.rollback()
+    assert jobs_after(house, 0) == [kept]
+    forget(house)
+
+
+def test_many_writers_at_once_and_a_reader_that_never_goes_back(house: Tenant) -> None:
+    """Whatever the reader has passed, nothing appears in front of it."""
+    is_over = threading.Event()
+    written: list[int] = []
+
+    def write_some(name: str) -> None:
+        with psycopg.connect(house.site.url) as connection:
+            for number in range(60):
+                connection.execute("SELECT pg_current_xact_id()")
+                written.append(enqueue(connection, f"{name}-{number}"))
+                if number % 7 == 0:
+                    connection.execute("SELECT pg_sleep(0.005)")  # its number is drawn, and nobody sees it
+                connection.commit()
+
+    def read() -> list[int]:
+        seen: list[int] = []
+        while not is_over.is_set() or jobs_after(house, seen[-1] if seen else 0):
+            seen += jobs_after(house, seen[-1] if seen else 0)
+        return seen
+
+    with ThreadPoolExecutor(4) as pool:
+        reading = pool.submit(read)
+        writing = [pool.submit(write_some, name) for name in "abc"]
+        for one in writing:
+            one.result()
+        is_over.set()
+        seen = reading.result()
+    assert seen == sorted(written)
+    forget(house)

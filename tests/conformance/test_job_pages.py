@@ -39,6 +39,11 @@ def test_jobs_are_found_by_whatever_is_asked_for(house: Tenant) -> None:
     assert len(ids(house, JobFilter(statuses=["succeeded"]))) == 4
     assert ids(house, JobFilter(statuses=["running"])) == []
     assert ids(house, JobFilter(owner="nobody")) == []
+    assert (
+        ids(house, JobFilter(uid=ada.uid, owner="bob"))
+        == ids(house, JobFilter(uid=ada.uid, group="team"))
+        == []
+    )
     first = house.house.ledger.job_page(JobFilter(), limit=4)
     assert (first.total, first.is_approximate) == (6, False)
     rest = house.house.ledger.job_page(JobFilter(), limit=4, before=first.next_before)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Any, NamedTuple
 
 from anyio.to_thread import run_sync
@@ -127,21 +128,40 @@ def revision_in(if_match: str | None) -> int | None:
 # -- cursors --
 
 
-def cursor_of(row_id: int) -> str:
+LONGEST_NUMBER = 18  # digits
+
+
+def cursor_of(*numbers: int) -> str:
     """A cursor: opaque to callers, so that what it holds may change."""
-    return base64.urlsafe_b64encode(f"r{row_id}".encode()).decode().rstrip("=")
+    return base64.urlsafe_b64encode(f"r{'.'.join(map(str, numbers))}".encode()).decode().rstrip("=")
 
 
 def row_in(cursor: str | None) -> int | None:
+    found = numbers_in(cursor, 1)
+    return None if found is None else found[0]
+
+
+def numbers_in(cursor: str | None, count: int) -> list[int] | None:
+    """The numbers of a cursor that has so many."""
     if cursor is None:
         return None
-    try:
+    with suppress(ValueError):
         text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
-        if text[:1] == "r" and text[1:].isdecimal() and len(text) < 20:
-            return int(text[1:])
-    except ValueError:
-        pass
+        numbers = numbers_of(text[1:])
+        if text[:1] == "r" and numbers is not None and len(numbers) == count:
+            return numbers
     raise RefusedError(422, "This is no cursor of a page before.", faults=[("cursor", "is no cursor")])
+
+
+def numbers_of(text: str) -> list[int] | None:
+    """
+    >>> numbers_of("12.345"), numbers_of("12."), numbers_of("-1")
+    ([12, 345], None, None)
+    """
+    parts = text.split(".")
+    if all(part.isascii() and part.isdecimal() and len(part) <= LONGEST_NUMBER for part in parts):
+        return [int(part) for part in parts]
+    return None
 
 
 # -- what OpenAPI tells --

@@ -4,6 +4,10 @@ A feed reads in commit order (L4) and keeps the last few thousand items, as they
 memory, each at its own place; nothing is queued for any of them. One that joins further back, or has fallen behind what
 is kept, reads pages of the database at its own pace, until it has come to where the memory begins. Everything here runs
 on the server's event loop; only the database is read on threads.
+
+What a feed tells may come from several sequences, each with numbers of its own, so a cursor has a number in each. Two
+who read the same may see them interleaved differently. Therefore the id that is sent is the reader's own cursor, and
+who changes over from the database to the memory passes over what it has seen, sequence by sequence.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
@@ -27,24 +31,48 @@ LOOK, ASK = (
     0.25,
 )  # seconds: between two looks at a change counter, between two questions where there is none
 IDLE = 1.0  # asked at least this often, whatever the counter says
+STANDING = 1.0  # between two looks at what stands
 LONGEST_PAUSE = 5.0
 
 log = logging.getLogger("everwhen")
 
 
-class Item(NamedTuple):
-    """One event or message: its id, whose it is, and its bytes."""
+Cursor = tuple[int, ...]
 
-    id: int
+
+class Item(NamedTuple):
+    """One event or message: its sequence and its number there, whose it is, and its bytes without an id.
+
+    What has no sequence moves no cursor; who comes back is not told of it again.
+    """
+
+    sequence: int | None
+    number: int
     owner: str | None
     frame: bytes
 
 
 class Source(NamedTuple):
-    """Where a feed reads: what comes after an id, and the last id; both wait for the database."""
+    """Where a feed reads: what comes after a cursor, the last cursor, and what stands at the moment, which is told
+    when it is new; all wait for the database."""
 
-    after: Callable[[int, int], Sequence[Item]]
-    last: Callable[[], int]
+    after: Callable[[Cursor, int], Sequence[Item]]
+    last: Callable[[], Cursor]
+    standing: Callable[[], Mapping[Hashable, Item]] | None = None
+
+
+def cursor_text(cursor: Cursor) -> str:
+    """
+    >>> cursor_text((12, 345))
+    '12.345'
+    """
+    return ".".join(map(str, cursor))
+
+
+def _behind(cursor: Cursor, item: Item) -> Cursor:
+    if item.sequence is None:
+        return cursor
+    return (*cursor[: item.sequence], item.number, *cursor[item.sequence + 1 :])
 
 
 class Feed:
@@ -56,8 +84,11 @@ class Feed:
         self._kept: deque[Item] = deque()
         self._bytes = 0
         self._gone = 0  # how many items went before the first that is kept
-        self._places: dict[int, int] = {}  # by id: the place behind an item
-        self.cursor = 0  # the last item that was read
+        self._places: dict[tuple[int, int], int] = {}  # by sequence and number: the place behind an item
+        self._before: Cursor = ()  # the last of each sequence in front of what is kept
+        self.cursor: Cursor = ()  # the last of each sequence that was read
+        self._standing: Set[Hashable] = frozenset()
+        self._looked = 0.0
         self._readers = 0
         self._reading: asyncio.Task[None] | None = None
         self._opening = asyncio.Lock()
@@ -65,13 +96,17 @@ class Feed:
         self.is_closed = False
 
     @asynccontextmanager
-    async def reader(self, after: int | None, owner: str | None) -> AsyncIterator[Reader]:
-        """Somebody who listens, from behind that id or from now on; `owner`: to what is theirs only."""
+    async def reader(self, after: Sequence[int] | None, owner: str | None) -> AsyncIterator[Reader]:
+        """Somebody who listens, from behind that cursor or from now on; `owner`: to what is theirs only.
+
+        Where a cursor names only the first sequences, the others are told from now on.
+        """
         self._readers += 1
         try:
             async with self._opening:
                 await self._open()
-            yield Reader(self, after, owner)
+            given = tuple(after or ())
+            yield Reader(self, (*given, *self.cursor[len(given) :]), owner)
         finally:
             self._readers -= 1
             if not self._readers:
@@ -90,10 +125,11 @@ class Feed:
         """The place behind the last item."""
         return self._gone + len(self._kept)
 
-    def place_behind(self, item_id: int) -> int | None:
-        """Where to go on behind an item, if what follows it is kept."""
-        place = self._places.get(item_id)
-        return place if place is not None and place >= self._gone else None
+    def place_behind(self, sequence: int, number: int) -> int | None:
+        """Where to go on behind a number of a sequence, if what follows it there is kept."""
+        if self._before[sequence] == number:
+            return self._gone
+        return self._places.get((sequence, number))
 
     def keeps(self, place: int) -> bool:
         return place >= self._gone
@@ -103,8 +139,8 @@ class Feed:
         first = place - self._gone
         return list(_chunk(self._kept[at] for at in range(first, len(self._kept))))
 
-    async def page(self, after: int) -> list[Item]:
-        """Items behind an id, from the database."""
+    async def page(self, after: Cursor) -> list[Item]:
+        """Items behind a cursor, from the database."""
         return list(_chunk(await run_sync(self._source.after, after, PAGE)))
 
     def moved(self) -> asyncio.Event:
@@ -115,8 +151,8 @@ class Feed:
 
     async def _open(self) -> None:
         if self._reading is None and not self.is_closed:
-            self.cursor = await run_sync(self._source.last)
-            self._places[self.cursor] = self.end
+            self.cursor = self._before = await run_sync(self._source.last)
+            await self._new_standing()
             self._reading = asyncio.create_task(self._read())
 
     def _stop(self) -> None:
@@ -124,6 +160,7 @@ class Feed:
             self._reading.cancel()
             self._reading = None
         self._gone = self.end
+        self._before = self.cursor
         self._kept.clear()
         self._places.clear()
         self._bytes = 0
@@ -134,7 +171,7 @@ class Feed:
             try:
                 seen = self._changes() if self._changes is not None else 0
                 items = await run_sync(self._source.after, self.cursor, PAGE)
-                self._keep(items)
+                self._keep([*items, *await self._new_standing()])
                 if len(items) < PAGE:
                     await self._doze(seen)
                 pause = ASK
@@ -142,6 +179,17 @@ class Feed:
                 log.warning("streams wait for the database: %s", error)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
+
+    async def _new_standing(self) -> list[Item]:
+        """What stands since the last look, which is at least a second ago; at the first, nothing is new."""
+        now = asyncio.get_running_loop().time()
+        is_first = self._reading is None
+        if self._source.standing is None or (not is_first and now - self._looked < STANDING):
+            return []
+        found = await run_sync(self._source.standing)
+        new = [] if is_first else [item for key, item in found.items() if key not in self._standing]
+        self._standing, self._looked = found.keys(), now
+        return new
 
     async def _doze(self, seen: int) -> None:
         """Until somebody has committed, where that can be seen; else for a moment."""
@@ -153,27 +201,24 @@ class Feed:
             if self._changes() != seen:
                 return
 
-    def _keep(self, items: Iterable[Item]) -> None:
-        is_new = False
+    def _keep(self, items: Sequence[Item]) -> None:
         for item in items:
             self._kept.append(item)
             self._bytes += len(item.frame)
-            self._places[item.id] = self.end
-            self.cursor, is_new = item.id, True
+            if item.sequence is not None:
+                self._places[item.sequence, item.number] = self.end
+            self.cursor = _behind(self.cursor, item)
         while len(self._kept) > MOST_KEPT or self._bytes > MOST_BYTES:
-            oldest = self._kept.popleft()
-            self._gone += 1
-            self._bytes -= len(oldest.frame)
-        if is_new:
-            self._forget_places()
+            self._forget(self._kept.popleft())
+        if items:
             self._wake()
 
-    def _forget_places(self) -> None:
-        """Dictionaries keep the order in which places came: the forgotten ones are in front."""
-        for item_id in list(self._places):
-            if self._places[item_id] >= self._gone:
-                break
-            del self._places[item_id]
+    def _forget(self, oldest: Item) -> None:
+        self._gone += 1
+        self._bytes -= len(oldest.frame)
+        self._before = _behind(self._before, oldest)
+        if oldest.sequence is not None:
+            del self._places[oldest.sequence, oldest.number]
 
     def _wake(self) -> None:
         self._moved.set()
@@ -183,41 +228,65 @@ class Feed:
 class Reader:
     """One who listens."""
 
-    def __init__(self, feed: Feed, after: int | None, owner: str | None) -> None:
+    def __init__(self, feed: Feed, after: Cursor, owner: str | None) -> None:
         self._feed = feed
         self._owner = owner
-        self._after = feed.cursor if after is None else after
-        self._place: int | None = feed.end if after is None else None
+        self._after = after
+        self._place: int | None = None
+        self._seen: tuple[int, ...] = ()  # by sequence: up to which place it has seen what is kept
+        self._join()
 
     async def next(self, seconds: float) -> bytes:
         """What comes next for this reader; nothing when nothing came within that time, or the feed is closed."""
         deadline = asyncio.get_running_loop().time() + seconds
         while not self._feed.is_closed:
             moved = self._feed.moved()
-            items = await self._items()
-            frames = [item.frame for item in items if self._owner is None or item.owner == self._owner]
-            if frames:
-                return b"".join(frames)
+            was_at = self._place, self._after
+            told = b"".join(self._told(await self._items()))
+            if told:
+                return told
             left = deadline - asyncio.get_running_loop().time()
             if left <= 0:
                 break
-            if not items:
+            if (self._place, self._after) == was_at:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(moved.wait(), left)
         return b""
+
+    def _told(self, items: Iterable[Item]) -> Iterator[bytes]:
+        for item in items:
+            self._after = _behind(self._after, item)
+            if self._owner is not None and item.owner != self._owner:
+                continue
+            if item.sequence is not None:
+                yield f"id: {cursor_text(self._after)}\n".encode()
+            yield item.frame
 
     async def _items(self) -> list[Item]:
         if self._place is not None and not self._feed.keeps(self._place):
             self._place = None  # it has fallen behind
         if self._place is None:
-            self._place = self._feed.place_behind(self._after)
-        if self._place is None:
-            items = await self._feed.page(self._after)
-        else:
-            items = self._feed.since(self._place)
-            self._place += len(items)
-        self._after = items[-1].id if items else self._after
-        return items
+            self._join()
+        return await self._feed.page(self._after) if self._place is None else self._from_memory(self._place)
+
+    def _join(self) -> None:
+        """Change over to the memory, if it has all that follows, whatever the order in which it was read there."""
+        if self._feed.is_closed:
+            return
+        places = [self._feed.place_behind(*numbered) for numbered in enumerate(self._after)]
+        known = tuple(place for place in places if place is not None)
+        if len(known) == len(places):
+            self._place, self._seen = min(known), known
+
+    def _from_memory(self, first: int) -> list[Item]:
+        items = self._feed.since(first)
+        self._place = first + len(items)
+        if first >= max(self._seen):
+            return items
+        return [item for place, item in enumerate(items, first) if place >= self._seen_of(item)]
+
+    def _seen_of(self, item: Item) -> int:
+        return max(self._seen) if item.sequence is None else self._seen[item.sequence]
 
 
 def _chunk(items: Iterable[Item]) -> Iterable[Item]:

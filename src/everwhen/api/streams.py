@@ -16,7 +16,7 @@ from anyio.to_thread import run_sync
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from everwhen.api.feeds import Feed, Reader, Source
+from everwhen.api.feeds import Cursor, Feed, Reader, Source
 from everwhen.api.problems import RefusedError
 from everwhen.errors import StoreError
 from everwhen.model.token import Token
@@ -69,7 +69,7 @@ class Streams:
             raise RefusedError(429, "Too many streams are open here.", headers={"retry-after": "60"})
 
     @asynccontextmanager
-    async def reader(self, feed: Feed, token: Token, after: int | None) -> AsyncIterator[Reader]:
+    async def reader(self, feed: Feed, token: Token, after: Cursor | None) -> AsyncIterator[Reader]:
         self._loop = asyncio.get_running_loop()
         self._open[token.token_id] = self._open.get(token.token_id, 0) + 1
         try:
@@ -98,7 +98,7 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, streams: Streams, feed: Feed, token: Token, after: int | None) -> None:
+    def __init__(self, streams: Streams, feed: Feed, token: Token, after: Cursor | None) -> None:
         super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
         del self.headers["content-length"]
         self._streams, self._feed, self._token, self._after = streams, feed, token, after

@@ -39,6 +39,8 @@ def command(
 ) -> None:
     """What happened, the newest last."""
     wanted = {**filters, "type": list(types) or None, "from": instant_option("--from", start, "")}
+    if follow:
+        behind = client.get("/audit/", limit=1)["last_event_id"]
     found = list(client.pages("/audit/", limit, **wanted))[::-1]
     if as_json and not follow:
         print_json(found)
@@ -46,15 +48,21 @@ def command(
     with until_interrupted():
         _tell(found, as_json)
         if follow:
-            _follow(client, wanted, found[-1]["id"] if found else 0, as_json)
+            _follow(client, wanted, behind, found, as_json)
 
 
-def _follow(client: Client, wanted: dict[str, Any], last: int, as_json: bool) -> None:
+def _follow(
+    client: Client, wanted: dict[str, Any], behind: str, told: list[dict[str, Any]], as_json: bool
+) -> None:
+    """From behind that id on, which was asked for before the list: so what the list has already may come again."""
     pause = threading.Event()
-    while not pause.wait(LOOK_EVERY):
-        new = [one for one in client.pages("/audit/", PORTION, **wanted) if one["id"] > last][::-1]
-        _tell(new, as_json)
-        last = new[-1]["id"] if new else last
+    while True:
+        page = client.get("/audit/", limit=PORTION, after=behind, **wanted)
+        _tell([event for event in page["items"] if event not in told], as_json)
+        if page["last_event_id"] == behind:
+            told = []
+            pause.wait(LOOK_EVERY)
+        behind = page["last_event_id"]
 
 
 def _tell(events: list[dict[str, Any]], as_json: bool) -> None:

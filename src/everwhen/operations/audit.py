@@ -1,4 +1,7 @@
-"""What is on record, for whoever may see it: lists of events and of messages, newest first.
+"""What happened and what was said, for whoever may see it, as lists, newest first.
+
+The audit has the events on record, and beside them firings and retries, read from the jobs, and the slots that are held
+at this moment. These are three sequences; a page interleaves them by their instants and goes on with each where it was.
 
 A token with an owner sees what is that owner's; what belongs to nobody in particular (a start, a reload, somebody who
 was turned away) is for tokens without one.
@@ -6,61 +9,180 @@ was turned away) is for tokens without one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+import heapq
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Generic, NamedTuple, TypeVar
 
-from everwhen.model.history import Recorded
+from everwhen.model.derived import FIRING_ORIGINS, Derived, Hold, firing_of, told_of, told_of_hold
+from everwhen.model.job import Job, Origin
+from everwhen.operations.happened import RECORDED, Happened, Wanted, facts_of, narrowed
 from everwhen.operations.submissions import COUNTED, Caller
 from everwhen.ports.house import House
-from everwhen.ports.ledger import EventFilter
+from everwhen.ports.ledger import EventFilter, JobFilter
 from everwhen.ports.messages import Message, MessageFilter
 
 T = TypeVar("T")
+Key = tuple[int, ...]  # the larger the newer
+MOST_HOLDS = 1_000  # that one look takes
+
+
+class Back(NamedTuple):
+    """Where a list goes on: in front of this event, this job and this hold; 0: there are no more of them."""
+
+    event: int
+    job: int
+    held_since: int
+    held_row: int
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Some of many; `total` is counted up to a bound."""
+    """Some of many; `total` is counted up to a bound. `back`: where the next page of the audit goes on, if any does."""
 
     items: Sequence[T]
     total: int = 0
     is_approximate: bool = False
+    back: Back | None = None
 
 
-def list_events(
+class _Lane(NamedTuple):
+    """What one sequence has for a page, and where it goes on behind that; None: it ends there."""
+
+    found: Sequence[tuple[Key, Happened]] = ()
+    rest: Key | None = None
+    total: int = 0
+    is_approximate: bool = False
+
+
+def list_happened(
     house: House,
-    wanted: EventFilter,
+    wanted: Wanted,
     caller: Caller,
     *,
     schedule_id: str | None = None,
     limit: int,
-    before: int | None = None,
-) -> Page[Recorded]:
-    """Events that the caller may see, newest first; of one schedule also when it is deleted."""
-    if schedule_id is not None:
-        wanted = replace(wanted, uid=house.ledger.uid_of(schedule_id))
-        if wanted.uid is None:
-            return Page(())
-    owner = caller.token.owner
-    if owner is not None and wanted.owner not in (None, owner):
+    before: Back | None = None,
+) -> Page[Happened]:
+    """What the caller may see; of one schedule also when it is deleted."""
+    visible = narrowed(house, wanted, caller, schedule_id)
+    if visible is None:
         return Page(())
-    wanted = replace(wanted, owner=owner or wanted.owner)
-    items = house.ledger.events(wanted, limit=limit, before=before)
-    return _page(items, house.ledger.count_events(wanted, most=COUNTED + 1))
+    held = _held(house, visible, None if before is None else before[2:])
+    fired = _fired(house, visible, limit, None if before is None else before.job)
+    recorded = _recorded(house, visible, limit, None if before is None else before.event)
+    return _newest((held, fired, recorded), limit)
 
 
 def list_messages(
     house: House, wanted: MessageFilter, caller: Caller, *, limit: int, before: int | None = None
 ) -> Page[Message]:
-    """Messages that the caller may see, newest first."""
+    """Messages that the caller may see."""
     owner = caller.token.owner
     if owner is not None and wanted.owner not in (None, owner):
         return Page(())
     wanted = wanted._replace(owner=owner or wanted.owner)
     items = house.messages.list(wanted, limit=limit, before=before)
-    return _page(items, house.messages.count(wanted, most=COUNTED + 1))
-
-
-def _page(items: Sequence[T], total: int) -> Page[T]:
+    total = house.messages.count(wanted, most=COUNTED + 1)
     return Page(items, min(total, COUNTED), total > COUNTED)
+
+
+# -- interleaving --
+
+
+def _newest(lanes: Sequence[_Lane], limit: int) -> Page[Happened]:
+    """At one instant a job comes behind an event: so it is told first."""
+    numbered = [[(number, happened) for _, happened in lane.found] for number, lane in enumerate(lanes)]
+    shown = list(islice(heapq.merge(*numbered, key=lambda one: -facts_of(one[1]).at), limit))
+    numbers = [number for number, _ in shown]
+    held, job, event = [_rest(lane, numbers.count(number)) for number, lane in enumerate(lanes)]
+    is_more = any(rest is not None for rest in (held, job, event))
+    return Page(
+        [happened for _, happened in shown],
+        sum(lane.total for lane in lanes),
+        any(lane.is_approximate for lane in lanes),
+        Back(*(event or (0,)), *(job or (0,)), *(held or (0, 0))) if is_more else None,
+    )
+
+
+def _rest(lane: _Lane, shown: int) -> Key | None:
+    """Where a sequence goes on when so many of what was found are shown."""
+    if shown == len(lane.found):
+        return lane.rest
+    if shown:
+        return lane.found[shown - 1][0]
+    *same, last = lane.found[0][0]
+    return (*same, last + 1)
+
+
+# -- the sequences --
+
+
+def _recorded(house: House, wanted: Wanted, limit: int, before: int | None) -> _Lane:
+    if not wanted.wants(*RECORDED):
+        return _Lane()
+    events = EventFilter(
+        uid=wanted.uid,
+        types=tuple(wanted.types & RECORDED),  # type: ignore[arg-type]
+        job_id=wanted.job_id,
+        owner=wanted.owner,
+        since=wanted.since,
+        until=wanted.until,
+    )
+    total = house.ledger.count_events(events, most=COUNTED + 1)
+    found = [] if before == 0 else house.ledger.events(events, limit=limit, before=before)
+    rest = (found[-1].id,) if len(found) == limit else None
+    return _Lane([((one.id,), one) for one in found], rest, min(total, COUNTED), total > COUNTED)
+
+
+def _fired(house: House, wanted: Wanted, limit: int, before: int | None) -> _Lane:
+    """Where they match rarely the walk through the jobs ends early, and goes on with the next page."""
+    if not wanted.wants("schedule.fired", "schedule.retried"):
+        return _Lane()
+    if wanted.job_id is not None:
+        return _fired_job(house, wanted, before)
+    jobs = JobFilter(
+        uid=wanted.uid,
+        origins=_origins(wanted),
+        owner=wanted.owner,
+        enqueued_since=wanted.since,
+        enqueued_until=wanted.until,
+    )
+    page = house.ledger.job_page(jobs, limit=limit, before=before)
+    found = [] if before == 0 else page.jobs
+    rest = None if before == 0 or page.next_before is None else (page.next_before,)
+    return _Lane(_told(house, found), rest, page.total, page.is_approximate)
+
+
+def _fired_job(house: House, wanted: Wanted, before: int | None) -> _Lane:
+    job = house.ledger.job(wanted.job_id or "")
+    found = [one for one in _told(house, [] if job is None else [job]) if wanted.is_met(one[1])]
+    is_over = job is not None and before is not None and job.row_id >= before
+    return _Lane([] if is_over else found, None, len(found))
+
+
+def _told(house: House, jobs: Sequence[Job]) -> list[tuple[Key, Derived]]:
+    owners = house.firings.owners({job.uid for job in jobs}) if jobs else {}
+    return [((job.row_id,), told_of(firing_of(job, owners.get(job.uid)))) for job in jobs]
+
+
+def _origins(wanted: Wanted) -> Sequence[Origin]:
+    if wanted.wants("schedule.fired") and wanted.wants("schedule.retried"):
+        return ()
+    return FIRING_ORIGINS if wanted.wants("schedule.fired") else ("retry",)
+
+
+def _held(house: House, wanted: Wanted, before: Key | None) -> _Lane:
+    """Those of the moment: a row does not remember what it held before."""
+    if not wanted.wants("schedule.held"):
+        return _Lane()
+    holds = house.firings.holds(uid=wanted.uid, owner=wanted.owner, limit=MOST_HOLDS)
+    told = [((hold.since, hold.row_id), told_of_hold(hold)) for hold in _newest_holds(holds)]
+    met = [one for one in told if wanted.is_met(one[1])]
+    found = [one for one in met if before is None or one[0] < before]
+    return _Lane(found, None, len(met), len(holds) == MOST_HOLDS)
+
+
+def _newest_holds(holds: Iterable[Hold]) -> list[Hold]:
+    return sorted(holds, key=lambda hold: (hold.since, hold.row_id), reverse=True)

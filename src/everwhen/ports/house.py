@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from everwhen.ports.catalogue import Catalogue
 from everwhen.ports.clock import Clock
+from everwhen.ports.firings import Firings
 from everwhen.ports.ledger import Ledger
 from everwhen.ports.messages import Messages
 from everwhen.ports.plugins import PluginState
@@ -31,6 +32,7 @@ class House:
     slots: Slots
     catalogue: Catalogue
     ledger: Ledger
+    firings: Firings
     vitals: Vitals
     messages: Messages
     plugin_state: PluginState

@@ -21,7 +21,7 @@ from everwhen.model.shared import FOR_EVER
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Which jobs: all that are given must hold. Slots from `since` on and before `until`."""
+    """Which jobs: all that are given must hold. Slots from `since` on and before `until`; enqueued likewise."""
 
     uid: str | None = None
     statuses: Collection[JobStatus] = ()
@@ -31,6 +31,8 @@ class JobFilter:
     until: int | None = None
     owner: str | None = None  # of their schedules, as long as these are there
     group: str | None = None
+    enqueued_since: int | None = None
+    enqueued_until: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,6 @@ class Mark(NamedTuple):
 
     events: int
     jobs: int
-    jobs_seen: int = 0
-    seen_by: int = 0
 
 
 class Tally(NamedTuple):

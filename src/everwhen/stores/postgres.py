@@ -3,6 +3,8 @@
 from everwhen.stores.migrations.postgres import MIGRATIONS
 from everwhen.stores.postgres_clock import DatabaseClock
 from everwhen.stores.postgres_database import PostgresDatabase
+from everwhen.stores.postgres_firings import PostgresFirings
+from everwhen.stores.postgres_horizon import Horizon
 from everwhen.stores.postgres_ledger import PostgresLedger
 from everwhen.stores.postgres_listener import Listener
 from everwhen.stores.postgres_store import PostgresStore
@@ -12,8 +14,10 @@ from everwhen.stores.postgres_vitals import PostgresVitals
 __all__ = [
     "MIGRATIONS",
     "DatabaseClock",
+    "Horizon",
     "Listener",
     "PostgresDatabase",
+    "PostgresFirings",
     "PostgresLedger",
     "PostgresPremises",
     "PostgresStore",

@@ -310,6 +310,8 @@ def _job_conditions(wanted: JobFilter, limit: int) -> _Conditions:
     conditions.add("slot_at = %(slot_at)s", slot_at=_at(wanted.slot_at))
     conditions.add("slot_at >= %(since)s", since=_at(wanted.since))
     conditions.add("slot_at < %(until)s", until=_at(wanted.until))
+    conditions.add("created_at >= %(enqueued_since)s", enqueued_since=_at(wanted.enqueued_since))
+    conditions.add("created_at < %(enqueued_until)s", enqueued_until=_at(wanted.enqueued_until))
     conditions.add("status = ANY(%(statuses)s)", statuses=_any(wanted.statuses))
     conditions.add("origin = ANY(%(origins)s)", origins=_any(wanted.origins))
     return conditions
@@ -322,7 +324,9 @@ def _schedules_asked_for(connection: Connection[Any], wanted: JobFilter) -> list
         return None
     query = f"SELECT uid, fire_count FROM schedules {conditions} LIMIT %(limit)s"
     found = _fetch(connection, query, conditions.values)
-    return [(wanted.uid, 0)] if wanted.uid is not None and not found else found  # deleted, perhaps
+    if found or wanted.uid is None or wanted.owner is not None or wanted.group is not None:
+        return found
+    return [(wanted.uid, 0)]  # deleted, perhaps; whose it was is not known any more
 
 
 def _schedule_conditions(wanted: JobFilter) -> _Conditions:

@@ -1,9 +1,7 @@
 """Counts about a whole PostgreSQL database.
 
 Here numbers are drawn before their transactions commit. Events have the number of their transaction, so a tally takes
-those of the transactions that have ended since the last one. Jobs have none: a tally notes the largest row that it
-sees and the first transaction that has yet to begin; when every transaction before that one has ended, all rows up to
-there are in, and are counted. Where nothing is open that is at once, otherwise one tally later.
+those of the transactions that have ended since the last one. Jobs have none: a tally counts them up to the horizon.
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ from psycopg import Connection
 from everwhen.ports.vitals import Mark, Signs, Tally, counted_by
 from everwhen.stores.postgres_adapters import At
 from everwhen.stores.postgres_database import PostgresDatabase
+from everwhen.stores.postgres_horizon import Horizon
 
 _SCHEDULES = "SELECT status, held_reason, count(*) FROM schedules GROUP BY status, held_reason"
 # idx_jobs_outstanding
@@ -25,9 +24,7 @@ _OVERDUE = (
     "SELECT count(*) FROM (SELECT 1 FROM schedules WHERE enabled AND next_run_at < %s LIMIT %s) AS found"
 )
 _IS_PAUSED = "SELECT count(*) FROM settings WHERE key = 'system_paused' AND value != ''"
-_NOW = """
-SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint, pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
-    (SELECT coalesce(max(row_id), 0) FROM jobs)"""
+_OLDEST_OPEN = "SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
 # idx_audit_commit
 _SLOTS = """
 SELECT type, coalesce(reason, ''), sum(slot_count)::bigint FROM audit_events
@@ -40,8 +37,9 @@ _FIRED = "SELECT origin, count(*) FROM jobs WHERE row_id > %s AND row_id <= %s A
 class PostgresVitals:
     """Counts, on one PostgreSQL database."""
 
-    def __init__(self, database: PostgresDatabase) -> None:
+    def __init__(self, database: PostgresDatabase, horizon: Horizon) -> None:
         self._database = database
+        self._horizon = horizon
 
     def signs(self, overdue_since: int, *, most_overdue: int) -> Signs:
         with self._database.snapshot() as connection:
@@ -55,28 +53,15 @@ class PostgresVitals:
         )
 
     def mark(self) -> Mark:
-        with self._database.snapshot() as connection:
-            oldest, _, last_row = _now(connection)
-        return Mark(oldest, last_row)
+        return Mark(self._database.ask(_OLDEST_OPEN)[0][0], self._horizon.start())
 
     def tally(self, since: Mark) -> Tally:
+        settled = max(self._horizon.row(), since.jobs)
         with self._database.snapshot() as connection:
-            oldest, next_one, last_row = _now(connection)
+            ((oldest,),) = _fetch(connection, _OLDEST_OPEN)
             slots = _fetch(connection, _SLOTS, str(since.events), str(oldest))
-            settled = (
-                last_row if oldest == next_one else since.jobs_seen if oldest >= since.seen_by else since.jobs
-            )
-            settled = max(settled, since.jobs)
             fired = dict(_fetch(connection, _FIRED, since.jobs, settled))
-        is_waiting = since.jobs_seen > settled and oldest < since.seen_by
-        seen = (since.jobs_seen, since.seen_by) if is_waiting else (last_row, next_one)
-        return Tally({(kind, reason): n for kind, reason, n in slots}, fired, Mark(oldest, settled, *seen))
-
-
-def _now(connection: Connection[Any]) -> tuple[int, int, int]:
-    """The oldest transaction that is open, the first that has yet to begin, and the last row of jobs."""
-    ((oldest, next_one, last_row),) = _fetch(connection, _NOW)
-    return oldest, next_one, last_row
+        return Tally({(kind, reason): n for kind, reason, n in slots}, fired, Mark(oldest, settled))
 
 
 def _fetch(connection: Connection[Any], query: str, *values: object) -> list[Any]:

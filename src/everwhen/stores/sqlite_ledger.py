@@ -305,6 +305,8 @@ def _job_conditions(wanted: JobFilter) -> _Conditions:
     conditions.add("slot_at = :slot_at", slot_at=wanted.slot_at)
     conditions.add("slot_at >= :since", since=wanted.since)
     conditions.add("slot_at < :until", until=wanted.until)
+    conditions.add("created_at >= :enqueued_since", enqueued_since=wanted.enqueued_since)
+    conditions.add("created_at < :enqueued_until", enqueued_until=wanted.enqueued_until)
     conditions.add_any("status", wanted.statuses)
     conditions.add_any("origin", wanted.origins)
     return conditions
@@ -317,7 +319,9 @@ def _schedules_asked_for(connection: sqlite3.Connection, wanted: JobFilter) -> l
         return None
     query = f"SELECT uid, fire_count FROM schedules {conditions} LIMIT {MOST_UIDS + 1}"
     found = connection.execute(query, conditions.values).fetchall()
-    return [(wanted.uid, 0)] if wanted.uid is not None and not found else found  # deleted, perhaps
+    if found or wanted.uid is None or wanted.owner is not None or wanted.group is not None:
+        return found
+    return [(wanted.uid, 0)]  # deleted, perhaps; whose it was is not known any more
 
 
 def _schedule_conditions(wanted: JobFilter) -> _Conditions:

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
 
 from everwhen.api.access import Viewer
-from everwhen.api.calls import DEFAULT_LIMIT, Cursor, Desk, Limit, answer, cursor_of, row_in, says
-from everwhen.api.feeds import Feed
+from everwhen.api.calls import (
+    DEFAULT_LIMIT,
+    Cursor,
+    Desk,
+    Limit,
+    answer,
+    cursor_of,
+    numbers_in,
+    numbers_of,
+    row_in,
+    says,
+)
+from everwhen.api.feeds import Feed, cursor_text
 from everwhen.api.moments import Moment
 from everwhen.api.office import Office
 from everwhen.api.payloads import Object
 from everwhen.api.problems import RefusedError
 from everwhen.api.record import AuditList, MessageList, event_words, message_words
 from everwhen.api.streams import EventStream
-from everwhen.model.events import EventType
 from everwhen.model.instants import instant_of
-from everwhen.operations import audit
+from everwhen.operations import audit, happened
 from everwhen.operations.submissions import Caller
-from everwhen.ports.ledger import EventFilter
 from everwhen.ports.messages import MessageFilter
 
 router = APIRouter(tags=["record"])
-_TYPES = get_args(EventType)
-LONGEST_ID = 18  # digits
 
 Word = Annotated[str | None, Query(max_length=300, pattern=r"^[^\x00]+$")]
 
@@ -49,6 +57,15 @@ After = Annotated[
     ),
 ]
 
+Behind = Annotated[
+    str | None,
+    Query(
+        description="An id of the stream, or `last_event_id` of a list: what came behind it, the oldest first.",
+        examples=["12.345"],
+        max_length=100,
+    ),
+]
+
 
 # -- lists --
 
@@ -61,7 +78,7 @@ def list_audit(
     caller: Viewer,
     type: Annotated[
         list[str] | None,
-        Query(description="Of these types.", json_schema_extra={"items": {"enum": list(_TYPES)}}),
+        Query(description="Of these types.", json_schema_extra={"items": {"enum": list(happened.TYPES)}}),
     ] = None,
     schedule_id: Word = None,
     job_id: Word = None,
@@ -70,26 +87,57 @@ def list_audit(
     to: Until = None,
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
+    after: Behind = None,
 ) -> Response:
-    """Newest first. Filters are joined. A schedule that is deleted keeps its events until retention."""
-    unknown = [word for word in type or () if word not in _TYPES]
+    """Newest first. Filters are joined. A schedule that is deleted keeps its events until retention.
+
+    With `after` the oldest comes first: what was committed behind that id, as far as one look goes. `last_event_id` is
+    where the next look begins; as long as it moves there may be more.
+    """
+    _refuse_unknown(type or ())
+    wanted = happened.Wanted(frozenset(type or ()), None, job_id, owner, _instant(from_), _instant(to))
+    if after is not None:
+        return _listed_after(office, caller, wanted, schedule_id, after=after, limit=limit)
+    last = None if cursor is not None else cursor_text(happened.last_place(office.house))
+    back = numbers_in(cursor, len(audit.Back._fields))
+    page = audit.list_happened(
+        office.house,
+        wanted,
+        caller,
+        schedule_id=schedule_id,
+        limit=limit,
+        before=None if back is None else audit.Back._make(back),
+    )
+    following = None if page.back is None else cursor_of(*page.back)
+    return _listed([event_words(one) for one in page.items], page, following, last_event_id=last)
+
+
+def _refuse_unknown(types: Sequence[str]) -> None:
+    unknown = [word for word in types if word not in happened.TYPES]
     if unknown:
         raise RefusedError(
-            422, f"type is one of {', '.join(_TYPES)}.", faults=[("type", f"{unknown[0][:50]} is unknown")]
+            422,
+            f"type is one of {', '.join(happened.TYPES)}.",
+            faults=[("type", f"{unknown[0][:50]} is unknown")],
         )
-    wanted = EventFilter(
-        types=tuple(type or ()),  # type: ignore[arg-type]
-        job_id=job_id,
-        owner=owner,
-        since=_instant(from_),
-        until=_instant(to),
+
+
+def _listed_after(
+    office: Office,
+    caller: Caller,
+    wanted: happened.Wanted,
+    schedule_id: str | None,
+    *,
+    after: str,
+    limit: int,
+) -> Response:
+    given = _place(after, 2, "after")
+    place = happened.Place(given[0], given[1] if len(given) > 1 else office.house.firings.last())
+    items, place = happened.list_after(
+        office.house, wanted, caller, schedule_id=schedule_id, place=place, limit=limit
     )
-    page = audit.list_events(
-        office.house, wanted, caller, schedule_id=schedule_id, limit=limit, before=row_in(cursor)
-    )
-    return _listed(
-        [event_words(one) for one in page.items], page, limit, page.items[-1].id if page.items else 0
-    )
+    page = audit.Page(items, len(items))
+    return _listed([event_words(one) for one in items], page, None, last_event_id=cursor_text(place))
 
 
 @router.get(
@@ -108,17 +156,19 @@ def list_messages(
     """Newest first. Filters are joined."""
     wanted = MessageFilter(owner, schedule_id, _instant(from_), _instant(to))
     page = audit.list_messages(office.house, wanted, caller, limit=limit, before=row_in(cursor))
-    return _listed(
-        [message_words(one) for one in page.items], page, limit, page.items[-1].id if page.items else 0
-    )
+    following = cursor_of(page.items[-1].id) if len(page.items) == limit else None
+    return _listed([message_words(one) for one in page.items], page, following)
 
 
-def _listed(items: list[Object], page: audit.Page[Any], limit: int, last: int) -> Response:
+def _listed(
+    items: list[Object], page: audit.Page[Any], following: str | None, **more: str | None
+) -> Response:
     words = {
         "items": items,
         "total": page.total,
         "total_is_approximate": page.is_approximate,
-        "next_cursor": cursor_of(last) if len(items) == limit else None,
+        "next_cursor": following,
+        **more,
     }
     return answer(words)
 
@@ -142,8 +192,12 @@ _ENDLESS = "Server-sent events: `id`, `event` (its type) and `data`, one line of
 async def stream_events(
     office: Desk, caller: Viewer, last_event_id: LastEventId = None, after: After = None
 ) -> Response:
-    """In the order in which it was committed. A reader that is too slow is dropped, and comes back with the last id."""
-    return _streamed(office.streams.events, office, caller, last_event_id or after)
+    """In the order in which it was committed. A reader that is too slow is dropped, and comes back with the last id.
+
+    An id has two parts, the last event on record and the last job. One with the first alone is taken as well: firings
+    are then told from now on. `schedule.held` is told when it is seen, without an id, and not again.
+    """
+    return _streamed(office.streams.events, office, caller, last_event_id or after, parts=2)
 
 
 @router.get(
@@ -156,13 +210,17 @@ async def stream_messages(
     office: Desk, caller: Viewer, last_event_id: LastEventId = None, after: After = None
 ) -> Response:
     """In the order in which it was committed."""
-    return _streamed(office.streams.messages, office, caller, last_event_id or after)
+    return _streamed(office.streams.messages, office, caller, last_event_id or after, parts=1)
 
 
-def _streamed(feed: Feed, office: Office, caller: Caller, after: str | None) -> Response:
-    if after is not None and not (after.isascii() and after.isdecimal() and len(after) <= LONGEST_ID):
-        raise RefusedError(
-            422, "Last-Event-ID is the id of an event of this stream.", faults=[("Last-Event-ID", "is no id")]
-        )
+def _streamed(feed: Feed, office: Office, caller: Caller, after: str | None, *, parts: int) -> Response:
+    place = None if after is None else _place(after, parts, "Last-Event-ID")
     office.streams.refuse_more(caller.token)
-    return EventStream(office.streams, feed, caller.token, None if after is None else int(after))
+    return EventStream(office.streams, feed, caller.token, place)
+
+
+def _place(text: str, parts: int, name: str) -> tuple[int, ...]:
+    numbers = numbers_of(text)
+    if numbers is None or len(numbers) > parts:
+        raise RefusedError(422, f"{name} is the id of an event of this stream.", faults=[(name, "is no id")])
+    return tuple(numbers)

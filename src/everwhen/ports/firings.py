@@ -1,0 +1,28 @@
+"""Jobs in the order in which they were enqueued, and held slots: what is told beside the audit (L2, L4)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Protocol
+
+from everwhen.model.derived import Firing, Hold
+
+
+class Firings(Protocol):
+    """Nothing here writes, and every question is bounded."""
+
+    def after(self, row_id: int, *, limit: int) -> list[Firing]:
+        """Jobs behind a row, by row_id; never one before which another may still appear."""
+        ...
+
+    def last(self) -> int:
+        """The row behind which a stream begins that begins now; 0 when there is none."""
+        ...
+
+    def owners(self, uids: Collection[str]) -> dict[str, str | None]:
+        """Whose schedules these are; those that are gone are not among them."""
+        ...
+
+    def holds(self, *, uid: str | None = None, owner: str | None = None, limit: int) -> list[Hold]:
+        """Slots that are held, in no order; where there are more than `limit`, some of them."""
+        ...
