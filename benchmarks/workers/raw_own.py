@@ -83,7 +83,7 @@ class OnSqlite(RawOnOwnTables):
         for statement, jobs in sql.INSERT_JOB.runs([job(row, now) for row in due]):
             connection.executemany(statement, jobs)
         connection.executemany(sql.update_of(FIRED), [moved(row, now) for row in due])
-        connection.executemany(sql.PUT_LIMIT, [(key, BATCH, 0, 0, 0, 0, 0) for key in KEYS])
+        connection.executemany(sql.PUT_LIMIT, [Limit(key, BATCH) for key in KEYS])
         connection.execute("COMMIT")
         return len(due)
 
@@ -114,7 +114,7 @@ class OnPostgres(RawOnOwnTables):
             update("schedules", FIRED, [moved(row, now) for row in due]),
         ):
             self.cursor.execute(statement.encode(), values)
-        limits = columns_of(Limit._fields, [(key, BATCH, 0, 0, 0, 0, 0) for key in KEYS])
+        limits = columns_of(Limit._fields, [Limit(key, BATCH) for key in KEYS])
         self.cursor.execute(postgres_statements.PUT_LIMITS.encode(), limits)
 
 
