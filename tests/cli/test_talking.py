@@ -154,6 +154,13 @@ def test_a_service_that_wants_a_token_says_where_one_is_given(shells: dict[str, 
     assert "--token or EVERWHEN_TOKEN" in Shell(shells["service"].options[:2]).refusal("schedules", "list")
 
 
+def test_what_is_deleted_is_told_as_json(shell: Shell) -> None:
+    schedule = made(shell, "short-lived")
+    assert shell.json("schedules", "delete", schedule, "--yes") == {"deleted": [schedule]}
+    shell.text("quiet-hours", "create", "brief", "--set", 'windows=[{"between": "12:00-13:00"}]')
+    assert shell.json("quiet-hours", "delete", "brief") == {"id": "brief"}
+
+
 def test_a_schedule_comes_from_a_file(shell: Shell, tmp_path: Path) -> None:
     source = tmp_path / "s.json"
     source.write_text(json.dumps({"name": "from a file", "cron": "0 9 * * *", "run": {"command": ["true"]}}))
@@ -271,6 +278,7 @@ def test_the_system_is_paused_and_resumed(shell: Shell) -> None:
     assert "nothing fires" in shell.text("system", "pause")
     assert "paused since" in shell.text("system", "status")
     assert shell.text("system", "resume") == "resumed\n"
+    assert shell.json("system", "pause")["is_paused"] and not shell.json("system", "resume")["is_paused"]
 
 
 def test_the_audit_is_told_the_newest_last(shell: Shell) -> None:

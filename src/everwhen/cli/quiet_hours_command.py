@@ -94,10 +94,11 @@ def update(client: Client, policy: str, settings: tuple[str, ...], source: str |
 @command.command(name="delete")
 @reaching
 @click.argument("policy")
-def delete(client: Client, policy: str) -> None:
+@json_option
+def delete(client: Client, policy: str, as_json: bool) -> None:
     """Delete a policy that no schedule uses."""
     client.delete(_path(policy))
-    click.echo(f"deleted {policy}")
+    _tell({"id": policy}, "deleted", as_json)
 
 
 def _tell(one: dict[str, Any], what: str, as_json: bool) -> None:

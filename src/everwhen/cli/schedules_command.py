@@ -292,10 +292,14 @@ def backfill(
 @click.argument("schedules", nargs=-1, required=True)
 @click.option("--cancel", is_flag=True, help="End its running jobs, too.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def delete(client: Client, schedules: tuple[str, ...], cancel: bool, yes: bool) -> None:
+@json_option
+def delete(client: Client, schedules: tuple[str, ...], cancel: bool, yes: bool, as_json: bool) -> None:
     """Delete schedules; their record stays until retention."""
     if not yes and sys.stdin.isatty():
         click.confirm(f"Delete {', '.join(schedules)}?", abort=True)
     for schedule in schedules:
         client.delete(path_of(schedule), cancel=cancel)
-        click.echo(f"deleted {schedule}")
+        if not as_json:
+            click.echo(f"deleted {schedule}")
+    if as_json:
+        print_json({"deleted": list(schedules)})

@@ -128,18 +128,25 @@ def _shown(name: str, value: Any) -> str:
 
 @command.command(name="pause")
 @reaching
-def pause(client: Client) -> None:
+@json_option
+def pause(client: Client, as_json: bool) -> None:
     """Fire nothing and claim nothing; what runs goes on."""
-    client.post("/system/pause/")
-    click.echo("paused: nothing fires until everwhen system resume")
+    _tell(client.post("/system/pause/"), "paused: nothing fires until everwhen system resume", as_json)
 
 
 @command.command(name="resume")
 @reaching
-def resume(client: Client) -> None:
+@json_option
+def resume(client: Client, as_json: bool) -> None:
     """Go on."""
-    client.post("/system/resume/")
-    click.echo("resumed")
+    _tell(client.post("/system/resume/"), "resumed", as_json)
+
+
+def _tell(answer: dict[str, Any], words: str, as_json: bool) -> None:
+    if as_json:
+        print_json(answer)
+    else:
+        click.echo(words)
 
 
 @command.command(name="breaker")

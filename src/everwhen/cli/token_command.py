@@ -10,7 +10,7 @@ import click
 from rich.text import Text
 
 from everwhen.cli.configuration import config_option, database_option, opened
-from everwhen.cli.screen import json_option, print_table
+from everwhen.cli.screen import json_option, print_json, print_table
 from everwhen.errors import TokenError
 from everwhen.model.instants import moment_of
 from everwhen.model.token import ROLES, AccessRole, Token, limits_of, limits_words
@@ -86,11 +86,15 @@ def _standing(token: Token) -> Text:
 @config_option
 @database_option
 @click.argument("token_id")
-def revoke(path: Path, database: str | None, token_id: str) -> None:
+@json_option
+def revoke(path: Path, database: str | None, token_id: str, as_json: bool) -> None:
     """End a token at once; what it made stays."""
     with opened(path, database, may_create=False) as house:
         revoke_token(house, token_id)
-    click.secho("revoked", err=True)
+    if as_json:
+        print_json({"revoked": token_id})
+    else:
+        click.secho("revoked", err=True)
 
 
 def _limit_words(limits: tuple[str, ...]) -> dict[str, Any]:
