@@ -258,7 +258,7 @@ def test_quiet_hours_are_made_changed_and_deleted(shell: Shell) -> None:
     assert "is no JSON" in shell.refusal("quiet-hours", "create", "x", "--set", "windows=[")
 
 
-def test_d30_the_history_of_a_breaker_is_shown_and_it_is_reset(shell: Shell) -> None:
+def test_the_history_of_a_breaker_is_shown_and_it_is_reset(shell: Shell) -> None:
     shown = shell.text("system", "breaker", "fails")
     assert "closed → open" in shown and "failure_threshold" in shown
     assert shell.json("system", "breaker", "fails")[0]["transitions"][-1]["to_state"] == "open"
