@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -37,14 +36,11 @@ class Told:
 class Stream:
     """A stream that is read line by line."""
 
-    def __init__(self, client: Client, path: str, *, after: object = None, buffer: int | None = None) -> None:
+    def __init__(self, client: Client, path: str, *, after: object = None) -> None:
         headers = {} if client.secret is None else {"X-API-Key": client.secret}
         if after is not None:
             headers["Last-Event-ID"] = str(after)
         self._connection = http.client.HTTPConnection(urlsplit(client.url).netloc, timeout=PATIENCE)
-        self._connection.connect()
-        if buffer is not None:
-            self._connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer)
         self._connection.request("GET", client.prefix + path, headers=headers)
         self.answer = self._connection.getresponse()
 
@@ -308,7 +304,7 @@ def test_a_reader_that_takes_nothing_is_dropped(service: Service) -> None:
     service.office.streams.patience = 0.3
     large = [Event("config.reloaded", 0, detail={"words": "x" * 60_000}) for _ in range(50)]
     try:
-        with stream(service.admin, "/events/stream/", buffer=4_096) as slow:
+        with stream(service.admin, "/events/stream/") as slow:
             until(lambda: service.office.streams.count == 1)
             for _ in range(8):  # 24 MB, which no socket holds
                 service.house.slots.record(large)

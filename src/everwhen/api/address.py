@@ -7,6 +7,9 @@ import socket
 from everwhen.errors import SchedulerError, shown
 
 BACKLOG = 2_048
+# How long what was sent may wait for its reader, in milliseconds. A connection that is closed is kept by the kernel
+# until its last byte is taken; whoever takes nothing would keep it, and its memory, for ever.
+UNTAKEN = 60_000
 
 
 def refuse_taken(host: str, port: int) -> None:
@@ -20,6 +23,8 @@ def bound(host: str, port: int) -> socket.socket:
     found = socket.socket(family, socket.SOCK_STREAM)
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; those that are accepted inherit it
+            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNTAKEN)
         found.bind((host, port))
         found.listen(BACKLOG)
     except OSError as error:
