@@ -12,6 +12,7 @@ from tests.servers.fixtures import (
     postgres,
     postgres16,
     postgres_url,
+    upgraded_on_16,
     valkey,
     valkey_url,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "postgres",
     "postgres16",
     "postgres_url",
+    "upgraded_on_16",
     "valkey",
     "valkey_url",
 ]

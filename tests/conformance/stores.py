@@ -1,4 +1,5 @@
-"""The stores that the suite runs against, and how they differ.
+"""The stores that the suite runs against, and how they differ. Two of them are one migration ahead of this release,
+as they are while nodes are upgraded one by one.
 
 A difference is a capability that switches what a test expects; it never skips one. Nothing outside this module
 knows which store it works on.
@@ -15,6 +16,7 @@ from everwhen.ports.clock import Clock
 from everwhen.stores.sqlite_database import SqliteDatabase, open_sqlite
 from everwhen.wiring import Stack, open_stack
 from tests.servers.everwhen_database import PostgresDatabase
+from tests.servers.next_release import upgrade
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,11 @@ def _sqlite_file(folder: Path, _server: None) -> Site:
     return Site(url, lambda clock: open_stack(url, clock=clock), lambda: None)
 
 
-def _sqlite_memory(_folder: Path, _server: None) -> Site:
-    return sqlite_in_memory()
+def _sqlite_one_ahead(_folder: Path, _server: None) -> Site:
+    """In memory, and changed by the next release already: what this one does must be the same."""
+    database = open_sqlite("sqlite://")
+    upgrade(database)
+    return Site("sqlite://", lambda clock: _lodge(database, clock), database.close)
 
 
 def sqlite_in_memory() -> Site:
@@ -86,7 +91,7 @@ def on_postgres(database: PostgresDatabase) -> Site:
 
 STORES = (
     StoreKind("sqlite", Capabilities(several_processes=True), _sqlite_file),
-    StoreKind("sqlite-memory", Capabilities(several_processes=False), _sqlite_memory),
+    StoreKind("sqlite-one-ahead", Capabilities(several_processes=False), _sqlite_one_ahead),
     StoreKind("postgres18", Capabilities(several_processes=True), _postgres, "everwhen_on_18"),
-    StoreKind("postgres16", Capabilities(several_processes=True), _postgres, "everwhen_on_16"),
+    StoreKind("postgres16-one-ahead", Capabilities(several_processes=True), _postgres, "upgraded_on_16"),
 )

@@ -14,6 +14,7 @@ from tests.servers.ending import end_everything
 from tests.servers.errors import ServerError
 from tests.servers.everwhen_database import PostgresDatabase
 from tests.servers.local_server import LocalServer
+from tests.servers.next_release import upgrade_at
 from tests.servers.postgres import PostgresServer
 from tests.servers.valkey import ValkeyServer
 
@@ -55,6 +56,14 @@ def everwhen_on_18(postgres: PostgresServer) -> Iterator[PostgresDatabase]:
 @pytest.fixture(scope="session")
 def everwhen_on_16(postgres16: PostgresServer) -> Iterator[PostgresDatabase]:
     with closing(PostgresDatabase(postgres16)) as database:
+        yield database
+
+
+@pytest.fixture(scope="session")
+def upgraded_on_16(postgres16: PostgresServer) -> Iterator[PostgresDatabase]:
+    """One migration ahead of this release."""
+    with closing(PostgresDatabase(postgres16)) as database:
+        upgrade_at(database.empty())
         yield database
 
 
