@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from everwhen.model.events import Event
+from everwhen.operations.sessions import begin_session, end_session
 from everwhen.operations.tokens import create_token, revoke_token
 from tests.api.serving import Client, Service, serving
 
@@ -36,8 +37,8 @@ class Told:
 class Stream:
     """A stream that is read line by line."""
 
-    def __init__(self, client: Client, path: str, *, after: object = None) -> None:
-        headers = {} if client.secret is None else {"X-API-Key": client.secret}
+    def __init__(self, client: Client, path: str, *, after: object = None, cookie: str = "") -> None:
+        headers = {"Cookie": cookie} if client.secret is None else {"X-API-Key": client.secret}
         if after is not None:
             headers["Last-Event-ID"] = str(after)
         self._connection = http.client.HTTPConnection(urlsplit(client.url).netloc, timeout=PATIENCE)
@@ -272,6 +273,16 @@ def test_a_stream_ends_when_its_token_does(service: Service) -> None:
     made = create_token(service.house, "brief", "viewer")
     with stream(Client(service.url, made.secret), "/events/stream/") as opened:
         revoke_token(service.house, made.token.token_id)
+        assert opened.is_over()
+
+
+def test_a_stream_ends_with_the_session_that_opened_it(service: Service) -> None:
+    begun = begin_session(service.house, create_token(service.house, "browser", "viewer").token)
+    cookie = f"everwhen_session={begun.secret}"
+    with stream(service.nobody, "/events/stream/", cookie=cookie) as opened:
+        service.admin.create()
+        assert opened.next().kind == "schedule.created"
+        end_session(service.house, begun.secret)
         assert opened.is_over()
 
 

@@ -236,6 +236,8 @@ def test_jobs_are_listed_shown_and_their_output_read(shell: Shell) -> None:
     assert shell.text("jobs", "logs", "-f", job["id"]) == "hello there\n"
     assert shell.json("jobs", "logs", job["id"])["is_over"]
     assert shell.text("jobs", "list", "--status", "timed_out") == "no jobs\n"
+    assert shell.text("jobs", "list", "--schedule", "greets", "--status", "lost") == "no jobs\n"
+    assert 'no schedule "greet"' in shell.refusal("jobs", "list", "--schedule", "greet")
 
 
 def test_a_job_is_run_again(shell: Shell) -> None:

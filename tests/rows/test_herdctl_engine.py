@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from everwhen.config.settings import Settings
 from everwhen.engine.service import Service
 from everwhen.errors import SchedulerShutdownError, StoreError
 from everwhen.model.outcome import Outcome
@@ -19,7 +20,7 @@ from everwhen.ports.slots import TickReport
 from everwhen.ports.target import Run
 from everwhen.system_clock import SystemClock
 from everwhen.testing import ManualScheduler, manual_scheduler
-from everwhen.wiring import Stack, open_stack
+from everwhen.wiring import Stack, build_service, open_stack
 
 AGENT = {"interval_from": "completion", "max_concurrent": 1}
 
@@ -265,6 +266,15 @@ def test_h26_a_stop_waits_for_running_jobs() -> None:
     assert operations.get_schedule(stack.house, "a").state.run_count == 1
 
 
+def test_h29_the_check_interval_is_a_second_unless_it_is_set() -> None:
+    """What each costs is measured by `benchmarks.check_interval`; the operations guide has the table."""
+    assert Settings().check_interval == 1.0
+    stack = open_stack("sqlite://")
+    for given in (1.0, 5.0, 10.0):
+        assert build_service(stack, check_interval=given).ticker.seconds_to_next(given) == given
+    stack.close()
+
+
 def test_h30_memory_grows_with_running_jobs_not_with_schedules() -> None:
     s = scheduler()
     for number in range(300):
@@ -272,6 +282,20 @@ def test_h30_memory_grows_with_running_jobs_not_with_schedules() -> None:
     s.restart()
     s.step()
     assert s.stack.plans.size == 0  # no schedule is in memory before it is due
+
+
+def test_h31_a_check_only_reads_and_a_tick_of_many_slots_is_one_transaction() -> None:
+    s = scheduler()
+    for number in range(300):
+        s.add(f"at-once-{number}", every="1h", first_run="after_interval")
+    slots, commits = s.stack.house.slots, s.stack.database.change_counter
+    before = commits()
+    slots.tick(s.clock.now(), limit=500, behind=False)
+    assert commits() == before  # nothing is due: nothing is written
+    due_at = slots.next_wake_at()
+    assert due_at is not None
+    report = slots.tick(due_at, limit=500, behind=False)
+    assert (report.fired, commits()) == (300, before + 1)
 
 
 def test_h32_a_disable_from_outside_is_honoured_at_the_next_evaluation() -> None:

@@ -160,6 +160,18 @@ async def _of_session(office: Office, request: Request) -> Token:
     return token
 
 
+async def session_of(
+    request: Request,
+    bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
+    api_key: Annotated[str | None, Security(_api_key)],
+) -> str | None:
+    """The session that lets this request in; None where a token does."""
+    return None if bearer is not None or api_key is not None else session_in(request)
+
+
+ItsSession = Annotated[str | None, Depends(session_of)]
+
+
 def session_in(request: Request) -> str | None:
     """The secret of the cookie."""
     secret = request.cookies.get(COOKIE)

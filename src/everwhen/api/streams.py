@@ -2,7 +2,8 @@
 
 A reader that does not take what is sent keeps its connection for ten seconds; then it is dropped, so that no memory
 grows for it. A comment goes out every fifteen seconds: it keeps proxies from closing a quiet stream, and finds readers
-that are gone. While a stream is open its token is looked at again and again, because a token can be revoked.
+that are gone. While a stream is open its token is looked at again and again, because a token can be revoked, and so
+is the session that it was opened by.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from everwhen.api.feeds import Cursor, Feed, Reader, Source
 from everwhen.api.problems import RefusedError
 from everwhen.errors import StoreError
 from everwhen.model.token import Token
+from everwhen.operations.sessions import find_session
 from everwhen.ports.house import House
 
 MOST, MOST_OF_TOKEN = 1_000, 100
@@ -92,16 +94,28 @@ class Streams:
             self._good = (now, frozenset(one.token_id for one in tokens if one.is_good(at)))
         return self._good[0] < admitted or token.token_id in self._good[1]
 
+    async def lasts(self, session: str | None) -> bool:
+        """Whether the session that a stream was opened by is not over."""
+        if session is None:
+            return True
+        try:
+            return await run_sync(find_session, self._house, session) is not None
+        except StoreError:
+            return True
+
 
 class EventStream(Response):
     """One answer that goes on."""
 
     media_type = "text/event-stream"
 
-    def __init__(self, streams: Streams, feed: Feed, token: Token, after: Cursor | None) -> None:
+    def __init__(
+        self, streams: Streams, feed: Feed, token: Token, after: Cursor | None, session: str | None = None
+    ) -> None:
         super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
         del self.headers["content-length"]
         self._streams, self._feed, self._token, self._after = streams, feed, token, after
+        self._session = session
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
@@ -127,8 +141,12 @@ class EventStream(Response):
 
     async def _pass_on(self, reader: Reader, send: Send) -> None:
         time = asyncio.get_running_loop().time
-        admitted = quiet_since = time()
+        admitted = quiet_since = asked = time()
         while not self._feed.is_closed and await self._streams.is_good(self._token, admitted):
+            if time() - asked >= RECHECK:
+                asked = time()
+                if not await self._streams.lasts(self._session):
+                    return
             chunk = await reader.next(min(RECHECK, self._streams.heartbeat))
             if chunk:
                 await self._write(send, chunk)

@@ -44,6 +44,8 @@ def list_(
     """Jobs, newest first."""
     span = {"from": instant_option("--from", start, ""), "to": instant_option("--to", end, "")}
     found = list(client.pages("/jobs/", limit, **filters, **span))
+    if not found and filters["schedule_id"] is not None:
+        client.get(f"/schedules/{part(filters['schedule_id'])}/")  # one that is not there is a mistake
     if as_json:
         print_json(found)
         return

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
 
-from everwhen.api.access import Viewer
+from everwhen.api.access import ItsSession, Viewer
 from everwhen.api.calls import (
     DEFAULT_LIMIT,
     Cursor,
@@ -190,14 +190,18 @@ _ENDLESS = "Server-sent events: `id`, `event` (its type) and `data`, one line of
     responses=says(None, _ENDLESS, media_type="text/event-stream"),
 )
 async def stream_events(
-    office: Desk, caller: Viewer, last_event_id: LastEventId = None, after: After = None
+    office: Desk,
+    caller: Viewer,
+    session: ItsSession,
+    last_event_id: LastEventId = None,
+    after: After = None,
 ) -> Response:
     """In the order in which it was committed. A reader that is too slow is dropped, and comes back with the last id.
 
     An id has two parts, the last event on record and the last job. One with the first alone is taken as well: firings
     are then told from now on. `schedule.held` is told when it is seen, without an id, and not again.
     """
-    return _streamed(office.streams.events, office, caller, last_event_id or after, parts=2)
+    return _streamed(office.streams.events, office, caller, session, last_event_id or after, parts=2)
 
 
 @router.get(
@@ -207,16 +211,22 @@ async def stream_events(
     responses=says(None, _ENDLESS, media_type="text/event-stream"),
 )
 async def stream_messages(
-    office: Desk, caller: Viewer, last_event_id: LastEventId = None, after: After = None
+    office: Desk,
+    caller: Viewer,
+    session: ItsSession,
+    last_event_id: LastEventId = None,
+    after: After = None,
 ) -> Response:
     """In the order in which it was committed."""
-    return _streamed(office.streams.messages, office, caller, last_event_id or after, parts=1)
+    return _streamed(office.streams.messages, office, caller, session, last_event_id or after, parts=1)
 
 
-def _streamed(feed: Feed, office: Office, caller: Caller, after: str | None, *, parts: int) -> Response:
+def _streamed(
+    feed: Feed, office: Office, caller: Caller, session: str | None, after: str | None, *, parts: int
+) -> Response:
     place = None if after is None else _place(after, parts, "Last-Event-ID")
     office.streams.refuse_more(caller.token)
-    return EventStream(office.streams, feed, caller.token, place)
+    return EventStream(office.streams, feed, caller.token, place, session)
 
 
 def _place(text: str, parts: int, name: str) -> tuple[int, ...]:
