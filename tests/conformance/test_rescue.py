@@ -228,3 +228,14 @@ def test_all_jobs_of_a_dead_node_are_rescued_in_one_go(house: Tenant, jobs: int)
     other = house.neighbour()
     assert other.house.slots.rescue(house.now, node=other.node, lease=LEASE) == jobs
     assert len(other.claim()) == jobs
+
+
+def test_a_passing_node_leaves_no_row_unless_something_is_still_its_own(house: Tenant) -> None:
+    house.add("a", every="24h")
+    house.step()
+    house.claim()
+    idle = house.neighbour("idle")
+    for node in (house, idle):
+        node.house.slots.farewell(house.now, node=node.node, is_passing=True)
+    assert [(n.node, n.stopped_at) for n in house.house.upkeep.nodes()] == [(house.node, house.now)]
+    assert house.neighbour().rescue() == 1

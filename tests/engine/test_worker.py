@@ -294,6 +294,7 @@ class Away:
         self._slots = slots
         self._hangs = hangs
         self.is_away = False
+        self.refusals = 0
         self.is_back = threading.Event()
 
     def __getattr__(self, name: str) -> Any:
@@ -313,14 +314,15 @@ class Away:
         self._refuse(hangs=False)
         self._slots.record(events)
 
-    def farewell(self, now: int, *, node: str) -> None:
+    def farewell(self, now: int, *, node: str, is_passing: bool = False) -> None:
         self._refuse(hangs=False)
-        self._slots.farewell(now, node=node)
+        self._slots.farewell(now, node=node, is_passing=is_passing)
 
     def _refuse(self, *, hangs: bool = True) -> None:
         if self.is_away and hangs and self._hangs:
             self.is_back.wait(60)
         if self.is_away:
+            self.refusals += 1
             raise StoreError("the database is away")
 
 

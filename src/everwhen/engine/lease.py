@@ -114,8 +114,8 @@ class Lease:
             log.warning("node %s (%s) is lost: no heartbeat for %gs", lost.node, lost.role, self._seconds)
         return self._slots.rescue(now, node=self.node, lease=lease)
 
-    def give_up(self) -> None:
-        self._slots.farewell(self._clock.now(), node=self.node)
+    def give_up(self, *, is_passing: bool = False) -> None:
+        self._slots.farewell(self._clock.now(), node=self.node, is_passing=is_passing)
 
     def _step_before_start(self) -> ClockStep | None:
         now = self._clock.now()

@@ -94,7 +94,7 @@ class Worker:
 
     def step(self) -> bool:
         """Settle what has ended, then take what is ready; True when something was done."""
-        done = self._end_overdue() + self._put_strays_back()
+        done = self._end_overdue() + self.put_strays_back()
         if self._slots.can_exchange and not self._wanted and not self._ended.empty():
             return bool(done + self._exchange(self._take_ended()))
         done += self.settle()
@@ -115,7 +115,7 @@ class Worker:
         self._let_go(ended, done.settled)
         if done.is_sooner and self._on_settled is not None:
             self._on_settled.set()
-        self._start_all(done.claimed)
+        self.take(done.claimed)
         return len(ended) + len(done.claimed)
 
     def want(self, job_id: str) -> None:
@@ -134,7 +134,7 @@ class Worker:
         except BaseException:
             self._may_have_strays = True
             raise
-        self._start_all(claimed)
+        self.take(claimed)
         return len(claimed)
 
     def _claim_wanted(self) -> int:
@@ -150,7 +150,8 @@ class Worker:
         self._wanted.remove(job_id)
         return 1
 
-    def _start_all(self, claimed: Sequence[ClaimedJob]) -> None:
+    def take(self, claimed: Sequence[ClaimedJob]) -> None:
+        """Run what was claimed for this node."""
         if not claimed:
             return
         try:
@@ -164,7 +165,7 @@ class Worker:
         self._may_have_strays = True
         self._wake.set()
 
-    def _put_strays_back(self) -> int:
+    def put_strays_back(self) -> int:
         """A claim can be committed and its answer lost: its jobs are ours on record, and nobody runs them (R8).
 
         On the thread that claims, so that no claim is under way.

@@ -143,6 +143,9 @@ class Slots(Protocol):
         """When any scheduler was last seen alive."""
         ...
 
-    def farewell(self, now: int, *, node: str) -> None:
-        """A clean stop gives the lease up."""
+    def farewell(self, now: int, *, node: str, is_passing: bool = False) -> None:
+        """A clean stop gives the lease up.
+
+        `is_passing`: one of very many nodes with short lives; where it holds nothing any more, nobody needs its row.
+        """
         ...

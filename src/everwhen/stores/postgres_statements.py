@@ -308,6 +308,10 @@ INSERT INTO nodes (node, version, is_scheduler, is_worker, started_at, heartbeat
 VALUES (%(node)s, %(version)s, %(scheduler)s, %(worker)s, %(now)s, %(now)s, %(skew)s)
 ON CONFLICT (node) DO UPDATE SET heartbeat_at = %(now)s, clock_skew = %(skew)s, lost_at = NULL"""
 FAREWELL = "UPDATE nodes SET stopped_at = %(now)s, heartbeat_at = %(now)s WHERE node = %(node)s"
+# idx_jobs_unreleased: what it has not let go of would be nobody's without it.
+FORGET_NODE = """
+DELETE FROM nodes WHERE node = %(node)s
+    AND NOT EXISTS (SELECT 1 FROM jobs WHERE node = %(node)s AND released_at IS NULL) RETURNING node"""
 LAST_HEARTBEAT = "SELECT max(heartbeat_at) FROM nodes WHERE is_scheduler"
 COVERAGE = """
 SELECT started_at, heartbeat_at FROM nodes WHERE is_scheduler AND heartbeat_at >= %s ORDER BY started_at"""

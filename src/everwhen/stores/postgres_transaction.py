@@ -391,6 +391,9 @@ class PostgresTransaction(PostgresSnapshot):
     def put_farewell(self, now: int, *, node: str) -> None:
         self._cursor.execute(sql.FAREWELL, {"now": At(now), "node": node})
 
+    def forget_node(self, node: str) -> bool:
+        return bool(self._rows(sql.FORGET_NODE, {"node": node}))
+
 
 _REVISION = ("uid", "revision", "schedule_id", "in_force_at", "anchor_at", "words")
 _spell = json.JSONEncoder(ensure_ascii=False, default=dict).encode  # a detail is any mapping

@@ -148,5 +148,9 @@ class StoredSlots:
         with self._store.look() as tx:
             return tx.last_heartbeat_at()
 
-    def farewell(self, now: int, *, node: str) -> None:
-        self._store.write(Lane.SETTLE, lambda tx: tx.put_farewell(now, node=node))
+    def farewell(self, now: int, *, node: str, is_passing: bool = False) -> None:
+        def leave(tx: Transaction) -> None:
+            if not is_passing or not tx.forget_node(node):
+                tx.put_farewell(now, node=node)
+
+        self._store.write(Lane.SETTLE, leave)

@@ -226,6 +226,10 @@ INSERT INTO nodes (node, version, is_scheduler, is_worker, started_at, heartbeat
 VALUES (:node, :version, :scheduler, :worker, :now, :now)
 ON CONFLICT (node) DO UPDATE SET heartbeat_at = :now, lost_at = NULL"""
 FAREWELL = "UPDATE nodes SET stopped_at = :now, heartbeat_at = :now WHERE node = :node"
+# idx_jobs_unreleased: what it has not let go of would be nobody's without it.
+FORGET_NODE = """
+DELETE FROM nodes WHERE node = :node
+    AND NOT EXISTS (SELECT 1 FROM jobs WHERE node = :node AND released_at IS NULL) RETURNING node"""
 LAST_HEARTBEAT = "SELECT max(heartbeat_at) FROM nodes WHERE is_scheduler"
 # idx_audit_schedule: events of no schedule are its first. Only steps forwards are jumped over.
 CLOCK_STEPS = """

@@ -281,3 +281,6 @@ class SqliteTransaction(SqliteSnapshot):
 
     def put_farewell(self, now: int, *, node: str) -> None:
         self._all(sql.FAREWELL, {"now": now, "node": node})
+
+    def forget_node(self, node: str) -> bool:
+        return bool(self._all(sql.FORGET_NODE, {"node": node}).fetchall())
