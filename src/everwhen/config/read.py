@@ -97,7 +97,9 @@ def examine(path: Path, host: Host, report: Report, last: Configuration | None =
     report.trusted = {name: words for name, (words, _) in remembered.items()}
     files = read_files(path, host.environ, report, last.files if last is not None else ())
     settings = _settings(files[0].node, host, report)
-    admission = Admission(report, host.now, settings.timezone, host.local_zone, settings.misfire_grace)
+    admission = Admission(
+        report, host.now, settings.timezone, host.local_zone, settings.misfire_grace, settings.dispatch
+    )
     directories = _plugin_dirs(files)
     admission.plugin_dirs = ", ".join(map(str, directories))
     if host.plugins_in is not None:

@@ -42,6 +42,7 @@ class Surroundings:
     local_zone: Callable[[], str]
     timezone: str = "UTC"
     misfire_grace: str | int = "auto"
+    dispatch: str = "local"
     quiet_hours: frozenset[str] = frozenset()  # the ids of the policies that there are
     groups: Mapping[tuple[str, str], Words] = field(default_factory=dict)  # by kind and name
     workflows: Mapping[str, Workflow] = field(default_factory=dict)
@@ -61,6 +62,7 @@ def surroundings_of(
         local_zone=host.local_zone,
         timezone=configuration.settings.timezone,
         misfire_grace=configuration.settings.misfire_grace,
+        dispatch=configuration.settings.dispatch,
         quiet_hours=frozenset(quiet_hours),
         groups=configuration.groups,
         workflows={workflow.workflow_id: workflow for workflow in configuration.workflows},
@@ -176,6 +178,7 @@ def _admission(surroundings: Surroundings, report: Report, *, may_be_past: bool)
         surroundings.timezone,
         surroundings.local_zone,
         surroundings.misfire_grace,
+        surroundings.dispatch,
         is_file=False,
         may_be_past=may_be_past,
         policy_places=dict.fromkeys(surroundings.quiet_hours, Place("", 0)),

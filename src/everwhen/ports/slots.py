@@ -64,6 +64,10 @@ class Slots(Protocol):
         """Decide due and released slots: those of late (`behind=False`), or those further back."""
         ...
 
+    def tick_one(self, now: int, uid: str) -> TickReport:
+        """Decide the due and released slots of this one schedule, however far back they lie."""
+        ...
+
     def next_wake_at(self) -> int | None:
         """The earliest instant at which a slot is due, a held one is released, or a pause has its end."""
         ...

@@ -14,7 +14,7 @@ from everwhen.stores.flows.claim import take_job, take_jobs
 from everwhen.stores.flows.elsewhere import end_overdue, take_report
 from everwhen.stores.flows.rescue import put_strays_back, rescue_jobs
 from everwhen.stores.flows.settle import settle_jobs
-from everwhen.stores.flows.tick import evaluate
+from everwhen.stores.flows.tick import evaluate, evaluate_one
 from everwhen.stores.lanes import Lane
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Due, Store, Transaction
@@ -48,6 +48,12 @@ class StoredSlots:
         if self._stagger:
             self._next_catch_up_at = max(report.next_catch_up_at, self._next_catch_up_at)
         return report
+
+    def tick_one(self, now: int, uid: str) -> TickReport:
+        stagger = self._stagger
+        return self._store.write(
+            Lane.TICK, lambda tx: evaluate_one(tx, self._plans, uid, now, stagger=stagger)
+        )
 
     def next_wake_at(self) -> int | None:
         with self._store.look() as tx:

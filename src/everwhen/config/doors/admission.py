@@ -10,7 +10,8 @@ from everwhen.config.node import Node
 from everwhen.config.problems import Place, Report, unknown
 from everwhen.decide.edit import raise_past
 from everwhen.decide.slots import first_slot
-from everwhen.errors import SchedulerError, shown
+from everwhen.errors import SchedulerError, TimetableError, shown
+from everwhen.model.chained import RQ_CHAIN, chain_faults
 from everwhen.model.declare import declare
 from everwhen.model.declared import Declared
 from everwhen.model.manifest import Manifest
@@ -40,6 +41,7 @@ class Admission:
     timezone: str
     local_zone: Callable[[], str]
     misfire_grace: str | int = "auto"
+    dispatch: str = "local"
     is_file: bool = True  # or one schedule by itself, which is told less about others
     may_be_past: bool = True  # with a warning, or refused (T6)
     policies: dict[str, QuietHoursPolicy] = field(default_factory=dict)
@@ -88,6 +90,7 @@ class Admission:
             if was_sound or not str(error).startswith(_NO_TRIGGER):  # it may be the one that was left out
                 _complain(node, error, spelled or {})
             return
+        self._refuse_unchainable(node, definition, spelled or {})
         self._refuse_unknown_policy(node, definition)
         self._try_first_slot(node, schedule_id, definition)
         if node.is_sound:
@@ -123,6 +126,11 @@ class Admission:
         if names:
             complete["budgets"] = {name: self.budgets[name] for name in dict.fromkeys(names)}
         return complete
+
+    def _refuse_unchainable(self, node: Node, definition: Definition, spelled: Mapping[str, str]) -> None:
+        """What cannot run without a scheduler is said when it is loaded, not when it does not run."""
+        for key, fault in chain_faults(definition) if self.dispatch == RQ_CHAIN else ():
+            _complain(node, TimetableError(fault, key=key, value=None), spelled)
 
     def _refuse_unknown_policy(self, node: Node, definition: Definition) -> None:
         wanted = definition.quiet_hours_id

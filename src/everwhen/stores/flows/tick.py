@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from everwhen.decide.tick import is_still_due, tick
+from everwhen.model.decision import Decision
 from everwhen.model.instants import SECOND
-from everwhen.model.schedule import Schedule
+from everwhen.model.schedule import Schedule, State
 from everwhen.model.shared import Shared
 from everwhen.ports.slots import TickReport
 from everwhen.stores.flows.commit import commit_decisions, hand_on_places, write_shared
@@ -40,7 +41,40 @@ def evaluate(
             break  # else others are at all of these, or at their keys, and this one goes on to the next
     if not schedules:
         return TickReport()
-    now = due.now
+    decisions = _decided(tx, plans, schedules, shared, due.now, stagger, next_catch_up_at)
+    seen = max(len(schedules), len(glanced))
+    return _reported(decisions, shared, due.now, is_full=seen >= due.limit)
+
+
+def evaluate_one(tx: Transaction, plans: PlanCache, uid: str, now: int, *, stagger: int) -> TickReport:
+    """Decide the due and released slots of one schedule, and wait for its row and its keys where others have them."""
+    if system_paused_at(tx) is not None:
+        return TickReport()
+    shared = hold(tx, plans, tx.glance_schedule(uid))
+    state = tx.states({uid}).get(uid)
+    if state is None or not _is_due(state, now):
+        return TickReport()
+    schedules = schedules_of(tx, plans, [state])
+    add_shared(tx, shared, schedules, [job for s in schedules for job in s.outstanding])
+    decisions = _decided(tx, plans, schedules, shared, now, stagger, 0)
+    return _reported(decisions, shared, now, is_full=False)
+
+
+def _is_due(state: State, now: int) -> bool:
+    wakes = (state.next_run_at, state.release_at)
+    return state.status == "active" and any(at is not None and at <= now for at in wakes)
+
+
+def _decided(
+    tx: Transaction,
+    plans: PlanCache,
+    schedules: Sequence[Schedule],
+    shared: Shared,
+    now: int,
+    stagger: int,
+    next_catch_up_at: int,
+) -> list[Decision]:
+    """Decide, and write it."""
     shared.stagger = stagger
     shared.stagger_offset = max(next_catch_up_at - now, 0)
     if (
@@ -52,10 +86,13 @@ def evaluate(
     write_shared(tx, shared, now)
     hand_on_places(tx, decisions, shared, now)
     say_fired(tx, plans, decisions, now)
+    return decisions
+
+
+def _reported(decisions: Sequence[Decision], shared: Shared, now: int, *, is_full: bool) -> TickReport:
     fired = sum([len(decision.jobs) for decision in decisions])
-    seen = max(len(schedules), len(glanced))
-    more = seen >= due.limit or any(is_still_due(decision, now) for decision in decisions)
-    return TickReport(len(schedules), fired, more, fired > 0, now + shared.stagger_offset)
+    more = is_full or any(is_still_due(decision, now) for decision in decisions)
+    return TickReport(len(decisions), fired, more, fired > 0, now + shared.stagger_offset)
 
 
 def _take(

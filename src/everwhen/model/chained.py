@@ -1,0 +1,48 @@
+"""Which schedules can run as a chain of one-shot queue jobs, with nobody who watches the clock (`rq-chain`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from everwhen.model.schedule import Definition
+from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger
+
+RQ_CHAIN = "rq-chain"
+OVERLAPS = ("skip", "queue")
+
+_INSTEAD = 'with dispatch "local", "rq" or "celery" it can'
+_COMPLETION = (
+    'an interval counted from completion cannot run with dispatch "rq-chain": the next run is put into the queue '
+    f"before this one begins; {_INSTEAD}, and so it can with interval_from: slot"
+)
+
+
+def chain_faults(definition: Definition) -> Iterator[tuple[str, str]]:
+    """What keeps a schedule out of a chain: the word at fault, and why.
+
+    A run puts the next one into the queue before it begins, so the next slot must be known by then, and nothing but
+    the clock may decide when it is.
+    """
+    if not isinstance(definition.trigger, Every):
+        key, name = _spelled(definition.trigger)
+        yield key, f'{name} cannot run with dispatch "rq-chain", which knows intervals only; {_INSTEAD}'
+    elif definition.is_chain:
+        yield "interval_from", _COMPLETION
+    if definition.if_running not in OVERLAPS:
+        yield (
+            "if_running",
+            f'"{definition.if_running}" cannot be had with dispatch "rq-chain", only "skip" or "queue"; {_INSTEAD}',
+        )
+
+
+def _spelled(trigger: Trigger) -> tuple[str, str]:
+    """The key that says it, and what it is called."""
+    match trigger:
+        case Cron():
+            return "cron", "a cron expression"
+        case Once():
+            return trigger.kind, f'a one-shot ("{trigger.kind}")'
+        case OnRequest():
+            return "type", f'type "{trigger.kind}"'
+        case EveryMonth() | Every():
+            return "every", f'"{trigger.text}"'
