@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from everwhen.api.payloads import Job
+from everwhen.api.job_payloads import Job
 from everwhen.decide.check_ledger import check_ledger
 from everwhen.errors import StatusError
 from everwhen.model.outcome import Outcome

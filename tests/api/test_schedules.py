@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from everwhen.api.payloads import Schedule
+from everwhen.api.schedule_payloads import Schedule
 from tests.api.serving import HTTP_RUN, Service
 
 

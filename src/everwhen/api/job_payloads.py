@@ -10,8 +10,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from everwhen.api.payloads import Job, Line, Object, Shape, job_words
+from everwhen.api.payloads import Line, Object, Shape, When, when_text
 from everwhen.api.problems import RefusedError
+from everwhen.model.bound_queue import plain_queue
+from everwhen.model.job import Job as ModelJob
+from everwhen.model.job import JobStatus, Origin
 from everwhen.model.output import OutputPiece
 from everwhen.model.policy import IfRunning
 from everwhen.ports.ledger import JobPage
@@ -19,6 +22,54 @@ from everwhen.ports.ledger import JobPage
 # How far of each stream somebody has read: bytes by attempt and stream.
 Positions = dict[tuple[int, str], int]
 _POSITION = re.compile(r"([0-9]{1,9})\.([a-z]{1,20})\.([0-9]{1,15})")
+
+
+class Job(Shape):
+    """One execution of a slot."""
+
+    id: str
+    schedule_id: str
+    uid: str
+    number: int
+    retry: int
+    attempt: int
+    origin: Origin
+    status: JobStatus
+    slot_at: When
+    due_at: When
+    not_before: When | None
+    created_at: When
+    started_at: When | None
+    ended_at: When | None
+    deadline_at: When | None
+    queue: str
+    payload: Object | None = Field(description="What was given for this job alone; null: the schedule's.")
+    reason: str | None
+    error: str | None
+    result: str | None
+
+
+_JOB = "schedule_id uid number retry attempt origin status queue reason error result".split()
+
+
+_JOB_INSTANTS = "slot_at due_at not_before created_at started_at ended_at deadline_at".split()
+
+
+def job_words(job: ModelJob) -> Object:
+    return {
+        "id": job.job_id,
+        **{name: getattr(job, name) for name in _JOB},
+        **{name: when_text(getattr(job, name)) for name in _JOB_INSTANTS},
+        "queue": plain_queue(job.queue),
+        "payload": None if job.payload is None else json.loads(job.payload),
+    }
+
+
+class Fired(Shape):
+    """The job that a request made, or why there is none."""
+
+    job: Job | None
+    skipped: str | None = Field(description="The reason of the skip.")
 
 
 class JobList(Shape):

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from everwhen.api.access import Operator, Viewer
 from everwhen.api.calls import DEFAULT_LIMIT, Cursor, Desk, Limit, answer, cursor_of, row_in, says
 from everwhen.api.office import Office
-from everwhen.api.payloads import Schedule, ScheduleList, schedule_words
+from everwhen.api.schedule_payloads import Schedule, ScheduleList, schedule_words
 from everwhen.errors import UnknownScheduleError
 from everwhen.operations import schedules, submissions
 from everwhen.operations.submissions import Caller

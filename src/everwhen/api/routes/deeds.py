@@ -8,23 +8,13 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from everwhen.api.access import Operator
+from everwhen.api.bodies import BackfillAnswer, BackfillBody, ManyIds, ManyResults, PauseBody, TriggerBody
 from everwhen.api.calls import Desk, ScheduleId, answer, nothing, says
+from everwhen.api.job_payloads import Fired, job_words
 from everwhen.api.office import Office
-from everwhen.api.payloads import (
-    BackfillAnswer,
-    BackfillBody,
-    Fired,
-    ManyIds,
-    ManyResults,
-    Object,
-    PauseBody,
-    Schedule,
-    TriggerBody,
-    job_words,
-    schedule_words,
-    when_text,
-)
+from everwhen.api.payloads import Object, when_text
 from everwhen.api.problems import words_of
+from everwhen.api.schedule_payloads import Schedule, schedule_words
 from everwhen.api.shaped import ShapedRoute
 from everwhen.errors import SchedulerError, UnknownScheduleError
 from everwhen.model.instants import instant_of

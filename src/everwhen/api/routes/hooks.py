@@ -16,8 +16,8 @@ from starlette.responses import Response
 
 from everwhen.api.access import may_have, refuse_haste, refuse_proof
 from everwhen.api.calls import Desk, ScheduleId, answer, parse_json, says
+from everwhen.api.job_payloads import Fired, job_words
 from everwhen.api.office import Office, office_of
-from everwhen.api.payloads import Fired, job_words
 from everwhen.api.problems import RefusedError
 from everwhen.api.signatures import BadSignatureError, Signature, signature_in
 from everwhen.errors import RequestError, UnknownScheduleError

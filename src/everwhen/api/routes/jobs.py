@@ -20,10 +20,13 @@ from everwhen.api.calls import (
     says,
 )
 from everwhen.api.job_payloads import (
+    Fired,
+    Job,
     JobList,
     Log,
     OutcomeBody,
     RerunBody,
+    job_words,
     log_items,
     log_text,
     page_words,
@@ -32,7 +35,6 @@ from everwhen.api.job_payloads import (
     result_text,
 )
 from everwhen.api.moments import Moment
-from everwhen.api.payloads import Fired, Job, job_words
 from everwhen.api.problems import RefusedError
 from everwhen.api.shaped import ShapedRoute
 from everwhen.errors import UnknownJobError

@@ -22,23 +22,19 @@ from everwhen.api.calls import (
     says,
     takes,
 )
+from everwhen.api.job_payloads import job_words
 from everwhen.api.moments import Moment
-from everwhen.api.payloads import (
-    Explanation,
-    Object,
-    Preview,
-    RevisionList,
-    SlotList,
-    Stats,
-    UpcomingList,
-    job_words,
-    revision_words,
-    slot_words,
-    stats_words,
-    upcoming_words,
-    when_text,
-)
+from everwhen.api.payloads import Object, when_text
+from everwhen.api.schedule_payloads import RevisionList, Stats, revision_words, stats_words
 from everwhen.api.schemas import SCHEDULE_BODY
+from everwhen.api.slot_payloads import (
+    Explanation,
+    Preview,
+    SlotList,
+    UpcomingList,
+    slot_words,
+    upcoming_words,
+)
 from everwhen.config.submission import read_submission
 from everwhen.decide.explain import Evidence
 from everwhen.model.instants import instant_of

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 from everwhen.api.access import Operator, Viewer
+from everwhen.api.bodies import CreatedResults
 from everwhen.api.calls import (
     DEFAULT_LIMIT,
     Body,
@@ -30,8 +31,8 @@ from everwhen.api.calls import (
 )
 from everwhen.api.masks import refuse_masks
 from everwhen.api.office import Office
-from everwhen.api.payloads import CreatedResults, Schedule, ScheduleList, schedule_words
 from everwhen.api.problems import RefusedError, words_of
+from everwhen.api.schedule_payloads import Schedule, ScheduleList, schedule_words
 from everwhen.api.schemas import (
     BATCH_BODY,
     GENERAL_EXAMPLE,

@@ -1,0 +1,79 @@
+"""The bodies of deeds on schedules, and what is answered to many at once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from everwhen.api.moments import Moment
+from everwhen.api.payloads import Identifier, Line, Object, Problem, Shape, When
+from everwhen.api.schedule_payloads import Schedule
+from everwhen.model.policy import IfRunning
+
+
+class PauseBody(Shape):
+    """Why, and until when."""
+
+    note: Line | None = Field(default=None, examples=["the printer is away"])
+    until: Moment | None = Field(default=None, description="It resumes by itself then.")
+
+
+class TriggerBody(Shape):
+    """What to run it with."""
+
+    payload: Object | None = Field(
+        default=None, description="Merged over the schedule's; top-level keys win."
+    )
+    if_running: IfRunning = "queue"
+
+
+class BackfillBody(Shape):
+    """Which past slots get the jobs that they lack: [from, to)."""
+
+    from_: Moment = Field(alias="from")
+    to: Moment
+    if_running: IfRunning = "queue"
+    dry_run: bool = False
+
+
+class BackfillAnswer(Shape):
+    slots: list[When]
+    count: int
+    dry_run: bool
+    skipped: str | None
+
+
+class ManyIds(Shape):
+    """Schedules by id."""
+
+    schedule_ids: Annotated[list[Identifier], Field(max_length=10_000)]
+
+
+class ManyResult(Shape):
+    """What became of one of many: its id, or the problem with it."""
+
+    id: str | None
+    schedule: Schedule | None
+    problem: Problem | None
+
+
+class ManyResults(Shape):
+    items: list[ManyResult]
+    total: int
+    failed: int
+
+
+class CreatedResult(Shape):
+    """What became of one of many new schedules: its id, or the problem with it."""
+
+    id: str | None
+    problem: Problem | None
+
+
+class CreatedResults(Shape):
+    """In the order of the request."""
+
+    items: list[CreatedResult]
+    total: int
+    failed: int
