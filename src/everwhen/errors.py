@@ -269,6 +269,10 @@ class StoreError(SchedulerError):
     """A database that cannot be used."""
 
 
+class QueueError(SchedulerError):
+    """A queue that jobs are handed over to and that cannot be used."""
+
+
 class BackupError(SchedulerError):
     """A copy of the database that could not be made; `path` is where it was to be."""
 

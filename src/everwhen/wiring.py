@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from everwhen.engine.delivery import Deliveries
+from everwhen.engine.dispatcher import Dispatcher
 from everwhen.engine.service import Service
-from everwhen.errors import StoreError, shown_url
+from everwhen.errors import QueueError, StoreError, shown_url
 from everwhen.model.node import Role
 from everwhen.model.retention import Retention
 from everwhen.operations.validity import restore_valid_schedules
@@ -20,12 +21,14 @@ from everwhen.ports.house import House
 from everwhen.ports.ledger import Ledger
 from everwhen.ports.observer import Observer
 from everwhen.ports.plugins import Plugins
+from everwhen.ports.queue import Queue
 from everwhen.ports.subscriber import Subscriber
 from everwhen.ports.vitals import Vitals
 from everwhen.stores.catalogue import StoredCatalogue
 from everwhen.stores.messages import StoredMessages
 from everwhen.stores.migrate import Migration, Step, migrate, refuse_outdated
 from everwhen.stores.migrations.sqlite import MIGRATIONS as SQLITE_MIGRATIONS
+from everwhen.stores.outbox import StoredOutbox
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.plugin_state import StoredPluginState
 from everwhen.stores.slots import StoredSlots
@@ -98,6 +101,7 @@ def open_stack(
         plugin_state=StoredPluginState(ground.store),
         upkeep=StoredUpkeep(ground.store, ground.premises),
         tokens=StoredTokens(ground.store),
+        outbox=StoredOutbox(ground.store, plans),
         clock=ground.clock,
         timezone=timezone,
         clock_skew=ground.clock_skew,
@@ -237,6 +241,21 @@ def plugins_in(directories: Iterable[Path]) -> Plugins:
     return PluginFolders(directories)
 
 
+def open_queue(dispatch: str, *, redis: str | None = None, celery_broker: str | None = None) -> Queue | None:
+    """What carries jobs to workers that are not ours; None where workers of ours take them."""
+    if dispatch == "rq":
+        return _rq(redis or "redis://127.0.0.1:6379/0")
+    return None
+
+
+def _rq(url: str) -> Queue:
+    try:
+        from everwhen.queues.rq import RqQueue  # an extra
+    except ImportError as error:
+        raise QueueError("dispatch: rq needs RQ; install it with: pip install 'everwhen[rq]'") from error
+    return RqQueue(url)
+
+
 def build_service(
     stack: Stack,
     *,
@@ -249,14 +268,19 @@ def build_service(
     observer: Observer | None = None,
     workshop: Workshop | None = None,
     subscribers: Sequence[Subscriber] = (),
+    queue: Queue | None = None,
 ) -> Service:
-    """A node on that stack: one that ticks and delivers messages, one that works, or both."""
+    """A node on that stack: one that ticks and delivers messages, one that works, or both.
+
+    Where a queue carries the jobs it works on none.
+    """
     house = stack.house
+    dispatcher = None if queue is None else Dispatcher(house.outbox, queue, house.clock, patience=lease)
     workshop = workshop or open_workshop(house, max_workers=max_workers)
     service = Service(
         house,
         workshop.targets,
-        role=role,
+        role=role if dispatcher is None else "scheduler",
         queues=queues,
         check_interval=check_interval,
         max_workers=max_workers,
@@ -266,6 +290,7 @@ def build_service(
         observer=observer,
         deliveries=Deliveries(house.messages, house.clock, subscribers),
         heal=partial(restore_valid_schedules, house, workshop.fault_of),
+        dispatcher=dispatcher,
     )
     if stack.listen is not None:
         stack.leave.append(stack.listen(stack.house))

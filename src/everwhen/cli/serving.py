@@ -35,9 +35,14 @@ from everwhen.model.node import Role
 from everwhen.operations.apply import Applied, apply
 from everwhen.operations.system import LoopFigures
 from everwhen.ports.observer import Observer, Several
+from everwhen.ports.queue import Queue
 from everwhen.telemetry.durations import JobDurations
-from everwhen.wiring import Stack, build_service, open_stack
+from everwhen.wiring import Stack, build_service, open_queue, open_stack
 
+_WORKERS = {
+    "rq": "rq worker -c everwhen.carried.rq QUEUE …",
+    "celery": "celery -A everwhen.carried.celery worker -Q QUEUE,…",
+}
 _COLOURS = {logging.WARNING: "yellow", logging.ERROR: "red"}
 
 watch_option = click.option("--watch", is_flag=True, help="Reload when a file of the configuration changes.")
@@ -63,6 +68,9 @@ def run_node(
     front = api_settings(configuration) if role == "up" and configuration is not None else None
     if front is not None:
         refuse_taken(front.host, front.port)
+    if role == "worker":
+        _refuse_worker(settings)
+    queue = open_queue(settings.dispatch, redis=settings.redis, celery_broker=settings.celery_broker)
     url = database or settings.database
     stack = _opened(url, settings)
     try:
@@ -70,12 +78,14 @@ def run_node(
         read = partial(read_configuration, path, this_host()) if known is not None else None
         equipment = Equipment(stack, known, settings, read)
         durations = JobDurations(stack.house.clock.monotonic)
-        service = _service(stack, settings, role, queues, equipment, Several(JobLines(), durations))
+        service = _service(stack, settings, role, queues, equipment, Several(JobLines(), durations), queue)
         stopped = stop_on_signals(service.kill)
         if configuration is None:
             service.start(lambda: _greet(_title(role, queues), url))
         else:
             service.start(lambda: _reconcile(configuration, stack, role, url, may_remove_most))
+        if queue is not None:
+            click.secho(f"jobs are handed over to {queue.name}; {_worker_hint(settings)}", err=True)
         try:
             applies = configuration is not None
             with (
@@ -100,6 +110,18 @@ def _configuration(role: Role, path: Path, database: str | None) -> Configuratio
     return configuration
 
 
+def _refuse_worker(settings: Settings) -> None:
+    """Where a queue carries the jobs, its own workers run them."""
+    if settings.dispatch in _WORKERS:
+        raise click.UsageError(
+            f"service.dispatch is {settings.dispatch}, so its own workers run the jobs; {_worker_hint(settings)}"
+        )
+
+
+def _worker_hint(settings: Settings) -> str:
+    return f"start a worker with: {_WORKERS[settings.dispatch]}"
+
+
 def _opened(url: str, settings: Settings) -> Stack:
     return open_stack(
         url,
@@ -121,6 +143,7 @@ def _service(
     queues: Sequence[str] | None,
     equipment: Equipment,
     observer: Observer,
+    queue: Queue | None,
 ) -> Service:
     return build_service(
         stack,
@@ -133,6 +156,7 @@ def _service(
         observer=observer,
         workshop=equipment.workshop,
         subscribers=equipment.subscribers,
+        queue=queue,
     )
 
 

@@ -47,7 +47,7 @@ def claim(
         plan = plans[job.uid, job.revision]
         if not _is_its_turn(job, standings) or not _has_place(job, shared):
             continue
-        waits_until = _breaker_wait(job, plan, shared, now)
+        waits_until = breaker_wait(job, plan, shared, now)
         if waits_until is not None:
             claims.postponed.append((job, waits_until))
             continue
@@ -88,7 +88,7 @@ def _has_place(job: Job, shared: Shared) -> bool:
     return shared.limit(job.capacity_key).running < job.capacity_limit
 
 
-def _breaker_wait(job: Job, plan: Plan, shared: Shared, now: int) -> int | None:
+def breaker_wait(job: Job, plan: Plan, shared: Shared, now: int) -> int | None:
     """Until when a retry has to wait for its breaker; None when it may go (perhaps as the probe)."""
     rule = plan.definition.breaker
     if job.origin != "retry" or rule is None:

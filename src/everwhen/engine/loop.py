@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 
 from everwhen.engine.wake import Wake
-from everwhen.errors import StoreError
+from everwhen.errors import QueueError, StoreError
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 LOOK_AGAIN = 0.05
@@ -42,9 +42,8 @@ class Loop:
                 pause = FIRST_PAUSE
             except Exception as error:  # the loop's top: it never disarms
                 # A database that is away is no news after the first line; anything else shows where it came from.
-                log.error(
-                    "Error during %s: %s", self._what, error, exc_info=not isinstance(error, StoreError)
-                )
+                is_away = isinstance(error, StoreError | QueueError)
+                log.error("Error during %s: %s", self._what, error, exc_info=not is_away)
                 self._ended.wait(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
 

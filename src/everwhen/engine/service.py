@@ -1,7 +1,8 @@
 """A node's life: start order, its loops, and a stop that loses nothing (G1, G2, G3).
 
 A node schedules, works, or does both; each is a loop on a thread of its own, beside the heartbeat that keeps what
-was claimed and the janitor. What each of them does is in its own module; here is when they begin and end.
+was claimed and the janitor. What each of them does is in its own module; here is when they begin and end. Where a
+queue carries the jobs, a dispatcher stands in the place of the worker.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Literal
 
 from everwhen.engine.clock_watch import ClockStep, ClockWatch, SkewWatch
 from everwhen.engine.delivery import Deliveries
+from everwhen.engine.dispatcher import Dispatcher
 from everwhen.engine.drain import drain
 from everwhen.engine.janitor import Janitor
 from everwhen.engine.lease import LEASE, Lease
@@ -59,6 +61,7 @@ class Service:
         observer: Observer | None = None,
         deliveries: Deliveries | None = None,
         heal: Callable[[], object] | None = None,
+        dispatcher: Dispatcher | None = None,
     ) -> None:
         self.status: Status = "stopped"
         self.started_at: int | None = None
@@ -68,6 +71,7 @@ class Service:
         self._check_interval = check_interval
         self._retention = retention or Retention()
         self._deliveries = deliveries
+        self._dispatcher = dispatcher
         self._heal = heal  # what could not run, and can now, is active again (R7)
         self._scheduler_wake, self._worker_wake = Wake(), Wake()
         self._scheduler_doze = Doze(self._scheduler_wake, changes)
@@ -123,7 +127,7 @@ class Service:
             self.lease.rescue(self.watch_clock())
             if reconcile is not None:
                 reconcile()
-            if self._heal is not None and self.is_worker:
+            if self._heal is not None and (self.is_worker or self._dispatcher is not None):
                 self._heal()
             if self._deliveries is not None and self.is_scheduler:
                 self._deliveries.start(self.node)  # before the first tick: nothing passes a subscriber by
@@ -153,6 +157,8 @@ class Service:
         finally:
             if self._deliveries is not None:
                 self._deliveries.stop()
+            if self._dispatcher is not None:
+                self._dispatcher.close()
             self.worker.close()
             self._leave(left)
         if left and wait_for_jobs:
@@ -260,6 +266,8 @@ class Service:
             loops.append(Loop("janitor", "retention", self._janitor.step, self._stopped))
         if self.is_worker:
             loops.append(Loop("worker", "job claim", self._work_once, self._stopped))
+        elif self._dispatcher is not None:
+            loops.append(Loop("dispatcher", "hand-over", self._dispatch_once, self._stopped))
         return loops
 
     def _new_janitor(self) -> Janitor:
@@ -282,6 +290,13 @@ class Service:
         self._pass_cancels_on(is_busy=is_busy)
         if not is_busy and not self._stopped.is_set():
             self._worker_doze.sleep(self.worker.seconds_to_next(self._check_interval))
+
+    def _dispatch_once(self) -> None:
+        assert self._dispatcher is not None
+        self._worker_doze.begin()
+        self.worker.end_overdue()  # of jobs whose outcome is reported, whoever had begun them
+        if not self._dispatcher.step() and not self._stopped.is_set():
+            self._worker_doze.sleep(self._dispatcher.seconds_to_next(self._check_interval))
 
     def _pass_cancels_on(self, *, is_busy: bool) -> None:
         """Before every sleep; a worker that does not come to sleep looks a few times a second."""

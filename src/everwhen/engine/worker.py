@@ -94,7 +94,7 @@ class Worker:
 
     def step(self) -> bool:
         """Settle what has ended, then take what is ready; True when something was done."""
-        done = self._end_overdue() + self.put_strays_back()
+        done = self.end_overdue() + self.put_strays_back()
         if self._slots.can_exchange and not self._wanted and not self._ended.empty():
             return bool(done + self._exchange(self._take_ended()))
         done += self.settle()
@@ -184,7 +184,7 @@ class Worker:
             log.warning("%d job(s) were claimed here and never began: they are queued again", strays)
         return strays
 
-    def _end_overdue(self) -> int:
+    def end_overdue(self) -> int:
         """Jobs whose outcome was to be reported have deadlines, too; whichever node looks first ends them."""
         now = self._clock.monotonic()
         if now - self._looked_elsewhere_at < LOOK_ELSEWHERE:

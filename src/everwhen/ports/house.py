@@ -10,6 +10,7 @@ from everwhen.ports.clock import Clock
 from everwhen.ports.firings import Firings
 from everwhen.ports.ledger import Ledger
 from everwhen.ports.messages import Messages
+from everwhen.ports.outbox import Outbox
 from everwhen.ports.plugins import PluginState
 from everwhen.ports.slots import Slots
 from everwhen.ports.tokens import Tokens
@@ -38,6 +39,7 @@ class House:
     plugin_state: PluginState
     upkeep: Upkeep
     tokens: Tokens
+    outbox: Outbox
     clock: Clock
     timezone: str = "UTC"
     clock_skew: Callable[[], int] = _none  # microseconds that this host's clock is ahead of the database's

@@ -8,7 +8,9 @@ from typing import Any, ClassVar
 
 from psycopg import Connection
 
+from everwhen.decide.hand_over import OnTheirWay
 from everwhen.model.breaker import Breaker
+from everwhen.model.delivery import Delivery
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.node import Node
@@ -69,6 +71,11 @@ class PostgresSnapshot:
     def _remember(self, rows: Sequence[Row]) -> list[Glimpse]:
         self._glanced = [row[0] for row in rows]  # type: ignore[misc]
         return [Glimpse._make(_padded(row[1:])) for row in rows]
+
+    def glance_deliverable(self, now: int, *, limit: int) -> Sequence[Glimpse]:
+        self._look_for_ready(now)
+        values = {"now": At(now), "mark": At(self._marks.ready.at), "limit": limit}
+        return self._remember(self._rows(sql.GLANCE_DELIVERABLE, values))
 
     def glance_jobs(self, job_ids: Sequence[str]) -> Sequence[Glimpse]:
         return [Glimpse._make(row) for row in self._rows(sql.GLANCE_JOBS, (Texts(job_ids),))]
@@ -145,6 +152,32 @@ class PostgresSnapshot:
     def jobs(self, job_ids: Sequence[str]) -> dict[str, Job]:
         found = self._jobs(sql.JOBS, (Texts(sorted(set(job_ids))),))
         return {job.job_id: job for job in found}
+
+    def deliverable_jobs(self, now: int, *, limit: int) -> list[Job]:
+        if not self._glanced:
+            return []
+        return self._jobs(sql.TAKE_DELIVERABLE, {"rows": Integers(self._glanced), "now": At(now)})
+
+    def on_their_way(self, jobs: Sequence[Job]) -> OnTheirWay:
+        keys = sorted({job.capacity_key for job in jobs if job.capacity_key is not None})
+        lines = sorted({job.uid for job in jobs if job.line == "own"})
+        sent = dict(self._rows(sql.SENT_KEYS, (Texts(keys),))) if keys else {}
+        return OnTheirWay(sent, {uid for (uid,) in self._rows(sql.SENT_LINES, (Texts(lines),))})
+
+    def deliveries(self, job_ids: Sequence[str]) -> dict[str, int]:
+        return dict(self._rows(sql.SENT_NUMBERS, (Texts(sorted(set(job_ids))),)))
+
+    def overdue_deliveries(self, now: int, *, limit: int) -> list[Delivery]:
+        return [Delivery(*row) for row in self._rows(sql.OVERDUE_DELIVERIES, (At(now), limit))]
+
+    def needless_deliveries(self, *, limit: int) -> list[Delivery]:
+        return [Delivery(*row) for row in self._rows(sql.NEEDLESS_DELIVERIES, (limit,))]
+
+    def delivery_of(self, job_id: str) -> Delivery | None:
+        return next((Delivery(*row) for row in self._rows(sql.DELIVERY_OF, (storable(job_id),))), None)
+
+    def next_delivery_at(self) -> int | None:
+        return self._one(sql.NEXT_DELIVERY, {"mark": At(self._marks.ready.at)})
 
     def finished(self, job_ids: Sequence[str]) -> list[Finished]:
         return [Finished._make(row) for row in self._rows(sql.FINISHED, (Texts(sorted(set(job_ids))),))]

@@ -136,6 +136,70 @@ SELECT {JOB} FROM jobs WHERE uid = ANY(%(uids)s) AND status IN ('queued', 'runni
 NEXT_READY = f"""
 SELECT (SELECT ready_at FROM jobs WHERE ready_at IS NOT NULL AND ready_at >= %(mark)s AND NOT {_IS_PAUSED}
     AND {_IS_OURS} AND {_CAN_START} ORDER BY ready_at LIMIT 1)"""
+# -- the outbox --
+
+# idx_jobs_ready, as above; idx_jobs_handed_key and idx_jobs_outstanding: what is on its way counts as running.
+_IS_SENT = "sent.handed_over_at IS NOT NULL AND sent.status = 'queued'"
+_CAN_GO = f"""
+    handed_over_at IS NULL AND strpos(queue, '@') = 0 AND {_CAN_START}
+    AND (capacity_limit IS NULL OR capacity_limit >
+        coalesce((SELECT running FROM limits WHERE key = jobs.capacity_key), 0)
+        + (SELECT count(*) FROM jobs sent WHERE sent.capacity_key IS NOT NULL AND sent.capacity_key = jobs.capacity_key
+            AND {_IS_SENT}))
+    AND (line IS NULL OR line <> 'own' OR NOT EXISTS (
+        SELECT 1 FROM jobs sent WHERE sent.uid = jobs.uid AND sent.line = 'own' AND {_IS_SENT}))"""
+GLANCE_DELIVERABLE = f"""
+SELECT row_id, uid, revision, guard_key, capacity_key, breaker_key FROM jobs
+WHERE ready_at IS NOT NULL AND ready_at <= %(now)s AND ready_at >= %(mark)s AND {_CAN_GO}
+ORDER BY ready_at, row_id LIMIT %(limit)s"""
+# The primary key of jobs. What became of them since the glance is asked again.
+TAKE_DELIVERABLE = f"""
+SELECT {JOB} FROM jobs WHERE row_id = ANY(%(rows)s) AND ready_at <= %(now)s AND handed_over_at IS NULL
+ORDER BY ready_at, row_id"""
+NEXT_DELIVERY = f"""
+SELECT least(
+    (SELECT ready_at FROM jobs WHERE ready_at IS NOT NULL AND ready_at >= %(mark)s AND NOT {_IS_PAUSED} AND {_CAN_GO}
+        ORDER BY ready_at LIMIT 1),
+    (SELECT min(ready_at) FROM jobs WHERE handed_over_at IS NOT NULL))"""
+# idx_jobs_handed_key, idx_jobs_outstanding
+SENT_KEYS = """
+SELECT capacity_key, count(*) FROM jobs WHERE handed_over_at IS NOT NULL AND capacity_key = ANY(%s)
+    AND status = 'queued' GROUP BY capacity_key"""
+SENT_LINES = """
+SELECT DISTINCT uid FROM jobs WHERE uid = ANY(%s) AND status = 'queued' AND line = 'own'
+    AND handed_over_at IS NOT NULL"""
+# The unique key on job_id.
+SENT_NUMBERS = "SELECT job_id, deliveries FROM jobs WHERE handed_over_at IS NOT NULL AND job_id = ANY(%s)"
+DELIVERY = "job_id, deliveries, queue, handed_over_at"
+DELIVERY_OF = f"""
+SELECT {DELIVERY} FROM jobs WHERE job_id = %s AND handed_over_at IS NOT NULL AND status = 'queued'"""
+# idx_jobs_handed_over: those that nobody took in time; and those that are ready no more, so nobody has to.
+OVERDUE_DELIVERIES = f"""
+SELECT {DELIVERY} FROM jobs WHERE handed_over_at IS NOT NULL AND ready_at <= %s AND status = 'queued'
+ORDER BY ready_at LIMIT %s"""
+NEEDLESS_DELIVERIES = f"""
+SELECT {DELIVERY} FROM jobs WHERE handed_over_at IS NOT NULL AND ready_at IS NULL LIMIT %s"""
+# The primary key of jobs.
+SEND_JOBS = """
+UPDATE jobs j SET handed_over_at = %s, deliveries = deliveries + 1, ready_at = %s
+FROM unnest(%s, %s) AS v(row_id, fence)
+WHERE j.row_id = v.row_id AND j.fence = v.fence AND j.status = 'queued' AND j.handed_over_at IS NULL
+RETURNING j.job_id, j.deliveries"""
+CLOSE_DELIVERIES = (
+    "UPDATE jobs SET handed_over_at = NULL WHERE row_id = ANY(%s) AND handed_over_at IS NOT NULL"
+)
+CALL_BACK = (
+    "UPDATE jobs SET handed_over_at = NULL, ready_at = %s WHERE row_id = ANY(%s) AND status = 'queued'"
+)
+COUNT_RESCUES = "UPDATE jobs SET rescues = rescues + 1 WHERE row_id = ANY(%s)"
+# The unique key on job_id.
+LEAVE_DELIVERIES = """
+UPDATE jobs j SET ready_at = v.ready_at FROM unnest(%s, %s, %s) AS v(ready_at, job_id, deliveries)
+WHERE j.job_id = v.job_id AND j.deliveries = v.deliveries AND j.handed_over_at IS NOT NULL AND j.status = 'queued'"""
+WITHDRAW_DELIVERIES = """
+UPDATE jobs j SET handed_over_at = NULL FROM unnest(%s, %s) AS v(job_id, deliveries)
+WHERE j.job_id = v.job_id AND j.deliveries = v.deliveries AND j.ready_at IS NULL"""
+
 # idx_jobs_ready, from the very front.
 FIRST_READY = "SELECT min(ready_at) FROM jobs WHERE ready_at IS NOT NULL"
 

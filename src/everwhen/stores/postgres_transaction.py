@@ -38,6 +38,7 @@ from psycopg import Connection, errors
 from everwhen.errors import StoreError
 from everwhen.model.breaker import Breaker, Transition
 from everwhen.model.claim import ClaimedJob
+from everwhen.model.delivery import Delivery
 from everwhen.model.events import NOTHING, Event
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
@@ -217,6 +218,32 @@ class PostgresTransaction(PostgresSnapshot):
         fences = Integers([job.fence for job in jobs])
         self._run_guarded(len(jobs), sql.REQUEUE_JOBS, At(now), int(is_rescue), _row_ids(jobs), fences)
         self._ready((now,))
+
+    def send_jobs(self, jobs: Sequence[Job], now: int, until: int) -> dict[str, int]:
+        fences = Integers([job.fence for job in jobs])
+        self._marks.ready.lower((until,))
+        numbers = dict(self._rows(sql.SEND_JOBS, (At(now), At(until), _row_ids(jobs), fences)))
+        if len(numbers) != len(jobs):
+            raise Overtaken
+        return numbers
+
+    def close_deliveries(self, jobs: Sequence[Job]) -> None:
+        self._run_guarded(len(jobs), sql.CLOSE_DELIVERIES, _row_ids(jobs))
+
+    def call_back(self, jobs: Sequence[Job], now: int) -> None:
+        self._run_guarded(len(jobs), sql.CALL_BACK, At(now), _row_ids(jobs))
+        self._ready((now,))
+
+    def count_rescues(self, jobs: Sequence[Job]) -> None:
+        self._run(sql.COUNT_RESCUES, _row_ids(jobs))
+
+    def leave_deliveries(self, deliveries: Sequence[tuple[Delivery, int]]) -> None:
+        until = Instants([until for _, until in deliveries])
+        self._marks.ready.lower(until for _, until in deliveries)
+        self._run(sql.LEAVE_DELIVERIES, until, *_messages([delivery for delivery, _ in deliveries]))
+
+    def withdraw_deliveries(self, deliveries: Sequence[Delivery]) -> None:
+        self._run(sql.WITHDRAW_DELIVERIES, *_messages(deliveries))
 
     def ready_successors(self, queues: Collection[Queue], now: int) -> None:
         own = sorted(queue.uid for queue in queues if queue.line == "own")
@@ -402,6 +429,10 @@ _NEXT_RUN = INSERTED.index("next_run_at")
 
 def _row_ids(jobs: Sequence[Job]) -> Integers:
     return Integers([job.row_id for job in jobs])
+
+
+def _messages(deliveries: Sequence[Delivery]) -> tuple[Texts, Integers]:
+    return Texts([d.job_id for d in deliveries]), Integers([d.number for d in deliveries])
 
 
 def _words(event: Event) -> str:

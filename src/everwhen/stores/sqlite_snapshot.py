@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 
+from everwhen.decide.hand_over import OnTheirWay
 from everwhen.model.breaker import Breaker
+from everwhen.model.delivery import Delivery
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.node import Node
@@ -44,6 +47,9 @@ class SqliteSnapshot:
         return ()
 
     def glance_jobs(self, job_ids: Sequence[str]) -> Sequence[Glimpse]:
+        return ()
+
+    def glance_deliverable(self, now: int, *, limit: int) -> Sequence[Glimpse]:
         return ()
 
     def glance_schedule(self, schedule_id: str) -> Sequence[Glimpse]:
@@ -126,6 +132,31 @@ class SqliteSnapshot:
     def jobs(self, job_ids: Sequence[str]) -> dict[str, Job]:
         query = f"SELECT {sql.JOB} FROM jobs WHERE job_id IN"
         return {job.job_id: job for job in map(Job._make, self._of_keys(query, set(job_ids)))}
+
+    def deliverable_jobs(self, now: int, *, limit: int) -> list[Job]:
+        return [Job._make(row) for row in self._all(sql.DELIVERABLE_JOBS, {"now": now, "limit": limit})]
+
+    def on_their_way(self, jobs: Sequence[Job]) -> OnTheirWay:
+        keys = {job.capacity_key for job in jobs if job.capacity_key is not None}
+        lines = {job.uid for job in jobs if job.line == "own"}
+        sent: Counter[str] = Counter(key for (key,) in self._of_keys(sql.SENT_KEYS, keys))  # type: ignore[misc]
+        return OnTheirWay(sent, {uid for (uid,) in self._of_keys(sql.SENT_LINES, lines)})  # type: ignore[misc]
+
+    def deliveries(self, job_ids: Sequence[str]) -> dict[str, int]:
+        return dict(self._of_keys(sql.SENT_NUMBERS, set(job_ids)))  # type: ignore[arg-type]
+
+    def overdue_deliveries(self, now: int, *, limit: int) -> list[Delivery]:
+        return [Delivery(*row) for row in self._all(sql.OVERDUE_DELIVERIES, {"now": now, "limit": limit})]
+
+    def needless_deliveries(self, *, limit: int) -> list[Delivery]:
+        return [Delivery(*row) for row in self._all(sql.NEEDLESS_DELIVERIES, {"limit": limit})]
+
+    def delivery_of(self, job_id: str) -> Delivery | None:
+        return next((Delivery(*row) for row in self._all(sql.DELIVERY_OF, (job_id,))), None)
+
+    def next_delivery_at(self) -> int | None:
+        found: int | None = self._all(sql.NEXT_DELIVERY).fetchone()[0]
+        return found
 
     def finished(self, job_ids: Sequence[str]) -> list[Finished]:
         return [Finished._make(row) for row in self._of_keys(sql.FINISHED, job_ids)]

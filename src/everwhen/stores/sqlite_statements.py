@@ -134,6 +134,56 @@ SELECT (SELECT ready_at FROM jobs WHERE ready_at IS NOT NULL AND NOT {_IS_PAUSED
     AND {_IS_OURS} AND {_CAN_START}
     ORDER BY ready_at LIMIT 1)"""
 
+# -- the outbox --
+
+# idx_jobs_ready, as above; idx_jobs_handed_key and idx_jobs_outstanding: what is on its way counts as running.
+_IS_SENT = "sent.handed_over_at IS NOT NULL AND sent.status = 'queued'"
+_CAN_GO = f"""
+    handed_over_at IS NULL AND instr(queue, '@') = 0 AND {_CAN_START}
+    AND (capacity_limit IS NULL OR capacity_limit >
+        coalesce((SELECT running FROM limits WHERE key = jobs.capacity_key), 0)
+        + (SELECT count(*) FROM jobs sent WHERE sent.capacity_key IS NOT NULL AND sent.capacity_key = jobs.capacity_key
+            AND {_IS_SENT}))
+    AND (line IS NULL OR line <> 'own' OR NOT EXISTS (
+        SELECT 1 FROM jobs sent WHERE sent.uid = jobs.uid AND sent.status IN ('queued', 'running') AND sent.line = 'own'
+            AND {_IS_SENT}))"""
+DELIVERABLE_JOBS = f"""
+SELECT {JOB} FROM jobs WHERE ready_at IS NOT NULL AND ready_at <= :now AND {_CAN_GO}
+ORDER BY ready_at, row_id LIMIT :limit"""
+NEXT_DELIVERY = f"""
+SELECT min(next_at) FROM (
+    SELECT (SELECT ready_at FROM jobs WHERE ready_at IS NOT NULL AND NOT {_IS_PAUSED} AND {_CAN_GO}
+        ORDER BY ready_at LIMIT 1) AS next_at
+    UNION ALL SELECT min(ready_at) FROM jobs WHERE handed_over_at IS NOT NULL)"""
+# idx_jobs_handed_key, idx_jobs_outstanding
+SENT_KEYS = """
+SELECT capacity_key FROM jobs WHERE handed_over_at IS NOT NULL AND capacity_key IS NOT NULL AND status = 'queued'
+    AND capacity_key IN"""
+SENT_LINES = """
+SELECT DISTINCT uid FROM jobs WHERE status IN ('queued', 'running') AND status = 'queued' AND line = 'own'
+    AND handed_over_at IS NOT NULL AND uid IN"""
+# The unique key on job_id.
+SENT_NUMBERS = "SELECT job_id, deliveries FROM jobs WHERE handed_over_at IS NOT NULL AND job_id IN"
+DELIVERY = "job_id, deliveries, queue, handed_over_at"
+DELIVERY_OF = f"""
+SELECT {DELIVERY} FROM jobs WHERE job_id = ? AND handed_over_at IS NOT NULL AND status = 'queued'"""
+# idx_jobs_handed_over: those that nobody took in time; and those that are ready no more, so nobody has to.
+OVERDUE_DELIVERIES = f"""
+SELECT {DELIVERY} FROM jobs WHERE handed_over_at IS NOT NULL AND ready_at <= :now AND status = 'queued'
+ORDER BY ready_at LIMIT :limit"""
+NEEDLESS_DELIVERIES = f"""
+SELECT {DELIVERY} FROM jobs WHERE handed_over_at IS NOT NULL AND ready_at IS NULL LIMIT :limit"""
+SEND_JOBS = f"""
+UPDATE jobs SET handed_over_at = ?, deliveries = deliveries + 1, ready_at = ? WHERE {ROWS}
+RETURNING job_id, deliveries"""
+CLOSE_DELIVERIES = f"UPDATE jobs SET handed_over_at = NULL WHERE {ROWS}"
+CALL_BACK = f"UPDATE jobs SET handed_over_at = NULL, ready_at = ? WHERE {ROWS}"
+COUNT_RESCUES = f"UPDATE jobs SET rescues = rescues + 1 WHERE {ROWS}"
+LEAVE_DELIVERY = """
+UPDATE jobs SET ready_at = ? WHERE job_id = ? AND deliveries = ? AND handed_over_at IS NOT NULL AND status = 'queued'"""
+WITHDRAW_DELIVERY = """
+UPDATE jobs SET handed_over_at = NULL WHERE job_id = ? AND deliveries = ? AND ready_at IS NULL"""
+
 # The unique key on uid.
 STANDINGS = f"SELECT {', '.join(Standing._fields)} FROM schedules WHERE uid IN"
 # The unique key on job_id, and the primary key of schedules.

@@ -11,6 +11,7 @@ from typing import TypeVar
 from everwhen.errors import StoreError
 from everwhen.model.breaker import Breaker, Transition
 from everwhen.model.claim import ClaimedJob
+from everwhen.model.delivery import Delivery
 from everwhen.model.events import NOTHING, Event
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
@@ -121,6 +122,24 @@ class SqliteTransaction(SqliteSnapshot):
     def requeue_jobs(self, jobs: Sequence[Job], now: int, *, is_rescue: bool) -> None:
         shared = {"now": now, "counted": int(is_rescue)}
         self._many(sql.REQUEUE_JOB, [{**shared, "row_id": job.row_id} for job in jobs])
+
+    def send_jobs(self, jobs: Sequence[Job], now: int, until: int) -> dict[str, int]:
+        return dict(self._all(sql.SEND_JOBS, (now, until, _rows_of(jobs))).fetchall())
+
+    def close_deliveries(self, jobs: Sequence[Job]) -> None:
+        self._all(sql.CLOSE_DELIVERIES, (_rows_of(jobs),))
+
+    def call_back(self, jobs: Sequence[Job], now: int) -> None:
+        self._all(sql.CALL_BACK, (now, _rows_of(jobs)))
+
+    def count_rescues(self, jobs: Sequence[Job]) -> None:
+        self._all(sql.COUNT_RESCUES, (_rows_of(jobs),))
+
+    def leave_deliveries(self, deliveries: Sequence[tuple[Delivery, int]]) -> None:
+        self._many(sql.LEAVE_DELIVERY, [(until, d.job_id, d.number) for d, until in deliveries])
+
+    def withdraw_deliveries(self, deliveries: Sequence[Delivery]) -> None:
+        self._many(sql.WITHDRAW_DELIVERY, [(d.job_id, d.number) for d in deliveries])
 
     def ready_successors(self, queues: Collection[Queue], now: int) -> None:
         for queue in sorted(queues):
@@ -284,3 +303,7 @@ class SqliteTransaction(SqliteSnapshot):
 
     def forget_node(self, node: str) -> bool:
         return bool(self._all(sql.FORGET_NODE, {"node": node}).fetchall())
+
+
+def _rows_of(jobs: Sequence[Job]) -> str:
+    return json.dumps([job.row_id for job in jobs])

@@ -32,7 +32,7 @@ def take_jobs(
         standings |= tx.standings({job.uid for job in jobs} - standings.keys())
         is_edge = len(jobs) == look
         if is_edge:
-            jobs = _with_those_beyond(tx, jobs, standings, now, queues)
+            jobs = with_those_beyond(tx, jobs, standings, now, queues)
         add_shared(tx, shared, (), jobs)
         known = plans.load(tx, [(job.uid, job.revision) for job in jobs])
         claims = claim(jobs, known, standings, shared, node=node, limit=limit, now=now)
@@ -40,7 +40,7 @@ def take_jobs(
             break
     if len(jobs) < len(glanced) and not claims.taken and not claims.postponed:
         return None
-    return _written(tx, plans, claims, shared, now)
+    return write_claims(tx, plans, claims, shared, now)
 
 
 def take_job(tx: Transaction, plans: PlanCache, now: int, *, node: str, job_id: str) -> ClaimedJob | None:
@@ -57,11 +57,13 @@ def take_job(tx: Transaction, plans: PlanCache, now: int, *, node: str, job_id: 
     add_shared(tx, shared, (), [job])
     known = plans.load(tx, [(job.uid, job.revision)])
     claims = claim([job], known, standings, shared, node=node, limit=1, now=now)
-    taken = _written(tx, plans, claims, shared, now)
+    taken = write_claims(tx, plans, claims, shared, now)
     return taken[0] if taken else None
 
 
-def _written(tx: Transaction, plans: PlanCache, claims: Claims, shared: Shared, now: int) -> list[ClaimedJob]:
+def write_claims(
+    tx: Transaction, plans: PlanCache, claims: Claims, shared: Shared, now: int
+) -> list[ClaimedJob]:
     write_starts(tx, claims, now)
     if claims.postponed:
         tx.postpone_jobs(claims.postponed)
@@ -72,7 +74,7 @@ def _written(tx: Transaction, plans: PlanCache, claims: Claims, shared: Shared, 
     return say_claimed(tx, plans, claims.taken, now)
 
 
-def _with_those_beyond(
+def with_those_beyond(
     tx: Transaction,
     jobs: list[Job],
     standings: Mapping[str, Standing],

@@ -124,7 +124,9 @@ CREATE TABLE jobs (
     reason text,
     error text,
     result text,
-    ready_at timestamptz
+    ready_at timestamptz,
+    handed_over_at timestamptz,
+    deliveries integer NOT NULL DEFAULT 0
 );
 CREATE UNIQUE INDEX idx_jobs_slot ON jobs (slot_at, uid) WHERE origin IN ('schedule', 'catch_up');
 CREATE UNIQUE INDEX idx_jobs_backfill ON jobs (slot_at, uid) WHERE origin = 'backfill';
@@ -134,6 +136,12 @@ CREATE INDEX idx_jobs_outstanding ON jobs (uid, slot_at) WHERE status IN ('queue
 CREATE INDEX idx_jobs_unsuccessful ON jobs (status, row_id)
     WHERE status IN ('failed', 'timed_out', 'cancelled', 'lost');
 CREATE INDEX idx_jobs_unreleased ON jobs (node) WHERE node IS NOT NULL AND released_at IS NULL;
+CREATE INDEX idx_jobs_handed_over ON jobs (ready_at) WHERE handed_over_at IS NOT NULL;
+CREATE INDEX idx_jobs_handed_key ON jobs (capacity_key)
+    WHERE handed_over_at IS NOT NULL AND capacity_key IS NOT NULL;
+CREATE VIEW outbox AS
+    SELECT job_id, schedule_id, queue, deliveries AS delivery, handed_over_at FROM jobs
+    WHERE handed_over_at IS NOT NULL;
 
 CREATE TABLE job_output (
     job_id text COLLATE "C" NOT NULL,

@@ -119,7 +119,9 @@ CREATE TABLE jobs (
     reason TEXT,
     error TEXT,
     result TEXT,
-    ready_at INTEGER
+    ready_at INTEGER,
+    handed_over_at INTEGER,
+    deliveries INTEGER NOT NULL DEFAULT 0
 );
 CREATE UNIQUE INDEX idx_jobs_slot ON jobs (slot_at, uid) WHERE origin IN ('schedule', 'catch_up');
 CREATE UNIQUE INDEX idx_jobs_backfill ON jobs (slot_at, uid) WHERE origin = 'backfill';
@@ -129,6 +131,12 @@ CREATE INDEX idx_jobs_outstanding ON jobs (uid, slot_at) WHERE status IN ('queue
 CREATE INDEX idx_jobs_unsuccessful ON jobs (status, row_id)
     WHERE status IN ('failed', 'timed_out', 'cancelled', 'lost');
 CREATE INDEX idx_jobs_unreleased ON jobs (node) WHERE node IS NOT NULL AND released_at IS NULL;
+CREATE INDEX idx_jobs_handed_over ON jobs (ready_at) WHERE handed_over_at IS NOT NULL;
+CREATE INDEX idx_jobs_handed_key ON jobs (capacity_key)
+    WHERE handed_over_at IS NOT NULL AND capacity_key IS NOT NULL;
+CREATE VIEW outbox AS
+    SELECT job_id, schedule_id, queue, deliveries AS delivery, handed_over_at FROM jobs
+    WHERE handed_over_at IS NOT NULL;
 
 CREATE TABLE job_output (
     job_id TEXT NOT NULL,

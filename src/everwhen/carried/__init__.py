@@ -1,0 +1,102 @@
+"""What workers of a queue call: `run_job`, in whatever process the queue has started for it.
+
+The message holds the id of a job and the number of the message, and nothing else: no address, no secret, no definition.
+Which database that is, the process finds out as every command does: `everwhen.yaml` in its directory, or what
+EVERWHEN_CONFIG names, and the environment before it. Targets are those of that file, too.
+
+A process that the queue forks for each job opens the database for that job; one that lives on keeps it open.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from everwhen.cli.configuration import DEFAULT, is_missing, read_settings, this_host
+from everwhen.cli.equipment import Equipment
+from everwhen.config.problems import Report
+from everwhen.config.read import examine, read_configuration
+from everwhen.config.settings import Settings
+from everwhen.engine.carrier import Carrier
+from everwhen.errors import StoreError
+from everwhen.model.claim import ClaimedJob
+from everwhen.wiring import Stack, open_stack
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+
+log = logging.getLogger("everwhen")
+
+
+def run_job(job_id: str, number: int) -> bool:
+    """Run a job to its end, if this message about it counts; whether it did.
+
+    While the database is away it waits: the queue has no better place for the message.
+    """
+    pause = FIRST_PAUSE
+    while True:
+        try:
+            place = _here()
+            with place.carrier() as carrier:
+                return carrier.carry(partial(_claim, place.stack, job_id, number))
+        except StoreError as error:
+            log.error("job %s cannot be taken yet: %s", job_id, error)
+        threading.Event().wait(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def settings_here() -> Settings:
+    """The settings that hold where this process was started."""
+    return read_settings(_path())
+
+
+def _claim(stack: Stack, job_id: str, number: int, node: str) -> ClaimedJob | None:
+    house = stack.house
+    return house.outbox.take(house.clock.now(), node=node, job_id=job_id, number=number)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """An open database and the targets of this process; a carrier for each thread that asks."""
+
+    pid: int
+    stack: Stack
+    equipment: Equipment
+    settings: Settings
+    carriers: threading.local = field(default_factory=threading.local)
+
+    def carrier(self) -> Carrier:
+        found: Carrier | None = getattr(self.carriers, "own", None)
+        if found is None:
+            targets = self.equipment.workshop.targets
+            found = self.carriers.own = Carrier(self.stack.house, targets, lease=self.settings.lease)
+        return found
+
+
+_guard = threading.Lock()
+_place: _Place | None = None
+
+
+def _here() -> _Place:
+    """What this process has open. What a parent had open before a fork is left alone: it is the parent's."""
+    global _place  # noqa: PLW0603 - a queue calls a function, and gives it no place of its own
+    with _guard:
+        if _place is None or _place.pid != os.getpid():
+            _place = _opened()
+        return _place
+
+
+def _opened() -> _Place:
+    path = _path()
+    settings = read_settings(path)
+    known = None if is_missing(path) else examine(path, this_host(), Report())
+    read = None if known is None else partial(read_configuration, path, this_host())
+    stack = open_stack(settings.database, timezone=settings.timezone)
+    return _Place(os.getpid(), stack, Equipment(stack, known, settings, read), settings)
+
+
+def _path() -> Path:
+    return Path(os.environ.get("EVERWHEN_CONFIG", DEFAULT))

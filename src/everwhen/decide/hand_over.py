@@ -1,0 +1,84 @@
+"""Which ready jobs are handed over to a queue (O1, O4, R6).
+
+As for a claim, but what is on its way counts as taken: a queue does not know whose turn it is, so at no time are there
+more messages about a capacity, or about a line, than jobs that may run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from everwhen.decide.claim import breaker_wait, in_line
+from everwhen.model.job import Job
+from everwhen.model.message import MESSAGE
+from everwhen.model.schedule import Plan
+from everwhen.model.shared import Shared
+from everwhen.model.standing import Standing
+
+
+@dataclass(slots=True)
+class OnTheirWay:
+    """Jobs that were handed over and not claimed yet: how many of each capacity, and of which lines."""
+
+    of_key: dict[str, int] = field(default_factory=dict)
+    lines: set[str] = field(default_factory=set)  # uids whose own line has somebody on its way
+
+
+class HandOver(NamedTuple):
+    """Jobs that go, retries that wait for their breaker, and messages, which nobody has to carry."""
+
+    given: list[Job]
+    postponed: list[tuple[Job, int]]
+    spoken: list[Job]
+
+
+def hand_over(
+    jobs: Sequence[Job],
+    plans: Mapping[tuple[str, int], Plan],
+    standings: Mapping[str, Standing],
+    shared: Shared,
+    under_way: OnTheirWay,
+    *,
+    limit: int,
+    now: int,
+) -> HandOver:
+    """Choose up to `limit` of the ready jobs, in line; `under_way` moves along."""
+    chosen = HandOver([], [], [])
+    for job in in_line(jobs):
+        if len(chosen.given) == limit:
+            break
+        plan = plans[job.uid, job.revision]
+        if not _is_its_turn(job, standings, under_way) or not _has_place(job, shared, under_way):
+            continue
+        waits_until = breaker_wait(job, plan, shared, now)
+        if waits_until is not None:
+            chosen.postponed.append((job, waits_until))
+        elif plan.definition.target.kind == MESSAGE:
+            chosen.spoken.append(job)
+        else:
+            _set_out(job, under_way)
+            chosen.given.append(job)
+    return chosen
+
+
+def _is_its_turn(job: Job, standings: Mapping[str, Standing], under_way: OnTheirWay) -> bool:
+    if job.line != "own":
+        return True
+    standing = standings.get(job.uid)
+    return job.uid not in under_way.lines and (standing is None or not standing.running_jobs)
+
+
+def _has_place(job: Job, shared: Shared, under_way: OnTheirWay) -> bool:
+    key = job.capacity_key
+    if key is None or job.capacity_limit is None:
+        return True
+    return shared.limit(key).running + under_way.of_key.get(key, 0) < job.capacity_limit
+
+
+def _set_out(job: Job, under_way: OnTheirWay) -> None:
+    if job.line == "own":
+        under_way.lines.add(job.uid)
+    if job.capacity_key is not None:
+        under_way.of_key[job.capacity_key] = under_way.of_key.get(job.capacity_key, 0) + 1

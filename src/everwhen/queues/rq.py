@@ -1,0 +1,167 @@
+"""RQ: messages in Redis, carried by plain `rq worker` processes.
+
+A message is an RQ job that calls `everwhen.carried.run_job` with the id of our job and the number of the message. RQ
+does not refuse an id that it has already (a repeated one is queued twice, and its record overwritten while a worker is
+at it), so each message has an id of its own, and is put there by RQ's own script for unique jobs: sending a batch again
+after a lost answer changes nothing. A whole batch is one pipeline.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC
+from typing import Any
+
+from redis import Redis
+from redis.exceptions import RedisError
+from rq import Queue as RqName
+from rq.exceptions import NoSuchJobError
+from rq.job import Job, JobStatus
+from rq.registry import StartedJobRegistry
+from rq.scripts import UNIQUE_ENQUEUE_SCRIPT
+from rq.utils import now as rq_now
+
+from everwhen.errors import QueueError, shown_url
+from everwhen.model.delivery import GONE, WAITING, Delivery, Found
+
+ENTRY = "everwhen.carried.run_job"
+GRACE = 60  # seconds that RQ waits after the job's own timeout: it ends what does not end by itself
+RESULT_TTL = 300
+FAILURE_TTL = 86_400
+ANSWER_WITHIN = 10.0  # seconds
+
+
+class RqQueue:
+    """RQ on one Redis."""
+
+    name = "RQ"
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        try:
+            self._redis = Redis.from_url(
+                url,
+                socket_timeout=ANSWER_WITHIN,
+                socket_connect_timeout=ANSWER_WITHIN,
+                health_check_interval=30,
+            )
+        except ValueError as error:
+            raise QueueError(
+                f"service.redis is no address of a Redis: {error}; write redis://HOST:6379/0"
+            ) from error
+        self._put_unique = self._redis.register_script(UNIQUE_ENQUEUE_SCRIPT)
+        self._names: dict[str, RqName] = {}
+
+    def ping(self) -> None:
+        with self._reaching():
+            self._redis.ping()
+
+    def put(self, deliveries: Sequence[Delivery]) -> None:
+        with self._reaching():
+            pipe = self._redis.pipeline(transaction=False)
+            for name in {delivery.queue for delivery in deliveries}:
+                pipe.sadd(RqName.redis_queues_keys, self._name(name).key)
+            for delivery in deliveries:
+                job = self._job(delivery)
+                keys = [job.key, self._name(delivery.queue).key]
+                self._put_unique(keys=keys, args=[job.id, "R", -1, *_fields(job)], client=pipe)
+            pipe.execute()
+
+    def find(self, deliveries: Sequence[Delivery]) -> list[Found]:
+        with self._reaching():
+            pipe = self._redis.pipeline(transaction=False)
+            for delivery in deliveries:
+                pipe.hget(_key(delivery), "status")
+                pipe.lpos(self._name(delivery.queue).key, delivery.message_id)
+            answers = iter(pipe.execute())
+            started = {name: self._started(name) for name in {delivery.queue for delivery in deliveries}}
+            return [
+                self._found(delivery, status, place, started[delivery.queue])
+                for delivery, status, place in zip(deliveries, answers, answers, strict=True)
+            ]
+
+    def withdraw(self, deliveries: Sequence[Delivery]) -> None:
+        with self._reaching():
+            pipe = self._redis.pipeline(transaction=False)
+            for delivery in deliveries:
+                pipe.lrem(self._name(delivery.queue).key, 0, delivery.message_id)
+            # What a worker has already it needs the record of; it will find nothing to do.
+            taken_out = [d for d, count in zip(deliveries, pipe.execute(), strict=True) if count]
+            if taken_out:
+                self._redis.delete(*[_key(delivery) for delivery in taken_out])
+
+    def close(self) -> None:
+        self._redis.close()
+
+    def _name(self, queue: str) -> RqName:
+        if queue not in self._names:
+            self._names[queue] = RqName(queue, connection=self._redis)
+        return self._names[queue]
+
+    def _job(self, delivery: Delivery) -> Job:
+        job = Job.create(
+            ENTRY,
+            args=(delivery.job_id, delivery.number),
+            id=delivery.message_id,
+            connection=self._redis,
+            origin=delivery.queue,
+            status=JobStatus.QUEUED,
+            timeout=-1 if delivery.seconds is None else math.ceil(delivery.seconds) + GRACE,
+            result_ttl=RESULT_TTL,
+            failure_ttl=FAILURE_TTL,
+            description=f"everwhen {delivery.job_id}",
+        )
+        job.enqueued_at = rq_now()
+        return job
+
+    def _started(self, queue: str) -> dict[str, float]:
+        """Messages that workers have, each with the instant until which its worker is taken to live."""
+        key = StartedJobRegistry(queue, connection=self._redis).key
+        entries: Any = self._redis.zrange(key, 0, -1, withscores=True)
+        return {StartedJobRegistry.parse_job_id(entry): until for entry, until in entries}
+
+    def _found(
+        self, delivery: Delivery, status: bytes | None, place: int | None, started: dict[str, float]
+    ) -> Found:
+        match None if status is None else status.decode():
+            case "failed":
+                return Found("failed", self._error(delivery))
+            case "started" if delivery.message_id in started:
+                is_alive = started[delivery.message_id] > rq_now().astimezone(UTC).timestamp()
+                return WAITING if is_alive else Found("failed", "its RQ worker was abandoned")
+            case "queued" if place is not None:
+                return WAITING
+            case "scheduled" | "deferred":
+                return WAITING
+        # No record; or one that no worker will come upon; or a worker that was done without claiming the job.
+        return GONE
+
+    def _error(self, delivery: Delivery) -> str:
+        try:
+            result = Job.fetch(delivery.message_id, connection=self._redis).latest_result()
+        except NoSuchJobError:
+            result = None
+        lines = (result.exc_string or "").strip().splitlines() if result is not None else []
+        return f"RQ's worker failed before the job began: {lines[-1] if lines else 'no reason given'}"
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        try:
+            yield
+        except RedisError as error:
+            raise QueueError(f"RQ's Redis {shown_url(self._url)} cannot be used: {error}") from error
+
+
+def _key(delivery: Delivery) -> str:
+    return f"{Job.redis_job_namespace_prefix}{delivery.message_id}"
+
+
+def _fields(job: Job) -> list[bytes | str]:
+    """The record of a job, flat, as the script takes it."""
+    fields: list[bytes | str] = []
+    for name, value in job.to_dict().items():
+        if value is not None:
+            fields += [name, value if isinstance(value, bytes | str) else str(value)]
+    return fields

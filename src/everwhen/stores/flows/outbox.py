@@ -1,0 +1,181 @@
+"""Jobs on their way to a queue that is not ours: the outbox.
+
+The database is the only truth. A queue carries the *message* "job X is ready, message number n", and nothing that it
+loses, repeats or reorders loses, doubles or reorders work.
+
+*States.* A job that is ready and not handed over may go. Handing it over marks it, in one transaction: its number goes
+up by one, `handed_over_at` is set, and `ready_at` lies in the future: until then no claim, no other dispatcher sees it.
+Only after the commit is the message sent. Whoever gets the message claims the job, by the rules of every claim; but
+only while it is queued, on its way, and the number is that of the message. So of all messages about a job one counts,
+and the others are dropped in silence.
+
+*Who may do what.* Any dispatcher may hand over any job; which one does, the transaction decides. A worker of the queue
+may only take what its message names. When it may not be had now (no place, not its turn, a breaker, the system switch),
+the job is put back and handed over again, as the next number, when there is room. That hardly happens: what is on its
+way counts as taken, so a capacity of one has one message in the queue and not a thousand.
+
+*When either side dies.* A dispatcher that dies between mark and message leaves a job that nobody was told of; a queue
+that loses its data leaves many. Both are found when `ready_at` comes: the queue is asked. A message that waits goes on
+waiting. One that is gone makes its job ready again: no attempt is counted, for nothing was attempted. One that the
+queue's worker failed with, before the job began, is a rescue (R8), and the fourth time the job is lost. Where the queue
+cannot be asked, time decides, and the worst that comes of it is a second message.
+
+*When the job needs none any more* (cancelled, or claimed by a worker of ours after the dispatch was changed) its
+message is withdrawn; until then it finds nothing to claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from everwhen.decide.claim import claim
+from everwhen.decide.hand_over import hand_over
+from everwhen.model.claim import ClaimedJob
+from everwhen.model.delivery import Delivery
+from everwhen.model.events import Event, EventType
+from everwhen.model.job import Job
+from everwhen.model.outcome import Outcome
+from everwhen.model.policy import MOST_RESCUES
+from everwhen.model.shared import Shared
+from everwhen.model.standing import Standing
+from everwhen.stores.flows.claim import with_those_beyond, write_claims
+from everwhen.stores.flows.load import add_shared, hold, system_paused_at
+from everwhen.stores.flows.say import SPEAKER
+from everwhen.stores.flows.settle import end_jobs
+from everwhen.stores.plans import PlanCache
+from everwhen.stores.transaction import Transaction
+
+CARRIED = "queue"  # stands where the node of a job stands that was lost on its way
+
+
+def send_jobs(tx: Transaction, plans: PlanCache, now: int, *, limit: int, until: int) -> list[Delivery]:
+    """Mark up to `limit` ready jobs as on their way."""
+    if system_paused_at(tx) is not None:
+        return []
+    look = limit + 10
+    glanced = tx.glance_deliverable(now, limit=look)
+    shared = hold(tx, plans, glanced)
+    standings = tx.standings({seen.uid for seen in glanced}) if glanced else {}
+    jobs = tx.deliverable_jobs(now, limit=look)
+    standings |= tx.standings({job.uid for job in jobs} - standings.keys())
+    if len(jobs) == look:
+        jobs = with_those_beyond(tx, jobs, standings, now, None)
+    if not jobs:
+        return []
+    add_shared(tx, shared, (), jobs)
+    known = plans.load(tx, [(job.uid, job.revision) for job in jobs])
+    under_way = tx.on_their_way(jobs)
+    chosen = hand_over(jobs, known, standings, shared, under_way, limit=limit, now=now)
+    if chosen.postponed:
+        tx.postpone_jobs(chosen.postponed)
+    numbers = tx.send_jobs(chosen.given, now, until) if chosen.given else {}
+    if chosen.spoken:
+        _claim(tx, plans, chosen.spoken, standings, shared, node=SPEAKER, now=now)
+    return [
+        Delivery(
+            j.job_id, numbers[j.job_id], j.queue, now, _seconds(known[j.uid, j.revision].definition.timeout)
+        )
+        for j in chosen.given
+    ]
+
+
+def take_delivered(
+    tx: Transaction, plans: PlanCache, now: int, *, node: str, job_id: str, number: int
+) -> ClaimedJob | None:
+    """Claim what a message brought; None when it is old, or the job has to wait after all."""
+    glanced = tx.glance_jobs([job_id])
+    shared = hold(tx, plans, glanced)
+    standings = tx.standings({seen.uid for seen in glanced}) if glanced else {}
+    found = _on_their_way(tx, {job_id: number})
+    if not found:
+        return None
+    (job,) = found
+    standings |= tx.standings({job.uid} - standings.keys())
+    add_shared(tx, shared, (), [job])
+    tx.close_deliveries([job])  # from here on no message counts
+    known = plans.load(tx, [(job.uid, job.revision)])
+    is_paused = system_paused_at(tx) is not None
+    claims = claim([] if is_paused else [job], known, standings, shared, node=node, limit=1, now=now)
+    if not claims.taken and not claims.postponed:
+        tx.call_back([job], now)
+    taken = write_claims(tx, plans, claims, shared, now)
+    return taken[0] if taken else None
+
+
+def put_back(tx: Transaction, plans: PlanCache, now: int, deliveries: Sequence[Delivery]) -> int:
+    """Messages that are gone; how many of their jobs are ready again."""
+    jobs = _locked(tx, plans, deliveries)
+    if jobs:
+        tx.call_back(jobs, now)
+    return len(jobs)
+
+
+def count_failed(tx: Transaction, plans: PlanCache, now: int, failed: Sequence[tuple[Delivery, str]]) -> int:
+    """Messages with which a worker of the queue failed before their jobs began: rescued, at last lost; how many."""
+    errors = {delivery.job_id: error for delivery, error in failed}
+    jobs = _locked(tx, plans, [delivery for delivery, _ in failed])
+    if not jobs:
+        return 0
+    again = [job for job in jobs if job.rescues < MOST_RESCUES]
+    tx.call_back(jobs, now)
+    tx.insert_events([_about(job, "job.lost", now, errors[job.job_id]) for job in jobs])
+    if again:
+        tx.count_rescues(again)
+        tx.insert_events([_about(job, "job.rescued", now) for job in again])
+    _end(tx, plans, [job for job in jobs if job.rescues >= MOST_RESCUES], errors, now)
+    return len(jobs)
+
+
+def _end(tx: Transaction, plans: PlanCache, over: Sequence[Job], errors: dict[str, str], now: int) -> None:
+    """A job ends from running; so the start that its worker did not get to say is put on record first."""
+    if not over:
+        return
+    shared = Shared()
+    add_shared(tx, shared, (), over)
+    standings = tx.standings({job.uid for job in over})
+    begun = _claim(tx, plans, over, standings, shared, node=CARRIED, now=now)
+    # Starting a job counts it, if it was not counted before.
+    ended = [
+        (one.job._replace(is_counted=True), Outcome("lost", error=errors[one.job.job_id])) for one in begun
+    ]
+    if ended:
+        end_jobs(tx, plans, ended, Shared(), now)
+
+
+def _locked(tx: Transaction, plans: PlanCache, deliveries: Sequence[Delivery]) -> list[Job]:
+    """The jobs of messages that still count, with all that changing them needs held."""
+    glanced = tx.glance_jobs([delivery.job_id for delivery in deliveries])
+    hold(tx, plans, glanced)
+    tx.lock_schedules({seen.uid for seen in glanced})
+    return _on_their_way(tx, {delivery.job_id: delivery.number for delivery in deliveries})
+
+
+def _on_their_way(tx: Transaction, numbers: dict[str, int]) -> list[Job]:
+    """The jobs about which these very messages count."""
+    last = tx.deliveries(list(numbers))
+    jobs = tx.jobs([job_id for job_id, number in numbers.items() if last.get(job_id) == number])
+    return [job for job in jobs.values() if job.status == "queued"]
+
+
+def _claim(
+    tx: Transaction,
+    plans: PlanCache,
+    jobs: Sequence[Job],
+    standings: dict[str, Standing],
+    shared: Shared,
+    *,
+    node: str,
+    now: int,
+) -> list[ClaimedJob]:
+    known = plans.load(tx, [(job.uid, job.revision) for job in jobs])
+    claims = claim(jobs, known, standings, shared, node=node, limit=len(jobs), now=now)
+    return write_claims(tx, plans, claims, shared, now)
+
+
+def _seconds(timeout: int | None) -> float | None:
+    return None if timeout is None else timeout / 1_000_000
+
+
+def _about(job: Job, kind: EventType, now: int, error: str | None = None) -> Event:
+    detail = {"began": False} if error is None else {"began": False, "error": error}
+    return Event(kind, now, job.schedule_id, job.uid, slot_at=job.slot_at, job_id=job.job_id, detail=detail)
