@@ -245,6 +245,8 @@ def open_queue(dispatch: str, *, redis: str | None = None, celery_broker: str | 
     """What carries jobs to workers that are not ours; None where workers of ours take them."""
     if dispatch == "rq":
         return _rq(redis or "redis://127.0.0.1:6379/0")
+    if dispatch == "celery":
+        return _celery(celery_broker or "redis://127.0.0.1:6379/1")
     return None
 
 
@@ -254,6 +256,16 @@ def _rq(url: str) -> Queue:
     except ImportError as error:
         raise QueueError("dispatch: rq needs RQ; install it with: pip install 'everwhen[rq]'") from error
     return RqQueue(url)
+
+
+def _celery(broker: str) -> Queue:
+    try:
+        from everwhen.queues.celery import CeleryQueue  # an extra
+    except ImportError as error:
+        raise QueueError(
+            "dispatch: celery needs Celery; install it with: pip install 'everwhen[celery]'"
+        ) from error
+    return CeleryQueue(broker)
 
 
 def build_service(

@@ -41,7 +41,7 @@ class Outbox(Protocol):
         ...
 
     def to_withdraw(self, *, limit: int) -> list[Delivery]:
-        """Messages about jobs that need none any more: cancelled, or taken by somebody else."""
+        """Messages about jobs that are over: cancelled, or run by somebody else."""
         ...
 
     def withdrawn(self, deliveries: Sequence[Delivery]) -> None:

@@ -178,7 +178,8 @@ OVERDUE_DELIVERIES = f"""
 SELECT {DELIVERY} FROM jobs WHERE handed_over_at IS NOT NULL AND ready_at <= %s AND status = 'queued'
 ORDER BY ready_at LIMIT %s"""
 NEEDLESS_DELIVERIES = f"""
-SELECT {DELIVERY} FROM jobs WHERE handed_over_at IS NOT NULL AND ready_at IS NULL LIMIT %s"""
+SELECT {DELIVERY} FROM jobs WHERE handed_over_at IS NOT NULL AND ready_at IS NULL AND status <> 'running'
+LIMIT %s"""
 # The primary key of jobs.
 SEND_JOBS = """
 UPDATE jobs j SET handed_over_at = %s, deliveries = deliveries + 1, ready_at = %s

@@ -172,7 +172,8 @@ OVERDUE_DELIVERIES = f"""
 SELECT {DELIVERY} FROM jobs WHERE handed_over_at IS NOT NULL AND ready_at <= :now AND status = 'queued'
 ORDER BY ready_at LIMIT :limit"""
 NEEDLESS_DELIVERIES = f"""
-SELECT {DELIVERY} FROM jobs WHERE handed_over_at IS NOT NULL AND ready_at IS NULL LIMIT :limit"""
+SELECT {DELIVERY} FROM jobs WHERE handed_over_at IS NOT NULL AND ready_at IS NULL AND status <> 'running'
+LIMIT :limit"""
 SEND_JOBS = f"""
 UPDATE jobs SET handed_over_at = ?, deliveries = deliveries + 1, ready_at = ? WHERE {ROWS}
 RETURNING job_id, deliveries"""

@@ -1,0 +1,245 @@
+"""Where the queue suite runs: a scheduler, a broker, and workers as real processes of one kind.
+
+The scheduler is a service in this process, so that a test can stop it at a certain point; what carries and runs jobs
+is what people start: `everwhen worker`, `rq worker`, `celery worker`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from everwhen.engine.service import Service
+from everwhen.model.delivery import Delivery
+from everwhen.model.job import Job
+from everwhen.model.schedule import Target
+from everwhen.operations.firing import trigger_schedule
+from everwhen.operations.jobs import cancel_job
+from everwhen.operations.schedules import Submission, create_schedule
+from everwhen.ports.ledger import JobFilter
+from everwhen.ports.queue import Queue
+from everwhen.wiring import build_service, open_queue, open_stack
+from tests.servers.valkey import ValkeyServer
+from tests.targets.running import until
+
+ROOT = Path(__file__).parents[3]
+BIN = Path(sys.executable).parent
+LEASE = 3.0
+PATIENCE = 60.0  # on a machine with much else to do
+FINAL = ("succeeded", "failed", "timed_out", "cancelled", "lost")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueKind:
+    """One way of carrying jobs: how its workers are started, given the queues that they listen to."""
+
+    name: str
+    command: Callable[[Sequence[str]], list[str]]
+    has_broker: bool = True
+
+
+LOCAL = QueueKind(
+    "local", lambda queues: [str(BIN / "everwhen"), "worker", "--queue", ",".join(queues)], has_broker=False
+)
+RQ = QueueKind("rq", lambda queues: [str(BIN / "rq"), "worker", "-c", "everwhen.carried.rq", *queues])
+CELERY = QueueKind(
+    "celery",
+    lambda queues: [
+        *(str(BIN / "celery"), "-A", "everwhen.carried.celery", "worker", "-Q", ",".join(queues)),
+        *("--concurrency", "1", "--without-gossip", "--without-mingle", "--without-heartbeat"),
+    ],
+)
+
+
+class WorkerProcess:
+    """A worker and whatever it forks, in a session of its own. What the jobs start has other sessions."""
+
+    def __init__(self, command: Sequence[str], folder: Path, environment: dict[str, str]) -> None:
+        with (folder / "workers.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                cwd=folder,
+                env={**os.environ, **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def kill(self) -> None:
+        """As when the machine loses power: the worker and its children, at once and without a word."""
+        self._process.send_signal(signal.SIGSTOP)  # nobody reports a child that dies before its parent
+        for pid in (pid for pid in self._session() if pid != self._process.pid):
+            _signal(pid, signal.SIGKILL)
+        self._process.kill()
+        self._process.wait(30)
+
+    def terminate(self) -> None:
+        """The first word of every supervisor: end when you are done."""
+        self._process.send_signal(signal.SIGTERM)
+
+    def close(self) -> None:
+        if not self.has_ended:
+            self.kill()
+
+    def _session(self) -> list[int]:
+        pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+        return [pid for pid in pids if _session_of(pid) == self._process.pid]
+
+
+def _session_of(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return None
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
+
+
+class QueueSite:
+    """One database, one broker, one scheduler; workers come and go."""
+
+    def __init__(self, kind: QueueKind, folder: Path, url: str) -> None:
+        self.kind = kind
+        self.folder = folder
+        self.broker = ValkeyServer(durable=True) if kind.has_broker else None
+        if self.broker is not None:
+            self.broker.start()
+        self.stack = open_stack(url)
+        self.house = self.stack.house
+        self._write_files(url)
+        self.workers: dict[str, WorkerProcess] = {}
+        self.scheduler: Service | None = None
+
+    def _write_files(self, url: str) -> None:
+        broker = "" if self.broker is None else self.broker.url
+        service = {"database": url, "dispatch": self.kind.name, "lease": f"{LEASE:.0f}s"}
+        if broker:
+            service |= {"redis": broker, "celery_broker": broker}
+        (self.folder / "everwhen.yaml").write_text(json.dumps({"service": service}))
+        (self.folder / "poison.py").write_text(
+            "import os, signal\n\ndef bite(run):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
+        )
+
+    # -- who is there --
+
+    def open_queue(self) -> Queue | None:
+        broker = None if self.broker is None else self.broker.url
+        return open_queue(self.kind.name, redis=broker, celery_broker=broker)
+
+    def start_scheduler(self) -> None:
+        self.scheduler = build_service(
+            self.stack, role="scheduler", check_interval=0.2, lease=LEASE, queue=self.open_queue()
+        )
+        self.scheduler.start()
+
+    def stop_scheduler(self) -> None:
+        if self.scheduler is not None:
+            self.scheduler.stop()
+            self.scheduler = None
+
+    def start_worker(self, *queues: str, again: bool = False) -> WorkerProcess:
+        """`again`: under a supervisor, which starts another when it has died."""
+        command = self.kind.command(queues)
+        if again:
+            command = ["sh", "-c", 'while :; do "$@"; done', "supervisor", *command]
+        environment = {
+            "PYTHONPATH": f"{self.folder}:{ROOT}",
+            "EVERWHEN_CONFIG": str(self.folder / "everwhen.yaml"),
+        }
+        self.end_worker(queues[0])
+        worker = self.workers[queues[0]] = WorkerProcess(command, self.folder, environment)
+        return worker
+
+    def end_worker(self, queue: str) -> None:
+        if worker := self.workers.pop(queue, None):
+            worker.close()
+
+    def close(self) -> None:
+        for queue in list(self.workers):
+            self.end_worker(queue)
+        self.stop_scheduler()
+        self.stack.close()
+        if self.broker is not None:
+            self.broker.close()
+
+    # -- what there is to do --
+
+    def add(self, schedule_id: str, target: Target, **words: Any) -> None:
+        """A schedule that nobody fires but by hand."""
+        words = {"cron": "0 0 1 1 *", **words}
+        create_schedule(self.house, Submission(schedule_id, words, target, source="config"))
+
+    def fire(self, schedule_id: str) -> str:
+        """The id of a new job."""
+        return trigger_schedule(self.house, schedule_id).job_id
+
+    def note(self, name: str, *, gate: bool = False) -> Target:
+        """A program that notes its job and attempt, and, behind a gate, waits until that is opened."""
+        note = f'echo "$EVERWHEN_JOB_ID $EVERWHEN_ATTEMPT $$" >> {self.folder}/{name}.notes'
+        wait = f"; while [ ! -e {self.folder}/{name}.gate ]; do sleep 0.05; done" if gate else ""
+        return Target("command", json.dumps({"argv": ["sh", "-c", note + wait]}))
+
+    def open_gate(self, name: str) -> None:
+        (self.folder / f"{name}.gate").touch()
+
+    def poison(self) -> str:
+        """The one job that kills whoever runs it."""
+        if not self.jobs("poison"):
+            words = {"function": "poison:bite"}
+            self.add("poison", Target("python", json.dumps(words)), queue="poison")
+            self.fire("poison")
+        (job,) = self.jobs("poison")
+        return job.job_id
+
+    def cancel(self, job_id: str) -> None:
+        cancel_job(self.house, job_id)
+
+    # -- what came of it --
+
+    def notes(self, name: str) -> list[tuple[str, int, int]]:
+        """Job, attempt and process of every run so far."""
+        path = self.folder / f"{name}.notes"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [(job_id, int(attempt), int(pid)) for job_id, attempt, pid in map(str.split, lines)]
+
+    def job(self, job_id: str) -> Job:
+        found = self.house.ledger.job(job_id)
+        assert found is not None
+        return found
+
+    def jobs(self, schedule_id: str) -> list[Job]:
+        return [
+            job
+            for job in reversed(self.house.ledger.jobs(JobFilter(), limit=10_000))
+            if job.schedule_id == schedule_id
+        ]
+
+    def on_its_way(self, job_id: str) -> Delivery | None:
+        return self.house.outbox.on_its_way(job_id)
+
+    def ended(self, *job_ids: str) -> list[Job]:
+        """These jobs, when all of them are over."""
+        until(lambda: all(self.job(job_id).status in FINAL for job_id in job_ids), PATIENCE)
+        return [self.job(job_id) for job_id in job_ids]
+
+    def begun(self, name: str, times: int = 1) -> tuple[str, int, int]:
+        """The last note, when there are so many."""
+        until(lambda: len(self.notes(name)) >= times, PATIENCE)
+        return self.notes(name)[-1]
