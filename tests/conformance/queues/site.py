@@ -11,7 +11,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -129,7 +130,12 @@ class QueueSite:
 
     def _write_files(self, url: str) -> None:
         broker = "" if self.broker is None else self.broker.url
-        service = {"database": url, "dispatch": self.kind.name, "lease": f"{LEASE:.0f}s"}
+        service: dict[str, Any] = {
+            "database": url,
+            "dispatch": self.kind.name,
+            "lease": f"{LEASE:.0f}s",
+            "max_workers": 1,
+        }
         if broker:
             service |= {"redis": broker, "celery_broker": broker}
         (self.folder / "everwhen.yaml").write_text(json.dumps({"service": service}))
@@ -188,7 +194,9 @@ class QueueSite:
 
     def fire(self, schedule_id: str) -> str:
         """The id of a new job."""
-        return trigger_schedule(self.house, schedule_id).job_id
+        job_id = trigger_schedule(self.house, schedule_id).job_id
+        assert job_id is not None
+        return job_id
 
     def note(self, name: str, *, gate: bool = False) -> Target:
         """A program that notes its job and attempt, and, behind a gate, waits until that is opened."""
@@ -198,6 +206,15 @@ class QueueSite:
 
     def open_gate(self, name: str) -> None:
         (self.folder / f"{name}.gate").touch()
+
+    @contextmanager
+    def busy_worker(self, name: str) -> Iterator[None]:
+        """As long as the block lasts the one worker of the queue `default` has something to do."""
+        self.add(f"{name}-busy", self.note(f"{name}-busy", gate=True))
+        self.fire(f"{name}-busy")
+        self.begun(f"{name}-busy")
+        yield
+        self.open_gate(f"{name}-busy")
 
     def poison(self) -> str:
         """The one job that kills whoever runs it."""

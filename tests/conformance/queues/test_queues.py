@@ -56,17 +56,16 @@ def test_a_cancel_reaches_a_running_job(site: QueueSite) -> None:
 
 
 def test_a_job_that_was_cancelled_in_the_queue_never_runs(site: QueueSite) -> None:
-    site.add("never", site.note("later"), queue="later")
-    site.add("behind", site.note("later"), queue="later")
-    never = site.fire("never")
-    if site.kind.has_broker:
-        until(lambda: site.on_its_way(never) is not None, PATIENCE)
-    site.cancel(never)
-    until(lambda: not site.house.outbox.to_withdraw(limit=10), PATIENCE)
-    site.start_worker("later")
-    behind = site.fire("behind")
+    site.add("never", site.note("later"))
+    site.add("behind", site.note("later"))
+    with site.busy_worker("later"):
+        never = site.fire("never")
+        if site.kind.has_broker:
+            until(lambda: site.on_its_way(never) is not None, PATIENCE)
+        site.cancel(never)
+        until(lambda: not site.house.outbox.to_withdraw(limit=10), PATIENCE)
+        behind = site.fire("behind")
     site.ended(behind)
-    site.end_worker("later")
     assert [job_id for job_id, _, _ in site.notes("later")] == [behind]
     assert site.job(never).status == "cancelled"
 
@@ -86,20 +85,24 @@ def test_r8_a_job_whose_worker_was_killed_runs_again_elsewhere(site: QueueSite) 
 
 @carried
 def test_a_message_that_comes_twice_runs_its_job_once(site: QueueSite) -> None:
-    site.stop_scheduler()
-    site.add("twice", site.note("twice"), queue="twice")
-    site.add("after", site.note("twice"), queue="twice")
-    job_id = site.fire("twice")
-    (delivery,) = mark(site)
-    send(site, [delivery])
-    again = delivery._replace(number=9)  # another name for the queue, an unknown number for the claim
-    send(site, [delivery, again])
-    after = site.fire("after")
-    send(site, mark(site))
-    site.start_worker("twice")
+    site.add("twice", site.note("twice"))
+    site.add("after", site.note("twice"))
+    with site.busy_worker("twice"):
+        site.stop_scheduler()
+        job_id = site.fire("twice")
+        (delivery,) = mark(site)
+        send(site, [delivery])
+        again = delivery._replace(number=9)  # another name for the queue, an unknown number for the claim
+        send(site, [delivery, again])
+        after = site.fire("after")
+        send(site, mark(site))
     site.ended(job_id, after)
-    site.end_worker("twice")
-    assert [(job, attempt) for job, attempt, _ in site.notes("twice")] == [(job_id, 1), (after, 1)]
+    send(site, [delivery])  # and once more when all is over
+    site.start_scheduler()
+    then = site.fire("after")
+    site.ended(then)
+    ran = [(job, attempt) for job, attempt, _ in site.notes("twice")]
+    assert ran == [(job_id, 1), (after, 1), (then, 1)]
 
 
 @carried
@@ -131,27 +134,26 @@ def test_a_dispatcher_that_dies_after_its_message_doubles_nothing(site: QueueSit
 @carried
 def test_a_broker_that_restarts_with_its_data_changes_nothing(site: QueueSite) -> None:
     assert site.broker is not None
-    site.add("kept", site.note("kept"), queue="kept", if_running="allow")
-    jobs = [site.fire("kept") for _ in range(3)]
-    until(lambda: all(site.on_its_way(job_id) for job_id in jobs), PATIENCE)
-    site.broker.kill()
-    site.broker.start()
-    site.start_worker("kept")
-    assert {job.attempt for job in site.ended(*jobs)} == {1}
-    site.end_worker("kept")
+    site.add("kept", site.note("kept"), if_running="allow")
+    with site.busy_worker("kept"):
+        jobs = [site.fire("kept") for _ in range(3)]
+        until(lambda: all(site.on_its_way(job_id) for job_id in jobs), PATIENCE)
+        site.broker.kill()
+        site.broker.start()
+    assert {(job.status, job.attempt) for job in site.ended(*jobs)} == {("succeeded", 1)}
     assert sorted(job for job, _, _ in site.notes("kept")) == sorted(jobs)
 
 
 @carried
 def test_a_broker_that_loses_its_data_loses_no_job(site: QueueSite) -> None:
     assert site.broker is not None
-    site.add("flushed", site.note("flushed"), queue="flushed", if_running="allow")
-    jobs = [site.fire("flushed") for _ in range(3)]
-    until(lambda: all(site.on_its_way(job_id) for job_id in jobs), PATIENCE)
-    site.broker.flush()
-    site.start_worker("flushed")
-    assert {(job.status, job.attempt, job.rescues) for job in site.ended(*jobs)} == {("succeeded", 1, 0)}
-    site.end_worker("flushed")
+    site.add("flushed", site.note("flushed"), if_running="allow")
+    with site.busy_worker("flushed"):
+        jobs = [site.fire("flushed") for _ in range(3)]
+        until(lambda: all(site.on_its_way(job_id) for job_id in jobs), PATIENCE)
+        site.broker.flush()
+    ended = site.ended(*jobs)
+    assert {(job.status, job.attempt, job.rescues) for job in ended} == {("succeeded", 1, 0)}
     assert sorted(job for job, _, _ in site.notes("flushed")) == sorted(jobs)
 
 
