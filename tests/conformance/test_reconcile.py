@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 
 from everwhen.decide.reconcile import rewrite, switch
-from everwhen.errors import RemovalError, TimetableError, UnknownScheduleError
+from everwhen.errors import ConfigError, RemovalError, TimetableError, UnknownScheduleError
 from everwhen.model.declare import declare
 from everwhen.model.declared import Declarations, Declared
-from everwhen.model.schedule import QuietHoursPolicy, Target
+from everwhen.model.schedule import QuietHoursPolicy, Schedule, Target
 from everwhen.operations.apply import apply, preview
+from everwhen.operations.schedules import create_schedules
 from everwhen.ports.catalogue import Reconciliation
+from everwhen.ports.house import House
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
-from tests.conformance.tenant import Tenant
+from tests.conformance.tenant import Tenant, submission
 
 COMMAND = Target("command", '{"argv":["true"]}')
 
@@ -103,6 +107,38 @@ def test_one_that_was_worked_out_before_another_came_is_not_written(house: Tenan
     stale = Reconciliation(based_on=catalogue.config_revision()[0] - 1, digest="x")
     assert catalogue.reconcile(house.now, stale) is False
     assert catalogue.config_revision()[1] == "1"
+
+
+class Overtaken:
+    """The catalogue of a process that is overtaken by another while it works out what to change."""
+
+    def __init__(self, house: House, other: Callable[[], object]) -> None:
+        self._catalogue, self._other = house.catalogue, other
+
+    def of_source(self, source: str) -> list[Schedule]:
+        seen = self._catalogue.of_source(source)
+        other, self._other = self._other, lambda: None
+        other()
+        return seen
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._catalogue, name)
+
+
+def test_two_processes_that_start_with_one_file_on_an_empty_database_both_start(house: Tenant) -> None:
+    """The slower finds schedules that it did not see a moment ago: they are its own, and no stranger's."""
+    file = declarations(house, a={"every": "1h"}, b={"every": "2h"})
+    slower = replace(house.house, catalogue=Overtaken(house.house, lambda: apply(house.house, file)))
+    assert not apply(slower, file)
+    assert len(house.events(None, "config.reloaded")) == 1
+
+
+def test_an_id_that_came_another_way_meanwhile_is_not_taken_over(house: Tenant) -> None:
+    stranger = submission("a", every="1h")
+    other = Overtaken(house.house, lambda: create_schedules(house.house, [stranger]))
+    slower = replace(house.house, catalogue=other)
+    with pytest.raises(ConfigError, match=r"f:1: .* was created over REST"):
+        apply(slower, declarations(house, a={"every": "1h"}))
 
 
 def test_removing_most_of_many_changes_nothing_unless_it_is_meant(house: Tenant) -> None:

@@ -73,7 +73,9 @@ def apply(
         changes = preview(house, declared, source)
         if changes.removes_most and not may_remove_most:
             raise RemovalError(len(changes.removed), changes.present)
-        _refuse_taken(house, changes, source)
+        if (taken := _taken(house, changes)) and house.catalogue.config_revision(source)[0] != based_on:
+            continue  # created since we looked, by another process that applies the same
+        _refuse(taken, source)
         if changes.is_empty and digest == declared.digest:
             return Applied()
         policies = _policies(house, declared, source)
@@ -99,21 +101,25 @@ def _policies(house: House, declared: Declarations, source: str) -> dict[str, Qu
     return {policy.policy_id: policy for policy in (*stored, *declared.policies)}
 
 
-def _refuse_taken(house: House, changes: ConfigChanges, source: str) -> None:
+def _taken(house: House, changes: ConfigChanges) -> list[Declared]:
+    return [one for one in changes.created if house.catalogue.get(one.schedule_id) is not None]
+
+
+def _refuse(taken: Sequence[Declared], source: str) -> None:
     """An id that came another way (REST, the file, another program) is not taken over."""
-    taken = [one for one in changes.created if house.catalogue.get(one.schedule_id) is not None]
+    if not taken:
+        return
     elsewhere = (
         "was created over REST or in Python"
         if source == "config"
         else "was created by a file, over REST or by a program of another name"
     )
-    if taken:
-        raise ConfigError(
-            "\n".join(
-                f'{one.place}: a schedule "{one.schedule_id}" {elsewhere}; delete it, or choose another id'
-                for one in taken
-            )
+    raise ConfigError(
+        "\n".join(
+            f'{one.place}: a schedule "{one.schedule_id}" {elsewhere}; delete it, or choose another id'
+            for one in taken
         )
+    )
 
 
 @dataclass(frozen=True, slots=True)
