@@ -35,7 +35,12 @@ WANTED = (
     Package(
         "libfaketime",
         ("/usr/lib/*/faketime/libfaketime.so.1",),
-        "the comparison with Debian's cron (tests/debian_cron)",
+        "the comparison with Debian's cron (tests/debian_cron), clocks that are set (tests/proof)",
+    ),
+    Package(
+        "iproute2",
+        ("/usr/sbin/ip", "/sbin/ip", "/usr/bin/ip", "/bin/ip"),
+        "machines that are cut off, disks that fill up (tests/proof)",
     ),
 )
 

@@ -6,7 +6,7 @@ Owns the order of these steps. What is particular to one kind of server is left 
 import signal
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -27,8 +27,9 @@ class LocalServer(ABC):
     orderly_signal: ClassVar[signal.Signals]
     quickest_signal: ClassVar[signal.Signals]
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: Account, environment: Mapping[str, str] | None = None) -> None:
         self._account = account
+        self._environment = environment  # besides ours
         self._folder: ServerFolder | None = None
         self._port: HeldPort | None = None
         self._process: ServerProcess | None = None
@@ -137,7 +138,11 @@ class LocalServer(ABC):
 
     def _launch(self) -> ServerProcess:
         process = ServerProcess(
-            self._command(), folder=self.folder, log=self.folder / "log", account=self._account
+            self._command(),
+            folder=self.folder,
+            log=self.folder / "log",
+            account=self._account,
+            environment=self._environment,
         )
         self._process = process
         self._note_running(process.pid)

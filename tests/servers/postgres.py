@@ -11,7 +11,7 @@ import itertools
 import secrets
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -34,15 +34,26 @@ _FAST = {"fsync": "off", "full_page_writes": "off"}
 
 
 class PostgresServer(LocalServer):
-    """One cluster. `durable` keeps every committed transaction through a crash, and is slower."""
+    """One cluster. `durable` keeps every committed transaction through a crash, and is slower.
+
+    `also_on` is a further address and the subnet that may connect to it, as a network namespace of ours may have.
+    """
 
     orderly_signal: ClassVar[signal.Signals] = signal.SIGINT
     quickest_signal: ClassVar[signal.Signals] = signal.SIGQUIT
 
-    def __init__(self, major: int = 18, *, durable: bool = False) -> None:
-        super().__init__(account_for_postgres())
+    def __init__(
+        self,
+        major: int = 18,
+        *,
+        durable: bool = False,
+        also_on: tuple[str, str] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(account_for_postgres(), environment)
         self._major = major
         self._durable = durable
+        self._also_on = also_on
         self._password = secrets.token_urlsafe(16)
         self._database_numbers = itertools.count(1)
         self._bin = Path()
@@ -108,6 +119,9 @@ class PostgresServer(LocalServer):
             ) from error
         finally:
             password_file.unlink()
+        if self._also_on is not None:
+            with (self._data / "pg_hba.conf").open("a") as rules:
+                rules.write(f"host all all {self._also_on[1]} scram-sha-256\n")
 
     def _initdb(self, password_file: Path) -> None:
         where = [f"--pgdata={self._data}", f"--username={_OWNER}", f"--pwfile={password_file}"]
@@ -130,7 +144,7 @@ class PostgresServer(LocalServer):
 
     def _command(self) -> Sequence[str | Path]:
         settings = {
-            "listen_addresses": LOOPBACK,
+            "listen_addresses": LOOPBACK if self._also_on is None else f"{LOOPBACK},{self._also_on[0]}",
             "port": str(self.port),
             "unix_socket_directories": str(self.folder),
             "timezone": "UTC",

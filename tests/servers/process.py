@@ -9,7 +9,7 @@ import select
 import signal
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.servers.account import Account
@@ -62,8 +62,17 @@ class ServerFolder:
 class ServerProcess:
     """A server program and everything it forked, writing to a log."""
 
-    def __init__(self, command: Sequence[str | Path], *, folder: Path, log: Path, account: Account) -> None:
+    def __init__(
+        self,
+        command: Sequence[str | Path],
+        *,
+        folder: Path,
+        log: Path,
+        account: Account,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self._log = log
+        self._environment = {**plain_environment(), **(environment or {})}
         self._log_begins_at = log.stat().st_size if log.exists() else 0
         # Every descendant inherits the writing end: the reading end is at its end when all are gone. Process
         # groups would not do, as each PostgreSQL backend leaves its postmaster's.
@@ -117,7 +126,7 @@ class ServerProcess:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=folder,
-                env=plain_environment(),
+                env=self._environment,
                 user=account.user,
                 group=account.group,
                 extra_groups=account.extra_groups,

@@ -19,14 +19,18 @@ from tests.servers.programs import valkey_server
 
 
 class ValkeyServer(LocalServer):
-    """One server. `durable` writes each command to disk before it answers."""
+    """One server. `durable` writes each command to disk before it answers.
+
+    `also_on` is a further address, as a network namespace of ours may have.
+    """
 
     orderly_signal: ClassVar[signal.Signals] = signal.SIGTERM
     quickest_signal: ClassVar[signal.Signals] = signal.SIGKILL
 
-    def __init__(self, *, durable: bool = False) -> None:
+    def __init__(self, *, durable: bool = False, also_on: str | None = None) -> None:
         super().__init__(OURSELVES)
         self._durable = durable
+        self._also_on = also_on
         self._program = Path()
 
     @property
@@ -48,7 +52,10 @@ class ValkeyServer(LocalServer):
         """Valkey makes its own."""
 
     def _command(self) -> Sequence[str | Path]:
-        where = ["--bind", LOOPBACK, "--port", str(self.port), "--dir", str(self.folder)]
+        addresses = [LOOPBACK] if self._also_on is None else [LOOPBACK, self._also_on]
+        where = ["--bind", *addresses, "--port", str(self.port), "--dir", str(self.folder)]
+        if self._also_on is not None:  # only our own namespaces reach it
+            where += ["--protected-mode", "no"]
         keeping = ["yes", "--appendfsync", "always"] if self._durable else ["no"]
         return [self._program, *where, "--daemonize", "no", "--save", "", "--appendonly", *keeping]
 

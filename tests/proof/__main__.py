@@ -1,0 +1,101 @@
+"""`python -m tests.proof`: let the nemesis rage, judge, and write the report; exit 1 where a promise is broken."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from tests.proof.account import gather
+from tests.proof.apart import is_apart, move_apart, settle_in
+from tests.proof.nemesis import Nemesis
+from tests.proof.plan import draw_plan
+from tests.proof.report import Trial, spell
+from tests.proof.users import Users
+from tests.proof.verdict import bring_to_rest, broken_promises
+from tests.proof.worlds import WORLDS, World, WorldKind, a_world
+
+
+def main(arguments: Sequence[str]) -> int:
+    move_apart(arguments)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of what clears everything away
+    words = _parser().parse_args(arguments)
+    if is_apart():
+        settle_in()
+    trials = [_trial(words, kind) for kind in words.world]
+    report = spell(trials)
+    if words.report is not None:
+        words.report.parent.mkdir(parents=True, exist_ok=True)
+        words.report.write_text(report)
+    print(report, flush=True)
+    return 1 if any(trial.broken for trial in trials) else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser("python -m tests.proof", description=__doc__)
+    parser.add_argument(
+        "--world", action="append", choices=WORLDS, required=True, help="may be given several times"
+    )
+    parser.add_argument("--seed", type=int, default=2026)
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="for how long faults are inflicted on each world"
+    )
+    parser.add_argument("--machines", type=int, default=3)
+    parser.add_argument("--every", type=float, default=4.0, help="seconds between faults, on average")
+    parser.add_argument(
+        "--longest", type=float, default=60.0, help="no fault lasts longer than so many seconds"
+    )
+    parser.add_argument("--report", type=Path, help="where the report goes, besides standard output")
+    parser.add_argument("--keep", type=Path, help="where the logs of the nodes go, when a promise is broken")
+    return parser
+
+
+def _trial(words: argparse.Namespace, kind: WorldKind) -> Trial:
+    tell = _teller()
+    with a_world(kind, machines=words.machines, seconds=words.seconds) as world:
+        kinds, refused = world.faults()
+        plan = draw_plan(
+            words.seed,
+            kinds,
+            seconds=words.seconds,
+            machines=len(world.machines),
+            every=words.every,
+            longest=words.longest,
+        )
+        tell(f"{world.title}: {len(plan)} faults in {words.seconds:g} s, seed {words.seed}")
+        nemesis, users = Nemesis(world, tell), Users(world, words.seed, every=0.7)
+        nemesis.begin()
+        users.start()
+        try:
+            diary = nemesis.rage(plan, words.seconds)
+        finally:
+            users.leave()
+        restless = bring_to_rest(world, nemesis)
+        account = gather(world)
+        broken = [*restless, *broken_promises(account, world, diary, users)]
+        if broken and words.keep is not None:
+            _keep(world, words.keep)
+        return Trial(world, words.seed, _command(words, kind), diary, users, refused, account, broken)
+
+
+def _command(words: argparse.Namespace, kind: str) -> str:
+    told = f"--world {kind} --seed {words.seed} --seconds {words.seconds:g} --machines {words.machines}"
+    return f"python -m tests.proof {told} --every {words.every:g} --longest {words.longest:g}"
+
+
+def _keep(world: World, where: Path) -> None:
+    shutil.copytree(world.folder, where / world.kind, dirs_exist_ok=True)
+
+
+def _teller() -> Callable[[str], None]:
+    def tell(words: str) -> None:
+        print(words, file=sys.stderr, flush=True)
+
+    return tell
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,58 @@
+"""What there is to judge, gathered once: the ledger's own check, its jobs and events, and the lines of the work."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from everwhen.decide.check_ledger import LedgerReport
+from everwhen.model.events import EventType
+from everwhen.model.job import Job
+from everwhen.operations.proof import prove
+from everwhen.ports.ledger import EventFilter
+from tests.crash.witness import Peaks, witnessed_peaks
+from tests.proof.work import Line, read_lines
+from tests.proof.worlds import World
+
+_OF_NODES: tuple[EventType, ...] = ("node.lost", "scheduler.started", "scheduler.clock_stepped")
+
+
+@dataclass
+class Account:
+    """Everything on record about one run."""
+
+    ledger: LedgerReport
+    lines: list[Line]
+    jobs: dict[str, Job] = field(default_factory=dict)
+    events: Counter[str] = field(default_factory=Counter)
+    slots: Counter[str] = field(default_factory=Counter)  # by what became of them, and why
+    allowing: set[str] = field(default_factory=set)  # schedules that ever let their jobs run side by side
+    only_once: set[str] = field(default_factory=set)  # schedules whose lost jobs are not repeated
+    peaks: Peaks | None = None
+
+
+def gather(world: World) -> Account:
+    house = world.stack.house
+    account = Account(prove(house), read_lines(world.runs))
+    with house.ledger.history() as history:
+        for life in history.lives:
+            for job in life.jobs:
+                account.jobs[job.job_id] = job
+                if job.origin in ("schedule", "catch_up"):
+                    account.slots[f"fired ({job.origin})"] += 1
+            for _, event in life.events:
+                account.events[event.type] += 1
+                if event.type in ("schedule.skipped", "schedule.missed"):
+                    what = event.type.removeprefix("schedule.")
+                    account.slots[f"{what}: {event.reason}"] += event.slot_count
+            for revision in life.revisions:
+                policy = revision.plan.definition
+                if policy.if_running == "allow":
+                    account.allowing.add(life.uid)
+                if policy.on_lost == "fail":
+                    account.only_once.add(life.uid)
+    for kind in _OF_NODES:
+        account.events[kind] = house.ledger.count_events(EventFilter(types=[kind]), most=100_000)
+    if world.postgres is not None:
+        account.peaks = witnessed_peaks(world.url)
+    return account

@@ -1,0 +1,122 @@
+"""How each kind of fault is inflicted, and healed. Both may be called whatever state the other left."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from tests.proof.plan import Kind, Strike
+from tests.proof.processes import Supervised
+from tests.proof.worlds import Machine, World
+
+Heal = Callable[[], None]
+Inflict = Callable[[World, Strike], Heal]
+
+
+def inflict(world: World, strike: Strike) -> Heal:
+    """Do it; what is returned undoes it."""
+    return _WAYS[strike.kind](world, strike)
+
+
+def _machine(world: World, strike: Strike) -> Machine:
+    return world.machines[strike.machine - 1]
+
+
+def _worker(world: World, strike: Strike) -> Supervised:
+    worker = _machine(world, strike).worker
+    assert worker is not None
+    return worker
+
+
+def _kill(process: Supervised) -> Heal:
+    process.kill()
+    return process.revive
+
+
+def _freeze(process: Supervised) -> Heal:
+    process.signal(signal.SIGSTOP)
+    return lambda: process.signal(signal.SIGCONT)
+
+
+def _power_off(world: World, strike: Strike) -> Heal:
+    """Everything at once, and no packet says goodbye to the servers."""
+    machine = _machine(world, strike)
+    if machine.cable is not None:
+        machine.cable.pull()
+    for process in machine.processes:
+        process.kill()
+
+    def power_on() -> None:
+        if machine.cable is not None:
+            machine.cable.plug()
+        for process in machine.processes:
+            process.revive()
+
+    return power_on
+
+
+def _cut_off(world: World, strike: Strike) -> Heal:
+    cable = _machine(world, strike).cable
+    assert cable is not None
+    cable.pull()
+    return cable.plug
+
+
+def _step_machine(world: World, strike: Strike) -> Heal:
+    clock = _machine(world, strike).clock
+    clock.step(strike.size - clock.seconds)  # so far from the true time, wherever it was before
+    return _nothing
+
+
+def _step_database(world: World, strike: Strike) -> Heal:
+    with world.hands:  # we go by the same clock, and read it elsewhere
+        world.clock.step(strike.size)
+    return _nothing
+
+
+def _restart_postgres(world: World, strike: Strike) -> Heal:
+    assert world.postgres is not None
+    world.postgres.stop()
+    return world.postgres.start
+
+
+def _kill_postgres(world: World, strike: Strike) -> Heal:
+    assert world.postgres is not None
+    world.postgres.kill()
+    return world.postgres.start
+
+
+def _fill_disk(world: World, strike: Strike) -> Heal:
+    """To the last byte: whoever writes next hears that there is no space left."""
+    assert world.disk is not None
+    filler = world.disk / "filler"
+    descriptor = os.open(filler, os.O_WRONLY | os.O_CREAT)
+    try:
+        for size in (65_536, 4_096, 1):
+            with suppress(OSError):
+                while os.write(descriptor, b"\0" * size):
+                    pass
+    finally:
+        os.close(descriptor)
+    return lambda: filler.unlink(missing_ok=True)
+
+
+def _nothing() -> None:
+    """A clock that was set stays so."""
+
+
+_WAYS: Mapping[Kind, Inflict] = {
+    "kill a scheduler": lambda world, strike: _kill(_machine(world, strike).scheduler),
+    "kill a worker": lambda world, strike: _kill(_worker(world, strike)),
+    "freeze a scheduler": lambda world, strike: _freeze(_machine(world, strike).scheduler),
+    "freeze a worker": lambda world, strike: _freeze(_worker(world, strike)),
+    "power off a machine": _power_off,
+    "cut a machine off": _cut_off,
+    "step a machine's clock": _step_machine,
+    "step the database's clock": _step_database,
+    "restart PostgreSQL": _restart_postgres,
+    "kill PostgreSQL": _kill_postgres,
+    "fill the disk": _fill_disk,
+}

@@ -1,0 +1,93 @@
+"""The nemesis: carries out a plan, second by second, and keeps a diary of what it did when.
+
+One thread strikes, heals and supervises: the kernel ends our processes with the thread that started them.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from tests.proof.faults import inflict
+from tests.proof.plan import Strike
+from tests.proof.worlds import World
+
+LOOK_EVERY = 0.1
+START = 60.0
+
+
+@dataclass
+class Struck:
+    """A fault as it happened, by the monotonic clock."""
+
+    strike: Strike
+    began: float
+    healed: float = 0.0
+
+
+@dataclass
+class Diary:
+    """What was done to a world, and when it began."""
+
+    began: float
+    struck: list[Struck] = field(default_factory=list)
+    ended: float = 0.0
+
+
+@dataclass
+class Nemesis:
+    """Strikes a world; `tell` hears of everything."""
+
+    world: World
+    tell: Callable[[str], None]
+    _agenda: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
+    _order: itertools.count[int] = field(default_factory=itertools.count)
+    _rest: threading.Event = field(default_factory=threading.Event)
+
+    def begin(self) -> None:
+        """Start everything; returns when all are at work."""
+        deadline = time.monotonic() + START
+        while not all(process.is_at_work for process in self.world.processes):
+            failed = [words for process in self.world.processes for words in process.ended_early]
+            assert not failed and time.monotonic() < deadline, failed
+            self.watch_until(time.monotonic() + LOOK_EVERY)
+
+    def rage(self, plan: Sequence[Strike], seconds: float) -> Diary:
+        """Carry the plan out; in the end all is healed."""
+        diary = Diary(time.monotonic())
+        for strike in plan:
+            self._at(diary.began + strike.at, lambda strike=strike: self._strike(strike, diary))  # type: ignore[misc]
+        while self._agenda or time.monotonic() < diary.began + seconds:
+            self.watch_until(self._agenda[0][0] if self._agenda else diary.began + seconds)
+            while self._agenda and self._agenda[0][0] <= time.monotonic():
+                heapq.heappop(self._agenda)[2]()
+        diary.ended = time.monotonic()
+        return diary
+
+    def watch_until(self, moment: float) -> None:
+        """Keep what is wanted up, until then."""
+        while True:
+            self.world.supervise()
+            left = moment - time.monotonic()
+            if left <= 0:
+                return
+            self._rest.wait(min(left, LOOK_EVERY))
+
+    def _at(self, moment: float, action: Callable[[], None]) -> None:
+        heapq.heappush(self._agenda, (moment, next(self._order), action))
+
+    def _strike(self, strike: Strike, diary: Diary) -> None:
+        struck = Struck(strike, time.monotonic())
+        diary.struck.append(struck)
+        self.tell(f"{struck.began - diary.began:6.1f}  {strike}")
+        undo = inflict(self.world, strike)
+
+        def heal() -> None:
+            undo()
+            struck.healed = time.monotonic()
+
+        self._at(struck.began + strike.lasts, heal)

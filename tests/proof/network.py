@@ -1,0 +1,61 @@
+"""One switch and a cable to each machine: pulled, its packets vanish without a word; plugged in, they flow again."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.proof.apart import command
+from tests.proof.processes import with_us
+
+SWITCH, SWITCH_ADDRESS, SUBNET = "switch", "10.77.0.1", "10.77.0.0/24"
+
+
+def lay_switch() -> None:
+    """The servers live here, at the switch."""
+    command("ip", "link", "add", SWITCH, "type", "bridge")
+    command("ip", "address", "add", f"{SWITCH_ADDRESS}/24", "dev", SWITCH)
+    command("ip", "link", "set", SWITCH, "up")
+
+
+class Cable:
+    """A network namespace, kept open by a sleeping process, and its cable to the switch."""
+
+    def __init__(self, number: int) -> None:
+        self._port = f"machine{number}"
+        self._holder = subprocess.Popen(with_us(["unshare", "--net", "sleep", "infinity"]))
+        self._await_namespace()
+        peer = ["peer", "name", "eth0", "netns", str(self._holder.pid)]
+        command("ip", "link", "add", self._port, "type", "veth", *peer)
+        command("ip", "link", "set", self._port, "up")
+        for words in (
+            ["link", "set", "lo", "up"],
+            ["address", "add", f"10.77.0.{10 + number}/24", "dev", "eth0"],
+            ["link", "set", "eth0", "up"],
+        ):
+            command(*self.inside(["ip", *words]))
+        self.plug()
+
+    def inside(self, words: Sequence[str]) -> list[str]:
+        """The command that runs these words at the far end of the cable."""
+        return ["nsenter", f"--net=/proc/{self._holder.pid}/ns/net", *words]
+
+    def pull(self) -> None:
+        """Not `down`, which both ends would hear of: here packets are lost in silence."""
+        command("ip", "link", "set", self._port, "nomaster")
+
+    def plug(self) -> None:
+        command("ip", "link", "set", self._port, "master", SWITCH)
+
+    def close(self) -> None:
+        self._holder.kill()
+        self._holder.wait()
+
+    def _await_namespace(self) -> None:
+        ours = Path("/proc/self/ns/net").readlink()
+        deadline = time.monotonic() + 10
+        while Path(f"/proc/{self._holder.pid}/ns/net").readlink() == ours:
+            assert time.monotonic() < deadline, "no namespace for a machine"
+            time.sleep(0.005)

@@ -1,0 +1,123 @@
+"""A process that is kept up: started, killed, frozen, and started again by us as a supervisor would."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+RESTART_AFTER = 0.5
+
+
+def with_us(command: Sequence[str]) -> list[str]:
+    """The same command, killed by the kernel when we are gone."""
+    setpriv = shutil.which("setpriv")
+    return [*([setpriv, "--pdeathsig", "KILL"] if setpriv else []), *command]
+
+
+@dataclass
+class Supervised:
+    """One program under one name, through all its starts. `ready` is what it says when it is at work."""
+
+    name: str
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    log: Path
+    ready: str
+    is_wanted: bool = True
+    starts: int = 0
+    ended_early: list[str] = field(default_factory=list)  # starts that failed, as when the database was away
+    ended_late: list[str] = field(default_factory=list)  # ends that nobody asked for, though it was at work
+    _process: subprocess.Popen[bytes] | None = None
+    _log_begins_at: int = 0
+    _start_again: float = 0.0
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def is_at_work(self) -> bool:
+        return self.is_alive and self.ready in self.said
+
+    @property
+    def said(self) -> str:
+        """Since its last start."""
+        if not self.log.exists():
+            return ""
+        with self.log.open("rb") as log:
+            log.seek(self._log_begins_at)
+            return log.read().decode(errors="replace")
+
+    def supervise(self) -> None:
+        """Start it, where it is wanted and not there; one that ended by itself gets a moment's rest first."""
+        if self.is_alive or not self.is_wanted:
+            return
+        if self._process is not None:
+            self._note_end(self._process)
+        elif time.monotonic() >= self._start_again:
+            self._start()
+
+    def kill(self) -> None:
+        """As by `kill -9`; it stays down until it is wanted again."""
+        self.is_wanted = False
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def revive(self) -> None:
+        self.is_wanted = True
+        self._start_again = 0.0
+        self.supervise()
+
+    def signal(self, number: signal.Signals) -> None:
+        if self._process is not None and self.is_alive:
+            self._process.send_signal(number)
+
+    def leave(self, patience: float) -> str | None:
+        """Asked to stop, as by an operator; what went wrong with it, if anything did."""
+        self.is_wanted = False
+        process, self._process = self._process, None
+        if process is None:
+            return None
+        process.send_signal(signal.SIGTERM)
+        try:
+            status = process.wait(patience)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            return f"{self.name} did not stop within {patience:g} s of SIGTERM; it said: {self._last_words()}"
+        return f"{self.name} ended with {status}: {self._last_words()}" if status else None
+
+    def _start(self) -> None:
+        self.starts += 1
+        self._log_begins_at = self.log.stat().st_size if self.log.exists() else 0
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                with_us(self.command),
+                cwd=ROOT,
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def _note_end(self, process: subprocess.Popen[bytes]) -> None:
+        words = f"{self.name} ended with {process.returncode}: {self._last_words()}"
+        (self.ended_late if self.ready in self.said else self.ended_early).append(words)
+        self._process = None
+        self._start_again = time.monotonic() + RESTART_AFTER
+
+    def _last_words(self) -> str:
+        return " / ".join(self.said.strip().splitlines()[-3:])

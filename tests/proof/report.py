@@ -1,0 +1,128 @@
+"""The report: what was done to a world, what came of it, and how to do it again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from everwhen.version import __version__
+from tests.proof.account import Account
+from tests.proof.nemesis import Diary
+from tests.proof.plan import Kind
+from tests.proof.users import Users
+from tests.proof.verdict import Recovery, longest_gap, recoveries
+from tests.proof.worlds import World
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One world, one plan, one verdict."""
+
+    world: World
+    seed: int
+    command: str
+    diary: Diary
+    users: Users
+    refused: Mapping[Kind, str]
+    account: Account
+    broken: Sequence[str]
+
+    @property
+    def title(self) -> str:
+        machines = len(self.world.machines)
+        return f"{self.world.title}, {machines} machine{'s'[: machines != 1]}"
+
+
+def spell(trials: Sequence[Trial]) -> str:
+    """The whole report, as Markdown."""
+    parts = [
+        f"# What the nemesis found (everwhen {__version__})",
+        *(part for trial in trials for part in _of(trial)),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _of(trial: Trial) -> list[str]:
+    account, diary = trial.account, trial.diary
+    faults = Counter(struck.strike.kind for struck in diary.struck)
+    jobs = Counter(job.status for job in account.jobs.values())
+    attempts = Counter(min(job.attempt, 4) for job in account.jobs.values())
+    rescued = sum(job.rescues for job in account.jobs.values())
+    verdict = "**0 lost, 0 doubled, every job settled, no limit passed.**"
+    if trial.broken:
+        verdict = f"**{len(trial.broken)} promises broken:**\n\n" + _list(trial.broken)
+    return [
+        f"## {trial.title}",
+        verdict,
+        (
+            f"Seed {trial.seed}, {diary.ended - diary.began:.0f} s, {sum(faults.values())} faults, "
+            f"{len(trial.world.processes)} processes started {sum(p.starts for p in trial.world.processes)} times."
+        ),
+        f"Once more: `{trial.command}`",
+        f"{account.ledger}.".replace(": every", "; every"),
+        (
+            f"Work was begun {sum(line.what == 'begin' for line in account.lines)} times, as the work itself noted. "
+            f"Rescues: {rescued}; jobs that began more than once: {attempts[2] + attempts[3] + attempts[4]}. "
+            f"Nodes lost: {account.events['node.lost']}; steps of the clock on record: "
+            f"{account.events['scheduler.clock_stepped']}. Longest time in which nothing began: "
+            f"{longest_gap(account.lines, diary):.1f} s."
+        ),
+        "### Faults",
+        _recovery_table(faults, recoveries(account.lines, diary)),
+        _refused(trial.refused),
+        "### Slots",
+        _table(("what became of it", "slots"), account.slots.most_common()),
+        "### Jobs",
+        _table(("outcome", "jobs"), jobs.most_common()),
+        "### Deeds of users",
+        _deeds(trial.users),
+        *_starts(trial.world),
+    ]
+
+
+def _recovery_table(faults: Counter[Kind], found: Iterable[Recovery]) -> str:
+    rows = []
+    by_kind = (
+        {kind: [one for one in found if one.kind == kind] for kind in faults}
+        if (found := list(found))
+        else {}
+    )
+    for kind, ones in sorted(by_kind.items()):
+        seconds = [one.seconds for one in ones if one.seconds is not None]
+        middle, worst = (f"{median(seconds):.2f}", f"{max(seconds):.2f}") if seconds else ("-", "-")
+        rows.append((kind, faults[kind], middle, worst, f"{max(one.silence for one in ones):.2f}"))
+    head = ("fault", "times", "work again after (s, median)", "worst", "longest silence around it (s)")
+    return _table(head, rows)
+
+
+def _refused(refused: Mapping[Kind, str]) -> str:
+    if not refused:
+        return "Every kind of fault was exercised."
+    return "Not exercised here: " + "; ".join(f"{kind} ({why})" for kind, why in refused.items()) + "."
+
+
+def _deeds(users: Users) -> str:
+    names = sorted({name for name, _ in users.counts})
+    ends = ("done", "refused", "database away")
+    return _table(("deed", *ends), [(name, *(users.counts[name, end] for end in ends)) for name in names])
+
+
+def _starts(world: World) -> list[str]:
+    failed = [words for process in world.processes for words in process.ended_early]
+    if not failed:
+        return []
+    return [
+        f"Starts that failed and were tried again by the supervisor: {len(failed)}, the last one: “{failed[-1]}”."
+    ]
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
+
+
+def _list(words: Sequence[str]) -> str:
+    shown = [f"- {line}" for line in words[:50]]
+    return "\n".join([*shown, *([f"- … and {len(words) - 50} more"] if len(words) > 50 else [])])

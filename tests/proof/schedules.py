@@ -1,0 +1,155 @@
+"""The schedules of the proof: every kind of trigger, policy and limit, so that faults find all of them at work.
+
+Those of the file are reloaded and started anew with every scheduler; those of the interface are created once and then
+belong to the users. `tick-…` and `guarded.…` are nobody's: they show that time goes on and that limits hold.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from everwhen.model.schedule import Target
+from everwhen.operations.schedules import Submission
+
+LEASE = 3
+MOST_RUNNING, MOST_OUTSTANDING = 2, 2  # of the groups `crowded` and `guarded`
+NOBODYS = ("tick-", "guarded.")
+
+
+def configuration(now: datetime, folder: Path, seconds: float, service: Mapping[str, Any]) -> dict[str, Any]:
+    """The file, as it is at the beginning."""
+    return {
+        "service": {
+            "check_interval": "1s",
+            "lease": f"{LEASE}s",
+            "shutdown_timeout": "15s",
+            "max_workers": 8,
+            **service,
+        },
+        "quiet_hours": {
+            "soon": {"windows": _windows(now, range(1, 60, 3)), "action": "skip"},
+            "later": {"windows": _windows(now, range(2, 60, 4)), "action": "defer"},
+        },
+        "agents": {"asker": _agent(folder)},
+        "budgets": {"asker": {"fires_per_hour": 400}},
+        "schedules": [*_clockwork(now, seconds), *_troubled(folder)],
+    }
+
+
+def _windows(now: datetime, minutes: range) -> list[dict[str, str]]:
+    """Closed for a minute, now and again."""
+    starts = [now + timedelta(minutes=minute) for minute in minutes]
+    return [{"between": f"{at:%H:%M}-{at + timedelta(minutes=1):%H:%M}"} for at in starts]
+
+
+def _agent(folder: Path) -> dict[str, Any]:
+    return {
+        "command": ["sh", str(folder / "work.sh"), str(folder / "runs"), "0.3"],
+        "max_concurrent": 1,
+        "schedules": {
+            "look": {"type": "interval", "interval": "4s", "prompt": "Look."},
+            "ask": {"type": "cron", "cron": "* * * * *", "prompt": "Ask."},
+            "on-push": {"type": "webhook"},
+        },
+    }
+
+
+def _clockwork(now: datetime, seconds: float) -> list[dict[str, Any]]:
+    """Every kind of trigger and of catching up."""
+    once = [
+        _schedule(f"once-{number}", at=_soon(now, seconds * number / 12), misfire_grace="1s")
+        for number in range(1, 12)
+    ]
+    return [
+        *(_schedule(f"tick-{number}", every="1s", if_running="allow") for number in range(1, 5)),
+        _schedule("minutely", cron="* * * * *", timezone="Europe/Paris", catch_up="run_once"),
+        _schedule("jittered", every="3s", jitter="1s"),
+        _schedule("monthly", every="monthly", start_at=_soon(now, 10)),
+        _schedule("bounded", every="1s", end_at=_soon(now, seconds / 2)),
+        _schedule("five", every="2s", total_repeats=5),
+        _schedule("late", after=f"{int(seconds / 3) + 1}s"),
+        _schedule("chain", every="1s", interval_from="completion", seconds=0.2),
+        _schedule("all", every="2s", catch_up="run_all", catch_up_limit=10),
+        _schedule("all-queued", every="3s", catch_up="run_all", if_running="queue", seconds=0.5),
+        _schedule("newest", every="2s", catch_up="run_once", misfire_grace="1s"),
+        _schedule("nights", every="2s", quiet_hours="soon"),
+        _schedule("put-off", every="5s", quiet_hours="later", catch_up="run_once"),
+        _schedule("window", every="2s", only_between=_windows(now, range(1))[0]["between"]),
+        *once,
+    ]
+
+
+def _troubled(folder: Path) -> list[dict[str, Any]]:
+    """Work that is slow, fails, hangs or must not be repeated."""
+    apart = {"runs": str(folder / "runs")}  # a child inherits no variable
+    return [
+        _schedule("skips", every="1s", seconds=1.4),
+        _schedule("queues", every="2s", if_running="queue", queue_limit=5, seconds=1.0),
+        _schedule("cancels", every="3s", if_running="cancel", seconds=4.0),
+        _schedule("retries", every="4s", max_retries=3, retry_delay="1s", fails=0.4, if_running="queue"),
+        _schedule("dies", every="5s", max_retries=1, retry_delay="1s", fails=0.6),
+        _schedule("breaks", every="1s", circuit_breaker={"threshold": 2, "reset_after": "3s"}, fails=0.5),
+        _schedule(
+            "breaks-and-retries",
+            every="3s",
+            circuit_breaker={"threshold": 2, "reset_after": "3s"},
+            max_retries=3,
+            retry_delay="1s",
+            fails=0.4,
+        ),
+        _schedule("only-once", every="2s", on_lost="fail", if_running="allow", seconds=0.8),
+        _schedule("hangs", every="6s", timeout="1s", seconds=5.0),
+        _schedule(
+            "chain-of-failures",
+            every="2s",
+            interval_from="completion",
+            fails=0.5,
+            max_retries=2,
+            retry_delay="1s",
+        ),
+        {"id": "program", "every": "3s", "run": _program(folder, "0.2")},
+        {"id": "apart", "every": "9s", "payload": apart, "run": {"python": WORK, "isolate": True}},
+        {"id": "message", "every": "4s", "run": {"message": {"text": "still here", "thread_id": "proof"}}},
+    ]
+
+
+WORK = "tests.proof.work:work"
+
+
+def _schedule(schedule_id: str, *, seconds: float = 0.0, fails: float = 0.0, **words: Any) -> dict[str, Any]:
+    payload = {"seconds": seconds, "fails": fails}
+    return {"id": schedule_id, **words, "payload": payload, "run": {"python": WORK}}
+
+
+def _program(folder: Path, seconds: str) -> dict[str, Any]:
+    return {"command": ["sh", str(folder / "work.sh"), str(folder / "runs"), seconds]}
+
+
+def _soon(now: datetime, seconds: float) -> str:
+    return (now + timedelta(seconds=int(seconds) + 1)).isoformat()
+
+
+# -- over the interface --
+
+
+def submissions() -> list[Submission]:
+    """Groups with limits that several schedules share, and a few for users to play with."""
+    crowded = {"max_concurrent": MOST_RUNNING, "payload": {"seconds": 0.6}}
+    guarded = {"max_outstanding": MOST_OUTSTANDING, "command": "poll", "payload": {"seconds": 0.4}}
+    return [
+        *(
+            submission(f"crowded.{n}", group="crowded", every="2s", if_running="queue", **crowded)
+            for n in (1, 2)
+        ),
+        *(submission(f"crowded.{n}", group="crowded", every="2s", **crowded) for n in (3, 4)),
+        *(submission(f"guarded.{n}", group="guarded", every="1s", **guarded) for n in (1, 2, 3, 4)),
+        *(submission(f"played-{n}", every=f"{n}s", if_running="queue") for n in (2, 3)),
+    ]
+
+
+def submission(schedule_id: str, *, group: str | None = None, **words: Any) -> Submission:
+    return Submission(schedule_id, words, Target("python", json.dumps({"function": WORK})), group=group)

@@ -1,0 +1,98 @@
+"""The judge can say guilty: each promise, broken in a record made up for it, is named."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from everwhen.decide.check_ledger import LedgerReport
+from everwhen.model.job import Job
+from tests.crash.witness import Peaks
+from tests.proof.account import Account
+from tests.proof.nemesis import Diary, Struck
+from tests.proof.plan import Strike
+from tests.proof.verdict import broken_work, longest_gap, recoveries
+from tests.proof.work import Line
+
+CLEAN = LedgerReport(1, 1, 1, (), 0)
+
+
+def a_job(job_id: str = "j1", **words: Any) -> Job:
+    blank = dict.fromkeys(Job._fields)
+    given = {
+        "job_id": job_id,
+        "schedule_id": "s",
+        "uid": "u",
+        "status": "succeeded",
+        "attempt": 1,
+        "rescues": 0,
+    }
+    return Job(**{**blank, "origin": "schedule", **given, **words})
+
+
+def a_line(at: float, what: str, job_id: str = "j1", attempt: int = 1) -> Line:
+    return Line(at, what, job_id, attempt, "s", "worker 1")
+
+
+def an_account(jobs: list[Job], lines: list[Line]) -> Account:
+    return Account(CLEAN, lines, {job.job_id: job for job in jobs})
+
+
+RUN = [a_line(1, "begin"), a_line(2, "end")]
+
+
+def test_work_that_was_done_once_breaks_nothing() -> None:
+    assert broken_work(an_account([a_job()], RUN)) == []
+
+
+def test_an_attempt_that_began_twice_is_doubled() -> None:
+    (said,) = broken_work(an_account([a_job()], [*RUN, a_line(3, "begin")]))
+    assert said == "doubled: attempt 1 of j1 began 2 times"
+
+
+def test_a_success_that_nobody_saw_is_lost() -> None:
+    (said,) = broken_work(an_account([a_job(attempt=2)], RUN))
+    assert "succeeded in attempt 2, and nobody saw it run" in said
+
+
+def test_work_that_is_not_on_record_is_lost() -> None:
+    assert [said.split(":")[0] for said in broken_work(an_account([], RUN))] == ["lost", "lost"]
+
+
+def test_work_of_an_attempt_that_is_not_on_record_is_lost() -> None:
+    again = [a_line(3, "begin", attempt=2), a_line(4, "end", attempt=2)]
+    assert "the record has 1" in broken_work(an_account([a_job()], [*RUN, *again]))[0]
+
+
+def test_lost_work_is_repeated_unless_it_must_not_be() -> None:
+    jobs, lines = [a_job(attempt=2, rescues=1)], [a_line(1, "begin"), a_line(5, "begin", attempt=2)]
+    account = an_account(jobs, [*lines, a_line(6, "end", attempt=2)])
+    assert broken_work(account) == []
+    (said,) = broken_work(replace(account, only_once={"u"}))
+    assert said == "doubled: j1 of s ran 2 times, with on_lost: fail"
+
+
+def test_two_jobs_of_one_schedule_at_once_overlap_unless_they_are_allowed_to() -> None:
+    lines = [a_line(1, "begin"), a_line(2, "begin", "j2"), a_line(3, "end"), a_line(4, "end", "j2")]
+    account = an_account([a_job(), a_job("j2")], lines)
+    (said,) = broken_work(account)
+    assert said == "overlap: j2 began 1.00 s before j1 ended"
+    assert broken_work(replace(account, allowing={"u"})) == []
+    rescued = an_account([a_job(attempt=2, rescues=1), a_job("j2")], lines)
+    assert not any("overlap" in said for said in broken_work(rescued))
+
+
+def test_a_limit_that_was_passed_is_named() -> None:
+    peaks = Peaks({"guarded:poll": 2}, {"crowded": 3}, {})
+    (said,) = broken_work(replace(an_account([a_job()], RUN), peaks=peaks))
+    assert said == "limit: 3 jobs of crowded ran at once, 2 may"
+
+
+def test_recovery_is_counted_from_the_healing_and_silence_from_the_work_before() -> None:
+    strike = Strike(4, "kill PostgreSQL", 1, 2, 0)
+    diary = Diary(0, [Struck(strike, 4, 6), Struck(strike, 11, 12)], 20)
+    lines = [a_line(at, "begin") for at in (1.0, 3.5, 7.0, 10.0)]
+    first, second = recoveries(lines, diary)
+    assert (first.silence, first.seconds) == (3.5, 1.0)
+    assert (second.silence, second.seconds) == (2.0, None)
+    assert longest_gap(lines, diary) == 3.5

@@ -1,0 +1,182 @@
+"""Users who go about their business meanwhile: they trigger, pause, edit, delete, reload, at seeded random.
+
+They use the operations that every surface uses. What the database refuses because it is away they leave, as a person
+would; whether it was done all the same, the ledger has to say.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+from collections import Counter
+from collections.abc import Callable
+from datetime import timedelta
+
+from everwhen.errors import SchedulerError, StoreError
+from everwhen.model.schedule import State, Status
+from everwhen.operations.breakers import reset_breaker
+from everwhen.operations.firing import fire_schedule, trigger_schedule
+from everwhen.operations.jobs import backfill, cancel_job
+from everwhen.operations.schedules import (
+    create_schedule,
+    delete_schedule,
+    list_schedules,
+    pause_schedule,
+    pause_system,
+    resume_schedule,
+    resume_system,
+    revive_schedule,
+    update_schedule,
+)
+from everwhen.ports.ledger import JobFilter
+from tests.proof.schedules import NOBODYS, submission
+from tests.proof.worlds import World
+
+Deed = Callable[[], object]
+
+
+class Users:
+    """One thread of deeds. `counts` says how often each was done, refused, or met a database that was away."""
+
+    def __init__(self, world: World, seed: int, *, every: float) -> None:
+        self.counts: Counter[tuple[str, str]] = Counter()
+        self.surprises: list[str] = []
+        self._world, self._house = world, world.stack.house
+        self._draw = random.Random(f"{seed} users")
+        self._every = every
+        self._gone = threading.Event()
+        self._thread = threading.Thread(target=self._live, name="users", daemon=True)
+        self._names = 0
+        self._deeds: list[tuple[str, Deed, int]] = [
+            ("trigger", self._trigger, 8),
+            ("fire a webhook", lambda: fire_schedule(self._house, "asker.on-push"), 4),
+            ("pause", self._pause, 4),
+            ("resume", self._resume, 8),
+            ("revive", self._revive, 6),
+            ("cancel a job", self._cancel, 4),
+            ("backfill", self._backfill, 2),
+            ("create", self._create, 3),
+            ("edit", self._edit, 4),
+            ("delete", self._delete, 2),
+            ("reset a breaker", self._reset, 1),
+            ("change the file and reload", self._reload, 3),
+            ("pause the system", self._pause_system, 1),
+        ]
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def leave(self) -> None:
+        """They are done; what they have stopped as a whole goes on."""
+        self._gone.set()
+        self._thread.join()
+
+    def _live(self) -> None:
+        weights = [weight for _, _, weight in self._deeds]
+        while not self._gone.wait(self._draw.uniform(0.2, 1.8) * self._every):
+            name, deed, _ = self._draw.choices(self._deeds, weights)[0]
+            with self._world.hands:
+                self._do(name, deed)
+
+    def _do(self, name: str, deed: Deed) -> None:
+        try:
+            deed()
+            self.counts[name, "done"] += 1
+        except StoreError:
+            self.counts[name, "database away"] += 1
+        except SchedulerError:
+            self.counts[name, "refused"] += 1
+        except Exception as error:
+            self.surprises.append(f"{name}: {error!r}")
+
+    # -- deeds --
+
+    def _some(self, status: Status = "active") -> State:
+        """A schedule that users may touch; the page is ordered, so the draw is theirs alone."""
+        found = list_schedules(self._house, status=status, limit=200)
+        free = [state for state in found if not state.schedule_id.startswith(NOBODYS)]
+        if not free:
+            raise SchedulerError(f"there is no {status} schedule")
+        return self._draw.choice(free)
+
+    def _trigger(self) -> None:
+        trigger_schedule(self._house, self._some().schedule_id, payload={"seconds": 0.1})
+
+    def _pause(self) -> None:
+        pause_schedule(self._house, self._some().schedule_id)
+
+    def _resume(self) -> None:
+        resume_schedule(self._house, self._some("paused").schedule_id)
+
+    def _revive(self) -> None:
+        revive_schedule(self._house, self._some(self._draw.choice(("dead", "done"))).schedule_id)
+
+    def _cancel(self) -> None:
+        jobs = self._house.ledger.jobs(JobFilter(statuses=["queued", "running"]), limit=100)
+        jobs = [job for job in jobs if not job.schedule_id.startswith(NOBODYS)]
+        if jobs:
+            cancel_job(self._house, self._draw.choice(jobs).job_id)
+
+    def _backfill(self) -> None:
+        end = self._world.now() - timedelta(seconds=self._draw.randint(5, 20))
+        backfill(self._house, self._some().schedule_id, end - timedelta(seconds=5), end)
+
+    def _create(self) -> None:
+        self._names += 1
+        how = self._draw.choice(
+            ({"if_running": "queue"}, {"catch_up": "run_all"}, {"interval_from": "completion"})
+        )
+        create_schedule(self._house, submission(f"made-{self._names}", every=self._interval(), **how))
+
+    def _edit(self) -> None:
+        state = self._some()
+        if not state.schedule_id.startswith(("made-", "played-")):
+            raise SchedulerError("only those of the interface are edited over it")
+        update_schedule(
+            self._house, submission(state.schedule_id, every=self._interval(), if_running="queue")
+        )
+
+    def _delete(self) -> None:
+        state = self._some()
+        if not state.schedule_id.startswith("made-"):
+            raise SchedulerError("only those that users have made are deleted")
+        delete_schedule(self._house, state.schedule_id, cancel_running=self._draw.random() < 0.5)
+
+    def _reset(self) -> None:
+        reset_breaker(self._house, self._draw.choice(("breaks", "breaks-and-retries")))
+
+    def _reload(self) -> None:
+        """Another rhythm for one schedule, and one that comes or goes."""
+        schedules = self._world.words["schedules"]
+        edited = [
+            words for words in schedules if words["id"] in ("jittered", "all", "skips", "retries", "chain")
+        ]
+        self._draw.choice(edited)["every"] = self._interval()
+        optional = next((words for words in schedules if words["id"] == "optional"), None)
+        if optional is not None:
+            schedules.remove(optional)
+        else:
+            schedules.append({**schedules[0], "id": "optional", "every": "2s"})
+        self._world.write_file()
+        self._draw.choice(self._world.machines).scheduler.signal(signal.SIGHUP)
+
+    def _pause_system(self) -> None:
+        pause_system(self._house)
+        try:
+            self._gone.wait(self._draw.uniform(0.5, 2.0))
+        finally:
+            self.resume_system()
+
+    def resume_system(self) -> None:
+        """Until it is done: nobody else will."""
+        while True:
+            try:
+                return resume_system(self._house)
+            except StoreError:
+                threading.Event().wait(0.2)
+            except SchedulerError:
+                return None  # it was not paused: the pause had found no database
+
+    def _interval(self) -> str:
+        return f"{self._draw.randint(2, 4)}s"

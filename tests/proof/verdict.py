@@ -1,0 +1,212 @@
+"""The judgement: heal is over, all is quiet, and now every promise is held against the record.
+
+The ledger checker proves the record against itself. What it cannot know is whether the work was done: that is held
+against the lines that the work wrote outside of the database.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby, pairwise
+from operator import attrgetter
+from typing import NamedTuple
+
+from everwhen.errors import StoreError
+from everwhen.model.instants import SECOND
+from everwhen.ports.ledger import JobFilter
+from tests.proof.account import Account
+from tests.proof.nemesis import Diary, Nemesis
+from tests.proof.schedules import MOST_OUTSTANDING, MOST_RUNNING
+from tests.proof.users import Users
+from tests.proof.work import Line
+from tests.proof.worlds import World
+
+PATIENCE = 60.0
+RECOVERY = 45.0  # seconds: leases, timeouts of connections and pauses between tries are all shorter
+BLUR = 0.05  # of the clock of programs
+
+
+# -- quiet --
+
+
+def bring_to_rest(world: World, nemesis: Nemesis) -> list[str]:
+    """Wait until every due slot is decided and every job is over, and stop; what would not come to rest."""
+    problems: list[str] = []
+    house = world.stack.house
+
+    def is_up() -> bool:
+        return all(process.is_at_work for process in world.processes)
+
+    def is_caught_up() -> bool:
+        due_at = house.slots.next_wake_at()
+        return due_at is None or due_at > house.clock.now() - SECOND
+
+    def is_settled() -> bool:
+        return not house.ledger.jobs(JobFilter(statuses=["queued", "running"]), limit=1)
+
+    nemesis.tell("healed; waiting for every process")
+    if not _comes_true(nemesis, is_up):
+        down = [process.name for process in world.processes if not process.is_at_work]
+        problems.append(f"not back at work {PATIENCE:g} s after the last fault: {', '.join(down)}")
+    nemesis.tell("waiting for every due slot")
+    if not _comes_true(nemesis, is_caught_up):
+        problems.append(f"slots that are due are still undecided {PATIENCE:g} s after the last fault")
+    nemesis.tell("waiting for every job")
+    problems += filter(None, (machine.scheduler.leave(30) for machine in world.machines))
+    if not _comes_true(nemesis, is_settled):
+        left = house.ledger.jobs(JobFilter(statuses=["queued", "running"]), limit=20)
+        problems += [
+            f"{job.job_id} of {job.schedule_id} ({job.origin}) is still {job.status}" for job in left
+        ]
+    problems += filter(None, (machine.worker.leave(30) for machine in world.machines if machine.worker))
+    return problems
+
+
+def _comes_true(nemesis: Nemesis, condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        try:
+            if condition():
+                return True
+        except StoreError:
+            pass  # a connection of ours that the last fault broke
+        nemesis.watch_until(time.monotonic() + 0.1)
+    return False
+
+
+# -- promises --
+
+
+def broken_promises(account: Account, world: World, diary: Diary, users: Users) -> list[str]:
+    """Everything that is not as promised; nothing, when all is well."""
+    return [
+        *(f"ledger: {f.kind} {f.schedule_id} {f.slot_at}: {f.sentence}" for f in account.ledger.faults),
+        *broken_work(account),
+        *(words for process in world.processes for words in process.ended_late),
+        *(f"a user was told: {words}" for words in users.surprises),
+        *_not_recovered(account, diary),
+    ]
+
+
+def broken_work(account: Account) -> list[str]:
+    """What the work says otherwise than the record."""
+    return [
+        *_attempts_begun_twice(account),
+        *_work_of_unknown_jobs(account),
+        *_successes_without_work(account),
+        *_repeats_of_what_must_not_be(account),
+        *_side_by_side(account),
+        *_limits_passed(account),
+    ]
+
+
+def _attempts_begun_twice(account: Account) -> Iterator[str]:
+    begun = Counter((line.job_id, line.attempt) for line in account.lines if line.what == "begin")
+    for (job_id, attempt), count in begun.items():
+        if count > 1:
+            yield f"doubled: attempt {attempt} of {job_id} began {count} times"
+
+
+def _work_of_unknown_jobs(account: Account) -> Iterator[str]:
+    for line in account.lines:
+        job = account.jobs.get(line.job_id)
+        if job is None:
+            yield f"lost: {line.job_id} of {line.schedule_id} was run and is not on record"
+        elif line.attempt > job.attempt:
+            yield f"lost: attempt {line.attempt} of {line.job_id} was run, the record has {job.attempt}"
+
+
+def _successes_without_work(account: Account) -> Iterator[str]:
+    ended = {(line.job_id, line.attempt) for line in account.lines if line.what == "end"}
+    for job in account.jobs.values():
+        is_message = job.schedule_id == "message"  # settled by the commit that fires it
+        if job.status == "succeeded" and not is_message and (job.job_id, job.attempt) not in ended:
+            yield f"lost: {job.job_id} of {job.schedule_id} succeeded in attempt {job.attempt}, and nobody saw it run"
+
+
+def _repeats_of_what_must_not_be(account: Account) -> Iterator[str]:
+    begun = Counter(line.job_id for line in account.lines if line.what == "begin")
+    for job_id, count in begun.items():
+        job = account.jobs.get(job_id)
+        if count > 1 and job is not None and job.uid in account.only_once:
+            yield f"doubled: {job_id} of {job.schedule_id} ran {count} times, with on_lost: fail"
+
+
+class Stay(NamedTuple):
+    """One attempt, from its begin to its end."""
+
+    began: float
+    ended: float
+    job_id: str
+
+
+def _side_by_side(account: Account) -> Iterator[str]:
+    """Jobs of one schedule that ran at once, though neither was taken from its node nor cancelled."""
+    for uid, stays in _stays(account).items():
+        if uid in account.allowing:
+            continue
+        stays.sort()
+        for earlier, later in pairwise(stays):
+            if later.began < earlier.ended - BLUR and earlier.job_id != later.job_id:
+                yield f"overlap: {later.job_id} began {earlier.ended - later.began:.2f} s before {earlier.job_id} ended"
+
+
+def _stays(account: Account) -> dict[str, list[Stay]]:
+    found: dict[str, list[Stay]] = defaultdict(list)
+    key = attrgetter("job_id", "attempt")
+    for (job_id, _), lines in groupby(sorted(account.lines, key=key), key=key):
+        ours = sorted(lines)
+        job = account.jobs.get(job_id)
+        if job is None or job.rescues or job.origin == "backfill" or len(ours) < 2:
+            continue
+        if job.status in ("succeeded", "failed"):
+            found[job.uid].append(Stay(ours[0].at, ours[-1].at, job_id))
+    return found
+
+
+def _limits_passed(account: Account) -> Iterator[str]:
+    if account.peaks is None:
+        return
+    for key, peak in account.peaks.running.items():
+        if "crowded" in key and peak > MOST_RUNNING:
+            yield f"limit: {peak} jobs of {key} ran at once, {MOST_RUNNING} may"
+    for key, peak in account.peaks.outstanding.items():
+        if "guarded" in key and peak > MOST_OUTSTANDING:
+            yield f"limit: {peak} jobs of {key} were outstanding at once, {MOST_OUTSTANDING} may be"
+
+
+# -- recovery --
+
+
+class Recovery(NamedTuple):
+    """One fault: for how long nothing began around it, and how long after its end something began again."""
+
+    kind: str
+    silence: float
+    seconds: float | None
+
+
+def recoveries(lines: Sequence[Line], diary: Diary) -> list[Recovery]:
+    begun = [line.at for line in lines if line.what == "begin"]
+    return [_recovery(begun, struck.strike.kind, struck.began, struck.healed) for struck in diary.struck]
+
+
+def _recovery(begun: Sequence[float], kind: str, began: float, healed: float) -> Recovery:
+    after = next((at for at in begun if at >= healed), None)
+    before = max((at for at in begun if at < began), default=began)
+    around = [before, *(at for at in begun if began <= at < healed), after or healed]
+    silence = max(b - a for a, b in pairwise(around))
+    return Recovery(kind, silence, None if after is None else after - healed)
+
+
+def longest_gap(lines: Sequence[Line], diary: Diary) -> float:
+    begun = [line.at for line in lines if line.what == "begin" and line.at <= diary.ended]
+    return max((b - a for a, b in pairwise(begun)), default=0.0)
+
+
+def _not_recovered(account: Account, diary: Diary) -> Iterator[str]:
+    for recovery in recoveries(account.lines, diary):
+        if recovery.seconds is None or recovery.seconds > RECOVERY:
+            yield f"stuck: nothing began within {RECOVERY:g} s after “{recovery.kind}”"

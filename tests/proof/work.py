@@ -1,0 +1,95 @@
+"""What the schedules of the proof run: work that notes its own begin and end, outside of any database.
+
+Each line says when (by the monotonic clock, which all processes of a machine share and nobody sets), which job, which
+attempt, where. A line is one write to a file opened for appending, so that lines of many processes stay whole, and a
+process that is killed has written it or not.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Line(NamedTuple):
+    """One thing that happened to one attempt of one job."""
+
+    at: float
+    what: str  # begin, end, failed, cancelled
+    job_id: str
+    attempt: int
+    schedule_id: str
+    node: str
+
+
+def work(run: Any) -> str:
+    """Takes the payload's `seconds`, and fails in its share `fails` of all jobs: always the same ones."""
+    note("begin", run)
+    seconds = float(run.payload.get("seconds", 0))
+    if seconds and run.cancelled.wait(seconds):
+        note("cancelled", run)
+        return "cancelled"
+    if random.Random(run.job_id).random() < float(run.payload.get("fails", 0)):
+        note("failed", run)
+        raise RuntimeError(f"{run.job_id} was to fail")
+    note("end", run)
+    return "done"
+
+
+def stubborn(run: Any) -> str:
+    """Work that cannot be told to end."""
+    note("begin", run)
+    time.sleep(float(run.payload.get("seconds", 0)))
+    note("end", run)
+    return "done"
+
+
+def note(what: str, run: Any) -> None:
+    words = (f"{time.monotonic():.6f}", what, run.job_id, str(run.attempt), run.schedule_id, node())
+    folder = run.payload.get("runs") or os.environ["EVERWHEN_PROOF_RUNS"]
+    append(Path(folder) / "python", "\t".join(words) + "\n")
+
+
+def node() -> str:
+    return os.environ.get("EVERWHEN_PROOF_NODE", "?")
+
+
+def append(path: Path, line: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(descriptor, line.encode())
+    finally:
+        os.close(descriptor)
+
+
+# The same for programs. Their shell has no monotonic clock; /proc/uptime is near enough (hundredths of a second), and
+# `clock` says how far it is from the one above.
+SHELL = """#!/bin/sh
+note() { read -r up _ < /proc/uptime; printf '%s\\t%s\\t%s\\t%s\\t%s\\t%s\\n' \\
+  "$up" "$1" "$EVERWHEN_JOB_ID" "$EVERWHEN_ATTEMPT" "$EVERWHEN_SCHEDULE_ID" program >> "$RUNS/shell"; }
+RUNS=$1; shift
+note begin
+[ -n "$1" ] && sleep "$1"
+note end
+"""
+
+
+def read_lines(folder: Path) -> list[Line]:
+    """Every line, in the order in which they were written."""
+    lines = _lines_of(folder / "python", 0.0)
+    uptime = float(Path("/proc/uptime").read_text().split()[0])
+    lines += _lines_of(folder / "shell", time.monotonic() - uptime)
+    return sorted(lines)
+
+
+def _lines_of(path: Path, ahead: float) -> list[Line]:
+    if not path.exists():
+        return []
+    found = (line.split("\t") for line in path.read_text().splitlines())
+    return [
+        Line(float(at) + ahead, what, job_id, int(attempt), schedule_id, where)
+        for at, what, job_id, attempt, schedule_id, where in found
+    ]

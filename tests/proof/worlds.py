@@ -1,0 +1,220 @@
+"""A world to strike: machines with a scheduler and a worker each, and the servers that they share.
+
+Owns the making and the clearing away, and keeps wanted processes up as a supervisor would. What happens to it is the
+nemesis's affair, what it should have done the verdict's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from everwhen.model.instants import moment_of
+from everwhen.operations.schedules import create_schedules
+from everwhen.wiring import Stack, open_stack
+from tests.crash.witness import install_witness
+from tests.proof.apart import command, is_apart, mount_memory
+from tests.proof.clocks import ClockOf, SettableClock, faketime
+from tests.proof.network import SUBNET, SWITCH_ADDRESS, Cable, lay_switch
+from tests.proof.plan import HOWS, Kind
+from tests.proof.processes import ROOT, Supervised
+from tests.proof.schedules import configuration, submissions
+from tests.proof.work import SHELL
+from tests.servers.postgres import PostgresServer
+
+WorldKind = Literal["postgres", "sqlite"]
+WORLDS: tuple[WorldKind, ...] = ("postgres", "sqlite")
+TITLES: Mapping[str, str] = {
+    "postgres": "PostgreSQL with fsync, local workers",
+    "sqlite": "SQLite, a scheduler and a worker on one file",
+}
+
+EVERWHEN = str(Path(sys.executable).with_name("everwhen"))
+DISK = "6m"
+
+
+@dataclass
+class Machine:
+    """What lives and dies together: a clock, a cable, processes."""
+
+    number: int
+    clock: SettableClock
+    scheduler: Supervised
+    worker: Supervised | None
+    cable: Cable | None = None
+
+    @property
+    def processes(self) -> list[Supervised]:
+        return [self.scheduler] if self.worker is None else [self.scheduler, self.worker]
+
+
+@dataclass
+class World:
+    """Everything that a fault can strike, and the way in for those who look after it."""
+
+    kind: WorldKind
+    folder: Path
+    url: str
+    seconds: float
+    clock: SettableClock  # the one by which slots are fired
+    stack: Stack
+    machines: list[Machine] = field(default_factory=list)
+    postgres: PostgresServer | None = None
+    disk: Path | None = None
+    words: dict[str, Any] = field(default_factory=dict)  # of the configuration file
+    hands: threading.Lock = field(
+        default_factory=threading.Lock
+    )  # one deed, or one step of the clock, at a time
+
+    @property
+    def title(self) -> str:
+        return TITLES[self.kind]
+
+    @property
+    def processes(self) -> list[Supervised]:
+        return [process for machine in self.machines for process in machine.processes]
+
+    @property
+    def runs(self) -> Path:
+        return self.folder / "runs"
+
+    def supervise(self) -> None:
+        for process in self.processes:
+            process.supervise()
+
+    def now(self) -> datetime:
+        return moment_of(self.stack.house.clock.now())
+
+    def write_file(self) -> None:
+        """The configuration file as it is to be, which every scheduler reads; by rename, as an editor does."""
+        beside = self.folder / "everwhen.yaml.new"
+        beside.write_text(json.dumps(self.words, indent=1))
+        beside.rename(self.folder / "everwhen.yaml")
+
+    def faults(self) -> tuple[list[Kind], dict[Kind, str]]:
+        """The kinds of fault that this world and this machine allow, and why the others are not exercised."""
+        refused = {kind: why for kind in HOWS if (why := self._refusal(kind)) is not None}
+        return [kind for kind in HOWS if kind not in refused], refused
+
+    def _refusal(self, kind: Kind) -> str | None:
+        takes = HOWS[kind].takes
+        if "valkey" in takes:
+            return "no queue in this world"
+        if "postgres" in takes and self.postgres is None:
+            return "no PostgreSQL in this world"
+        if "disk" in takes and self.disk is None:
+            return "no small disk in this world" if is_apart() else "needs root and `unshare`"
+        if kind == "cut a machine off" and self.machines[0].cable is None:
+            return (
+                "one machine, nothing to cut it off from" if is_apart() else "needs root, `unshare` and `ip`"
+            )
+        if "clock" in kind and faketime() is None:
+            return "needs libfaketime"
+        if kind == "step a machine's clock" and self.clock is self.machines[0].clock:
+            return "the machine's clock is the database's clock here"
+        return None
+
+
+@contextmanager
+def a_world(kind: WorldKind, *, machines: int, seconds: float) -> Iterator[World]:
+    """A world at work; whatever becomes of it, nothing of it is left."""
+    with ExitStack() as ending:
+        folder = Path(tempfile.mkdtemp(prefix="everwhen-proof-"))
+        ending.callback(shutil.rmtree, folder, ignore_errors=True)
+        folder.chmod(0o755)
+        (folder / "runs").mkdir()
+        (folder / "work.sh").write_text(SHELL)
+        make = _on_postgres if kind == "postgres" else _on_sqlite
+        world = make(ending, folder, machines, seconds)
+        world.words = configuration(world.now(), folder, seconds, {})
+        world.write_file()
+        create_schedules(world.stack.house, submissions())
+        ending.callback(_kill_all, world)
+        yield world
+
+
+def _on_postgres(ending: ExitStack, folder: Path, machines: int, seconds: float) -> World:
+    clock = SettableClock(folder / "clock-of-postgres")
+    also_on = None
+    if is_apart():
+        lay_switch()
+        also_on = (SWITCH_ADDRESS, SUBNET)
+    server = PostgresServer(18, durable=True, also_on=also_on, environment=clock.environment())
+    ending.enter_context(server)
+    url = server.fresh_database()
+    stack = open_stack(url)
+    ending.callback(stack.close)
+    install_witness(url)
+    world = World("postgres", folder, url, seconds, clock, stack, postgres=server)
+    seen_from_machines = url.replace("127.0.0.1", SWITCH_ADDRESS) if is_apart() else url
+    for number in range(1, machines + 1):
+        cable = Cable(number) if is_apart() else None
+        if cable is not None:
+            ending.callback(cable.close)
+        its_clock = SettableClock(folder / f"clock-{number}")
+        world.machines.append(_machine(world, number, seen_from_machines, cable, its_clock))
+    return world
+
+
+def _on_sqlite(ending: ExitStack, folder: Path, _machines: int, seconds: float) -> World:
+    """Two processes on one file: SQLite stands on one machine."""
+    disk = folder / "disk"
+    disk.mkdir()
+    if is_apart():
+        mount_memory(disk, DISK)
+        ending.callback(command, "umount", "--lazy", str(disk))
+    url = f"sqlite:///{disk}/everwhen.db"
+    clock = SettableClock(folder / "clock-1")
+    stack = open_stack(url, clock=ClockOf(clock))
+    ending.callback(stack.close)
+    world = World("sqlite", folder, url, seconds, clock, stack, disk=disk if is_apart() else None)
+    world.machines.append(_machine(world, 1, url, None, clock))
+    return world
+
+
+def _machine(world: World, number: int, url: str, cable: Cable | None, clock: SettableClock) -> Machine:
+    scheduler = _node(world, "scheduler", number, url, clock, cable)
+    worker = _node(world, "worker", number, url, clock, cable)
+    return Machine(number, clock, scheduler, worker, cable)
+
+
+def _node(
+    world: World, role: str, number: int, url: str, clock: SettableClock, cable: Cable | None
+) -> Supervised:
+    name = f"{role} {number}"
+    words = [EVERWHEN, role, "--config", str(world.folder / "everwhen.yaml")]
+    environment = node_environment(world, name, url, clock)
+    return Supervised(
+        name=name,
+        command=words if cable is None else cable.inside(words),
+        environment=environment,
+        log=world.folder / f"{role}-{number}.log",
+        ready="Ctrl-C stops",
+    )
+
+
+def node_environment(world: World, name: str, url: str, clock: SettableClock) -> Mapping[str, str]:
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+    return {
+        **kept,
+        **clock.environment(),
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'tests/proof/faked'}" if clock.environment() else str(ROOT),
+        "EVERWHEN_DATABASE": url,
+        "EVERWHEN_PROOF_RUNS": str(world.runs),
+        "EVERWHEN_PROOF_NODE": name,
+    }
+
+
+def _kill_all(world: World) -> None:
+    for process in world.processes:
+        process.kill()
