@@ -28,6 +28,13 @@ def update(table: str, names: tuple[str, ...], rows: Sequence[Row]) -> Statement
     return _update(table, names, varying), values
 
 
+def together(statements: Sequence[Statement]) -> Statement:
+    """Several that need nothing of each other, as one."""
+    *before, (query, values) = statements
+    named = ", ".join(f"part{number} AS ({text})" for number, (text, _) in enumerate(before))
+    return f"WITH {named} {query}", [value for _, given in before for value in given] + values
+
+
 def _columns(names: tuple[str, ...], rows: Sequence[Row]) -> tuple[tuple[bool, ...], list[Column]]:
     """Which columns vary; the values of those that do not, then of those that do."""
     columns = list(zip(*rows, strict=True))

@@ -52,7 +52,7 @@ from everwhen.stores import postgres_statements as sql
 from everwhen.stores.flows.change import INSERTED
 from everwhen.stores.flows.commit import JOB_INSERTED
 from everwhen.stores.postgres_adapters import At, Instants, Integers, Texts, columns_of
-from everwhen.stores.postgres_batches import Statement, insert, update
+from everwhen.stores.postgres_batches import Statement, insert, together, update
 from everwhen.stores.postgres_database import Overtaken
 from everwhen.stores.postgres_snapshot import PostgresSnapshot
 from everwhen.stores.postgres_watermark import Marks
@@ -262,13 +262,17 @@ class PostgresTransaction(PostgresSnapshot):
 
     # -- schedules --
 
-    def insert_schedules(self, schedules: Sequence[Row], revisions: Sequence[Row]) -> str | None:
-        self._run("SAVEPOINT creation")
+    def insert_schedules(
+        self, schedules: Sequence[Row], revisions: Sequence[Row], events: Sequence[Event]
+    ) -> str | None:
+        """One statement: a create alone is mostly round trips."""
+        parts = [insert("schedule_revisions", _REVISION, revisions), insert("schedules", INSERTED, schedules)]
+        if events:
+            parts.insert(0, _inserted_events(events))
         try:
-            self._run_batch(insert("schedules", INSERTED, schedules))
-            self._run_batch(insert("schedule_revisions", _REVISION, revisions))
+            self._run_batch(together(parts))
         except errors.UniqueViolation:
-            self._run("ROLLBACK TO SAVEPOINT creation")
+            self._run("ROLLBACK AND CHAIN")  # or nothing could be asked
             return self._taken([(str(row[0]), str(row[1])) for row in schedules])
         self._marks.due.lower(row[_NEXT_RUN] for row in schedules)  # type: ignore[misc]
         return None
@@ -361,9 +365,8 @@ class PostgresTransaction(PostgresSnapshot):
     # -- the ledger, and what is shared --
 
     def insert_events(self, events: Sequence[Event]) -> None:
-        rows = [(*event[:10], _words(event), event.trace_id) for event in events]
-        if rows:
-            self._run_batch(insert("audit_events", Event._fields, rows))
+        if events:
+            self._run_batch(_inserted_events(events))
 
     def put_limits(self, limits: Sequence[Limit]) -> None:
         self._run(sql.PUT_LIMITS, *columns_of(Limit._fields, limits))
@@ -433,6 +436,11 @@ def _row_ids(jobs: Sequence[Job]) -> Integers:
 
 def _messages(deliveries: Sequence[Delivery]) -> tuple[Texts, Integers]:
     return Texts([d.job_id for d in deliveries]), Integers([d.number for d in deliveries])
+
+
+def _inserted_events(events: Sequence[Event]) -> Statement:
+    rows = [(*event[:10], _words(event), event.trace_id) for event in events]
+    return insert("audit_events", Event._fields, rows)
 
 
 def _words(event: Event) -> str:

@@ -151,7 +151,9 @@ class SqliteTransaction(SqliteSnapshot):
 
     # -- schedules --
 
-    def insert_schedules(self, schedules: Sequence[Row], revisions: Sequence[Row]) -> str | None:
+    def insert_schedules(
+        self, schedules: Sequence[Row], revisions: Sequence[Row], events: Sequence[Event]
+    ) -> str | None:
         self._all("SAVEPOINT creation")
         try:
             self._insert(sql.INSERT_SCHEDULE, schedules)
@@ -160,6 +162,7 @@ class SqliteTransaction(SqliteSnapshot):
             self._all("ROLLBACK TO creation")  # or those before it would be taken for the ones there
             return self._taken([(str(row[0]), str(row[1])) for row in schedules])
         self._all("RELEASE creation")
+        self.insert_events(events)
         return None
 
     def _taken(self, new: Sequence[tuple[str, str]]) -> str:

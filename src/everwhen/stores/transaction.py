@@ -263,8 +263,10 @@ class Transaction(Snapshot, Protocol):
 
     # -- schedules --
 
-    def insert_schedules(self, schedules: Sequence[Row], revisions: Sequence[Row]) -> str | None:
-        """None when all were written; else nothing was, and this id or uid was taken."""
+    def insert_schedules(
+        self, schedules: Sequence[Row], revisions: Sequence[Row], events: Sequence[Event]
+    ) -> str | None:
+        """None when all were written; else this id or uid was taken, and the transaction is to be given up."""
         ...
 
     def insert_revision(self, revision: Row) -> None: ...

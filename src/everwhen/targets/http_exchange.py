@@ -38,7 +38,6 @@ SHOWN = 4_096
 OUTSIDE = "api"  # the source of what came over REST or MCP
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _MAY_PASS = frozenset((408, 429))
-_PIECE = 64 * 1024
 
 
 class HttpExchange:
@@ -114,7 +113,7 @@ class HttpExchange:
 
     async def _outcome(self, answer: aiohttp.ClientResponse, run: Run, token: str) -> Outcome:
         body = Captured()
-        async for piece in answer.content.iter_chunked(_PIECE):
+        while piece := await answer.content.readany():
             body.feed(piece)
             if body.total > READ_LIMIT:
                 answer.close()  # the rest is not wanted, and the connection with it

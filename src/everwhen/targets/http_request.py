@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import secrets
+import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -73,14 +73,22 @@ def request_of(words: Mapping[str, Any], run: Run, token: str) -> Request:
         raise ValueError(f"{shown_address(words['url'])!r} is no http or https URL")
     method = str(words.get("method") or "POST").upper()
     body, kind = _body(words.get("body"), run, method)
-    headers = {**_about(run, token), **({"Content-Type": kind} if kind else {})}
-    given = {str(name): str(value) for name, value in (words.get("headers") or {}).items()}
+    headers = _about(run, token)
+    if kind:
+        headers["Content-Type"] = kind
+    if given := words.get("headers"):
+        headers = _with_given(headers, given)
+    return Request(method=method, url=url, headers=headers, body=body)
+
+
+def _with_given(headers: Mapping[str, str], words: Mapping[str, Any]) -> dict[str, str]:
+    """The headers with those of the words, which take the place of ours, however they are spelled."""
+    given = {str(name): str(value) for name, value in words.items()}
     for name, value in given.items():
         if not (name + value).isprintable():  # a line break would begin another header
             raise ValueError(f"header {name!r} holds characters that no header may have")
     taken = {name.lower() for name in given}
-    headers = {name: value for name, value in headers.items() if name.lower() not in taken}
-    return Request(method=method, url=url, headers={**headers, **given}, body=body)
+    return {**{name: value for name, value in headers.items() if name.lower() not in taken}, **given}
 
 
 def run_words(run: Run) -> dict[str, Any]:
@@ -120,8 +128,12 @@ def _about(run: Run, token: str) -> dict[str, str]:
 
 
 def _traceparent(job_id: str) -> str:
-    """One trace per job, drawn from its id, so that its attempts stand together; a span per request."""
-    return f"00-{blake2b(job_id.encode(), digest_size=16).hexdigest()}-{secrets.token_hex(8)}-01"
+    """One trace per job, drawn from its id, so that its attempts stand together; a span per request.
+
+    A span is a name and no secret: it needs no system call, at which another thread would take its turn.
+    """
+    trace, span = blake2b(job_id.encode(), digest_size=16).hexdigest(), random.getrandbits(64) or 1
+    return f"00-{trace}-{span:016x}-01"
 
 
 def _iso(instant: int) -> str:

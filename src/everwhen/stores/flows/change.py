@@ -52,15 +52,13 @@ def create_schedules(
         for new in schedules
     ]
     revisions = [_revision(new.creation.state, new.plan, now) for new in schedules]
-    taken = tx.insert_schedules(rows, revisions)
+    events = [event for new in schedules for event in new.creation.events]
+    taken = tx.insert_schedules(rows, revisions, events)
     if taken is not None:
         raise DuplicateScheduleError(taken)
     due = [at for new in schedules if (at := new.creation.state.next_run_at) is not None]
     if due:
         tx.announce_due(min(due))
-    events = [event for new in schedules for event in new.creation.events]
-    if events:
-        tx.insert_events(events)
     return [new.creation.state for new in schedules]
 
 
