@@ -6,6 +6,7 @@ from time import perf_counter, time_ns
 from typing import Any
 
 from benchmarks.workers.grounds import ground_of
+from everwhen.cli.collector import collect_seldom
 from everwhen.model.instants import SECOND
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.schedule import State, Target
@@ -84,6 +85,8 @@ class NoWork:
 
 
 def a_stack(url: str, clock: Clock | None = None) -> Stack:
+    """As the commands that serve open it: in a process of their own, where garbage is looked for seldom."""
+    collect_seldom()
     return open_stack(url, clock=clock)
 
 

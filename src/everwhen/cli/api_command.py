@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from everwhen.api.backstage import Backstage
+from everwhen.cli.collector import collect_seldom
 from everwhen.cli.configuration import config_option, database_option, is_missing, this_host
 from everwhen.cli.front import api_settings, open_front, token_file_option
 from everwhen.cli.serving import show_log, stop_on_signals, wait_until
@@ -31,6 +32,7 @@ def command(path: Path, database: str | None, token_file: Path | None) -> None:
     schedules may name; its own schedules are a scheduler's business.
     """
     show_log()
+    collect_seldom()
     configuration = (
         examine(path, this_host(), Report()) if is_missing(path) else read_configuration(path, this_host())
     )

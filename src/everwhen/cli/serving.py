@@ -19,6 +19,7 @@ import click
 
 from everwhen.api.address import refuse_taken
 from everwhen.api.backstage import Backstage
+from everwhen.cli.collector import collect_seldom
 from everwhen.cli.configuration import is_missing, read_settings, show_warnings, this_host
 from everwhen.cli.equipment import Equipment
 from everwhen.cli.front import api_settings, open_front
@@ -62,6 +63,7 @@ def run_node(
     """One node until it is told to stop. Schedulers bring the database to what the file says; workers only read
     their settings in it."""
     show_log()
+    collect_seldom()
     hangups = _Hangups()
     configuration = _configuration(role, path, database)
     settings = configuration.settings if configuration is not None else read_settings(path)

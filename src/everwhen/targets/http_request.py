@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
@@ -136,5 +137,7 @@ def _traceparent(job_id: str) -> str:
     return f"00-{trace}-{span:016x}-01"
 
 
+@lru_cache(maxsize=1_000)
 def _iso(instant: int) -> str:
+    """Kept, because a slot is named in headers and body, and many schedules have the same."""
     return moment_of(instant).isoformat()

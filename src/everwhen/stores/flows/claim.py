@@ -24,7 +24,8 @@ def take_jobs(
     """Claim up to `limit` jobs for a node; None when others took all that it saw, so that it may look again."""
     if system_paused_at(tx) is not None:
         return []
-    for look in (limit + 10, 4 * limit + 100):  # further only where some of the nearest may not be taken
+    # A few more than are wanted, and further only where some of the nearest may not be taken.
+    for look in (limit + 1 + min(limit // 4, 9), 4 * limit + 100):
         glanced = tx.glance_ready(now, limit=look, queues=queues)
         shared = hold(tx, plans, glanced)
         standings = tx.standings({seen.uid for seen in glanced}) if glanced else {}
