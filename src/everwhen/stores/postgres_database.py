@@ -46,14 +46,22 @@ SILENCE = {
 
 # Generic plans: the statements are few, and a plan of its own for each batch costs as much as the batch. Timeouts
 # bound what a node that hangs can hold up; a bulk load or a migration stays well below them.
+# Such a plan is made once, perhaps while a table is empty, and used when ten thousand rows have come: so it goes by the
+# index that a statement was written for, and neither through the table nor through all that is ready, to sort it.
 SETTINGS = {
     "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
     "synchronous_commit": "on",
     "statement_timeout": "60s",
     "lock_timeout": "20s",
     "idle_in_transaction_session_timeout": "10s",
 }
 
+
+# Who reads much, and whatever is asked for, has every kind of plan to choose from.
+_BEGIN_READING = """BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+SET LOCAL enable_seqscan = on; SET LOCAL enable_bitmapscan = on"""
 
 # A server that hangs (a stopped process, a disk that does not answer) keeps its connections alive: its kernel goes on
 # acknowledging. The server's own timeouts hang with it. So the wait for an answer ends here, after what the server
@@ -147,7 +155,7 @@ class PostgresDatabase:
     def snapshot(self) -> Iterator[Connection[Any]]:
         """Reads that all see one moment."""
         with self.connection() as connection:
-            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            connection.execute(_BEGIN_READING)
             try:
                 yield connection
             finally:

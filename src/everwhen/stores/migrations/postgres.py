@@ -3,6 +3,9 @@
 Ids, uids and keys compare by bytes, as they do in Python and on SQLite, whatever the database's language is.
 `audit_events.xid` and `messages.xid` are the transaction that wrote the row: see `postgres_ledger` on the order of
 commits.
+
+Lines that are walked in the order of an instant go by row_id where it is the same: that is in their index, too, or
+whoever takes the first of a herd would sort all of it (SQLite has it in every index).
 """
 
 from __future__ import annotations
@@ -69,7 +72,7 @@ CREATE TABLE schedules (
 ) WITH (fillfactor = 70);
 CREATE INDEX idx_schedules_next_run ON schedules (next_run_at) WHERE enabled;
 CREATE INDEX idx_schedules_release ON schedules (release_at) WHERE release_at IS NOT NULL;
-CREATE INDEX idx_schedules_held ON schedules (held_key, held_due_at) WHERE held_key IS NOT NULL;
+CREATE INDEX idx_schedules_held ON schedules (held_key, held_due_at, row_id) WHERE held_key IS NOT NULL;
 CREATE INDEX idx_schedules_resume ON schedules (resume_at) WHERE resume_at IS NOT NULL;
 CREATE UNIQUE INDEX idx_schedules_key ON schedules (key) WHERE key IS NOT NULL;
 CREATE INDEX idx_schedules_token ON schedules (token_id) WHERE token_id IS NOT NULL;
@@ -131,7 +134,7 @@ CREATE TABLE jobs (
 CREATE UNIQUE INDEX idx_jobs_slot ON jobs (slot_at, uid) WHERE origin IN ('schedule', 'catch_up');
 CREATE UNIQUE INDEX idx_jobs_backfill ON jobs (slot_at, uid) WHERE origin = 'backfill';
 CREATE INDEX idx_jobs_beside ON jobs (slot_at) WHERE origin IN ('retry', 'manual', 'webhook', 'chat');
-CREATE INDEX idx_jobs_ready ON jobs (ready_at) WHERE ready_at IS NOT NULL;
+CREATE INDEX idx_jobs_ready ON jobs (ready_at, row_id) WHERE ready_at IS NOT NULL;
 CREATE INDEX idx_jobs_outstanding ON jobs (uid, slot_at) WHERE status IN ('queued', 'running');
 CREATE INDEX idx_jobs_unsuccessful ON jobs (status, row_id)
     WHERE status IN ('failed', 'timed_out', 'cancelled', 'lost');
