@@ -25,8 +25,17 @@ def test_a_job_has_every_documented_key_and_no_other(service: Service) -> None:
     job = triggered(service.admin, service.admin.create(), payload={"a": 1})
     assert set(job) == set(Job.model_fields)
     found = service.admin.get(f"/jobs/{job['id']}/")
-    assert (found.status, found.words) == (200, job)
+    assert (found.status, found.words) == (200, {**job, "handed_over_at": None, "delivery": None})
     assert job["payload"] == {"a": 1} and job["origin"] == "manual"
+
+
+def test_a_job_that_a_queue_has_says_since_when(service: Service) -> None:
+    job = triggered(service.admin, service.admin.create())
+    now = service.house.clock.now()
+    sent = {one.job_id: one for one in service.house.outbox.hand_over(now, limit=1_000, until=now + 1)}
+    found = service.admin.get(f"/jobs/{job['id']}/").words
+    assert (found["status"], found["delivery"]) == ("queued", sent[job["id"]].number)
+    assert found["handed_over_at"] is not None
 
 
 def test_jobs_are_filtered_by_schedule_group_status_origin_and_time(service: Service) -> None:

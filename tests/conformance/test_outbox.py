@@ -12,6 +12,7 @@ from everwhen.model.instants import SECOND
 from everwhen.model.message import MESSAGE
 from everwhen.model.schedule import Target
 from everwhen.operations.jobs import backfill
+from everwhen.operations.why import why
 from tests.conformance.tenant import FAILED, Tenant, clock_of
 
 PATIENCE = 30 * SECOND
@@ -340,3 +341,21 @@ def test_a_job_that_a_worker_of_ours_took_after_all_needs_no_message(house: Tena
     assert [d.job_id for d in house.house.outbox.to_withdraw(limit=10)] == [delivery.job_id]
     house.house.outbox.withdrawn([delivery])
     assert house.house.outbox.to_withdraw(limit=10) == []
+
+
+# -- telling --
+
+
+def test_l3_why_says_in_which_queue_a_job_waits_and_since_when(house: Tenant) -> None:
+    house.add("a", every="24h", queue="heavy")
+    house.step()
+    assert "its job waits (" in why(house.house, "a").sentence
+    send(house)
+    told = why(house.house, "a").sentence
+    assert 'its job waits for a worker of the queue "heavy", which has it since' in told
+    house.wait("31s")
+    house.house.outbox.put_back(house.now, overdue(house))
+    (again,) = send(house)
+    assert "(message 2)" in why(house.house, "a").sentence
+    taken(house, again)
+    assert "its job is running" in why(house.house, "a").sentence

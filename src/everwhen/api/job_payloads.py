@@ -13,6 +13,7 @@ from pydantic import Field
 from everwhen.api.payloads import Line, Object, Shape, When, when_text
 from everwhen.api.problems import RefusedError
 from everwhen.model.bound_queue import plain_queue
+from everwhen.model.delivery import Delivery
 from everwhen.model.job import Job as ModelJob
 from everwhen.model.job import JobStatus, Origin
 from everwhen.model.output import OutputPiece
@@ -49,6 +50,15 @@ class Job(Shape):
     result: str | None
 
 
+class JobInDetail(Job):
+    """A job, and where it is while it waits."""
+
+    handed_over_at: When | None = Field(
+        description="Since when RQ or Celery has the message about it; null: it waits for no message."
+    )
+    delivery: int | None = Field(description="The number of that message.")
+
+
 _JOB = "schedule_id uid number retry attempt origin status queue reason error result".split()
 
 
@@ -62,6 +72,14 @@ def job_words(job: ModelJob) -> Object:
         **{name: when_text(getattr(job, name)) for name in _JOB_INSTANTS},
         "queue": plain_queue(job.queue),
         "payload": None if job.payload is None else json.loads(job.payload),
+    }
+
+
+def job_in_detail(job: ModelJob, sent: Delivery | None) -> Object:
+    return {
+        **job_words(job),
+        "handed_over_at": None if sent is None else when_text(sent.handed_over_at),
+        "delivery": None if sent is None else sent.number,
     }
 
 

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 from everwhen.decide.sentences import CANCELLED, HELD, MISSED, SKIPPED, SPANS, cause, spoken
 from everwhen.model.breaker import Transition
+from everwhen.model.delivery import Delivery
 from everwhen.model.history import Recorded, Revision
 from everwhen.model.instants import MINUTE
 from everwhen.model.job import Job
@@ -34,6 +35,7 @@ class Evidence:
     transitions: Sequence[Transition] = ()
     schedulers: Sequence[Node] = ()  # that were running at the slot
     last_sign_at: int | None = None  # when any scheduler was last heard of
+    on_its_way: Delivery | None = None  # the message that the last job waits for, where a queue carries jobs
     retained_from: int = 0  # of slots before it, retention may have taken what there was
 
     @property
@@ -87,7 +89,7 @@ def explain_slot(evidence: Evidence, now: int) -> Explanation:
 
 def _verdict(evidence: Evidence, now: int) -> _Verdict:
     if evidence.jobs:
-        return _Verdict("fired", _fired(evidence.jobs))
+        return _Verdict("fired", _fired(evidence.jobs, _waiting(evidence)))
     found = _on_record(evidence) or _on_the_row(evidence)
     if found is not None:
         return found
@@ -186,14 +188,24 @@ def _gathered(state: State, slot_at: int) -> str | None:
     return state.skip_reason
 
 
-def _fired(jobs: Sequence[Job]) -> str:
+def _waiting(evidence: Evidence) -> str:
+    """Where a job that is ready waits."""
+    sent = evidence.on_its_way
+    if sent is None:
+        return "its job waits"
+    again = f" (message {sent.number})" if sent.number > 1 else ""
+    since = spoken(evidence.zone, sent.handed_over_at)
+    return f'its job waits for a worker of the queue "{sent.queue}", which has it since {since}{again}'
+
+
+def _fired(jobs: Sequence[Job], waiting: str) -> str:
     first, last = jobs[0], jobs[-1]
     word = "was caught up" if first.origin == "catch_up" else "fired"
     if last.origin == "retry" and last.status == "queued":
         times = "once" if len(jobs) == 2 else f"{len(jobs) - 1} times"
         return f"{word}; its job failed {times} ({jobs[-2].error}) and waits for its retry ({last.job_id})"
     ended = {
-        "queued": "its job waits",
+        "queued": waiting,
         "running": "its job is running",
         "succeeded": "its job succeeded",
         "failed": f"its job failed: {last.error}",

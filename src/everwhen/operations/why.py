@@ -47,6 +47,7 @@ def _evidence(house: House, life: Life, system: Sequence[Recorded], slot_at: int
         () if breaker is None else _transitions_before(house, breaker.key, slot_at),
         [node for node in schedulers if node.was_up_at(slot_at)],
         max((node.heartbeat_at for node in schedulers), default=None),
+        house.outbox.on_its_way(jobs[0].job_id) if jobs and jobs[0].status == "queued" else None,
     )
 
 

@@ -27,6 +27,12 @@ ENTRY = "everwhen.run_job"
 GRACE = 60  # seconds after the job's own timeout when Celery kills the process that did not end by itself
 ANSWER_WITHIN = 10.0  # seconds
 PAGE = 1_000
+_ONCE = {
+    "max_retries": 1,
+    "interval_start": 0,
+    "interval_step": 0,
+    "interval_max": 0,
+}  # the dispatcher tries again
 
 Message = tuple[str, int]  # a job and the number of a message about it
 
@@ -41,7 +47,7 @@ class CeleryQueue:
         self._app = Celery("everwhen", broker=broker, set_as_current=False)
         waits = {"socket_timeout": ANSWER_WITHIN, "socket_connect_timeout": ANSWER_WITHIN}
         self._app.conf.update(
-            broker_transport_options=waits if broker.startswith("redis") else {},
+            broker_transport_options={**_ONCE, **(waits if broker.startswith("redis") else {})},
             broker_connection_timeout=ANSWER_WITHIN,
             task_ignore_result=True,
         )
@@ -88,7 +94,7 @@ class CeleryQueue:
 
     def _find_by_length(self, channel: Any, deliveries: Sequence[Delivery]) -> list[Found]:
         lengths = {
-            queue: self._app.amqp.queues[queue].bind(channel).queue_declare(passive=True).message_count
+            queue: self._app.amqp.queues[queue].bind(channel).queue_declare().message_count
             for queue in {delivery.queue for delivery in deliveries}
         }
         return [UNKNOWN if lengths[delivery.queue] else GONE for delivery in deliveries]
@@ -96,12 +102,13 @@ class CeleryQueue:
     @contextmanager
     def _connected(self) -> Iterator[Any]:
         with self._reaching(), self._app.pool.acquire(block=True) as connection:
-            connection.ensure_connection(max_retries=1, timeout=ANSWER_WITHIN)
+            connection.ensure_connection(**_ONCE, timeout=ANSWER_WITHIN)
             yield connection
 
     @contextmanager
     def _reaching(self) -> Iterator[None]:
-        away = (KombuError, OSError, *self._app.connection().connection_errors)
+        transport = self._app.connection()
+        away = (KombuError, OSError, *transport.connection_errors, *transport.channel_errors)
         try:
             yield
         except away as error:

@@ -22,10 +22,12 @@ from everwhen.api.calls import (
 from everwhen.api.job_payloads import (
     Fired,
     Job,
+    JobInDetail,
     JobList,
     Log,
     OutcomeBody,
     RerunBody,
+    job_in_detail,
     job_words,
     log_items,
     log_text,
@@ -84,11 +86,15 @@ def list_jobs(
 
 
 @router.get(
-    "/jobs/{job_id}/", summary="Look at a job", response_model=None, responses=says(Job, "The job.", 404)
+    "/jobs/{job_id}/",
+    summary="Look at a job",
+    response_model=None,
+    responses=says(JobInDetail, "The job.", 404),
 )
 def get_job(office: Desk, caller: Viewer, job_id: JobId) -> Response:
     """As it stands now."""
-    return answer(job_words(job_access.get_job(office.house, job_id, caller)))
+    job = job_access.get_job(office.house, job_id, caller)
+    return answer(job_in_detail(job, office.house.outbox.on_its_way(job_id)))
 
 
 @router.get(

@@ -1,0 +1,67 @@
+"""`service.dispatch`: what `up` and `worker` do when RQ or Celery carries the jobs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_nodes import start, stop
+from tests.cli.test_up import lines_until
+
+BIN = Path(sys.executable).parent
+CONFIG = """
+service: {{database: "sqlite:///carried.db", dispatch: {dispatch}, redis: "{url}", celery_broker: "{url}"}}
+schedules:
+  - {{id: hello, every: 1h, queue: heavy, run: {{command: [echo, hi]}}}}
+"""
+
+
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("EVERWHEN_")}
+    environment = {**kept, "EVERWHEN_CONFIG": str(folder / "everwhen.yaml")}
+    return subprocess.run(
+        [str(BIN / words[0]), *words[1:]],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "dispatch, command",
+    [("rq", "rq worker -c everwhen.carried.rq"), ("celery", "celery -A everwhen.carried.celery worker -Q")],
+)
+def test_a_worker_of_ours_says_which_worker_to_start_instead(
+    tmp_path: Path, dispatch: str, command: str
+) -> None:
+    (tmp_path / "everwhen.yaml").write_text(CONFIG.format(dispatch=dispatch, url="redis://127.0.0.1:1/0"))
+    done = run(tmp_path, "everwhen", "worker")
+    assert done.returncode == 2
+    assert f"service.dispatch is {dispatch}" in done.stderr and command in done.stderr
+    assert not (tmp_path / "carried.db").exists()
+
+
+def test_up_hands_jobs_to_rq_and_a_plain_worker_runs_them(tmp_path: Path, valkey_url: str) -> None:
+    (tmp_path / "everwhen.yaml").write_text(CONFIG.format(dispatch="rq", url=valkey_url))
+    up = start(tmp_path, "scheduler")
+    assert "jobs are handed over to RQ" in lines_until(up.stderr, "jobs are", 1)[-1]
+
+    def has_run() -> bool:
+        done = run(tmp_path, "rq", "worker", "-c", "everwhen.carried.rq", "--burst", "heavy")
+        assert done.returncode == 0, done.stderr
+        return "hi" in run(tmp_path, "everwhen", "jobs", "list").stdout
+
+    tries = 0
+    while not has_run():
+        tries += 1
+        assert tries < 20
+    stop(up)
+    nodes = run(tmp_path, "everwhen", "system", "status", "--json")
+    assert nodes.returncode == 0, nodes.stderr
