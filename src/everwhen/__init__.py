@@ -35,7 +35,11 @@ if TYPE_CHECKING:
         SchedulerTriggerCallback,
         StopOptions,
     )
-    from everwhen.app.recovery import recover_scheduled_jobs
+    from everwhen.app.scheduled_jobs import (
+        execute_scheduled_job,
+        recover_scheduled_jobs,
+        start_scheduled_job,
+    )
     from everwhen.app.scheduler import Scheduler
     from everwhen.decide.check import ScheduleCheckResult
     from everwhen.errors import (
@@ -96,7 +100,11 @@ _HOMES = {
         "SchedulerTriggerCallback",
         "StopOptions",
     ),
-    "everwhen.app.recovery": ("recover_scheduled_jobs",),
+    "everwhen.app.scheduled_jobs": (
+        "execute_scheduled_job",
+        "recover_scheduled_jobs",
+        "start_scheduled_job",
+    ),
     "everwhen.app.scheduler": ("Scheduler",),
     "everwhen.decide.check": ("ScheduleCheckResult",),
     "everwhen.model.reasons": ("ScheduleSkipReason",),
@@ -152,6 +160,7 @@ __all__ = [
     "build_schedule_prompt",
     "calculate_next_cron_trigger",
     "calculate_next_trigger",
+    "execute_scheduled_job",
     "get_agent_schedule_states",
     "get_schedule_state",
     "is_schedule_due",
@@ -160,6 +169,7 @@ __all__ = [
     "parse_interval",
     "recover_scheduled_jobs",
     "run_schedule",
+    "start_scheduled_job",
     "update_schedule_state",
 ]
 

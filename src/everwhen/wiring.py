@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from everwhen.engine.chain_watch import ChainWatch
 from everwhen.engine.delivery import Deliveries
 from everwhen.engine.dispatcher import Dispatcher
 from everwhen.engine.service import Service
@@ -19,6 +20,7 @@ from everwhen.ports.clock import Clock
 from everwhen.ports.firings import Firings
 from everwhen.ports.house import House
 from everwhen.ports.ledger import Ledger
+from everwhen.ports.links import Links
 from everwhen.ports.observer import Observer
 from everwhen.ports.plugins import Plugins
 from everwhen.ports.queue import Queue
@@ -47,6 +49,8 @@ from everwhen.targets.plugin_folders import PluginFolders
 from everwhen.targets.python_function import UnknownFunctionError, load
 from everwhen.targets.subscribers import HttpSubscriber
 from everwhen.workshop import Workshop, open_workshop
+
+DEFAULT_REDIS = "redis://127.0.0.1:6379/0"
 
 
 @dataclass(slots=True)
@@ -185,7 +189,7 @@ def _postgres() -> Any:
     return postgres
 
 
-def open_existing_stack(url: str) -> Stack:
+def open_existing_stack(url: str, *, timezone: str = "UTC", catch_up_stagger: int = 0) -> Stack:
     """Open a database that is there and up to date, and change nothing about it."""
     if not is_postgres(url) and ((path := path_of(url)) is None or not Path(path).exists()):
         raise StoreError(
@@ -197,7 +201,7 @@ def open_existing_stack(url: str) -> Stack:
         refuse_outdated(database, migrations)
     finally:
         database.close()
-    return open_stack(url)
+    return open_stack(url, timezone=timezone, catch_up_stagger=catch_up_stagger)
 
 
 def migrate_database(url: str, *, after: bool = False) -> list[AppliedStep]:
@@ -222,6 +226,15 @@ def _database(url: str) -> tuple[Any, Sequence[Migration]]:
     return postgres.PostgresDatabase(url), postgres.MIGRATIONS
 
 
+def open_links(url: str | None) -> Links:
+    """The queue that hands out links (`rq-chain`)."""
+    try:
+        from everwhen.queues.rq_chain import RqLinks  # the queue is an extra
+    except ImportError as error:
+        raise QueueError("dispatch rq-chain needs RQ; install it with: pip install 'everwhen[rq]'") from error
+    return RqLinks(url or DEFAULT_REDIS)
+
+
 def http_subscriber(stack: Stack, subscriber_id: str, words: Mapping[str, Any]) -> Subscriber:
     """A server that gets every message."""
     return HttpSubscriber(subscriber_id, words, lambda: HttpTarget(stack.house.clock.now))
@@ -244,7 +257,7 @@ def plugins_in(directories: Iterable[Path]) -> Plugins:
 def open_queue(dispatch: str, *, redis: str | None = None, celery_broker: str | None = None) -> Queue | None:
     """What carries jobs to workers that are not ours; None where workers of ours take them."""
     if dispatch == "rq":
-        return _rq(redis or "redis://127.0.0.1:6379/0")
+        return _rq(redis or DEFAULT_REDIS)
     if dispatch == "celery":
         return _celery(celery_broker or "redis://127.0.0.1:6379/1")
     return None
@@ -281,10 +294,12 @@ def build_service(
     workshop: Workshop | None = None,
     subscribers: Sequence[Subscriber] = (),
     queue: Queue | None = None,
+    links: Links | None = None,
 ) -> Service:
     """A node on that stack: one that ticks and delivers messages, one that works, or both.
 
-    Where a queue carries the jobs it works on none.
+    Where a queue carries the jobs it works on none. With `links` it does not tick either: schedules go on by
+    themselves, and it watches over that.
     """
     house = stack.house
     dispatcher = None if queue is None else Dispatcher(house.outbox, queue, house.clock, patience=lease)
@@ -292,7 +307,7 @@ def build_service(
     service = Service(
         house,
         workshop.targets,
-        role=role if dispatcher is None else "scheduler",
+        role=role if queue is None and links is None else "scheduler",
         queues=queues,
         check_interval=check_interval,
         max_workers=max_workers,
@@ -303,6 +318,7 @@ def build_service(
         deliveries=Deliveries(house.messages, house.clock, subscribers),
         heal=partial(restore_valid_schedules, house, workshop.fault_of),
         dispatcher=dispatcher,
+        chain_watch=None if links is None else ChainWatch(house, links),
     )
     if stack.listen is not None:
         stack.leave.append(stack.listen(stack.house))

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from everwhen.api.backstage import Backstage
+from everwhen.cli.chained import watching
 from everwhen.cli.collector import collect_seldom
 from everwhen.cli.configuration import config_option, database_option, is_missing, this_host
 from everwhen.cli.front import api_settings, open_front, token_file_option
@@ -51,7 +52,8 @@ def command(path: Path, database: str | None, token_file: Path | None) -> None:
             changes=stack.changes,
         )
         click.secho(f"everwhen api on {shown_url(url)}; Ctrl-C stops", err=True, bold=True)
-        wait_until(stopped)
+        with watching(stack, configuration.settings):
+            wait_until(stopped)
         click.secho("stopping …", err=True)
         server.stop()
         click.secho("stopped", err=True)

@@ -19,6 +19,7 @@ import click
 
 from everwhen.api.address import refuse_taken
 from everwhen.api.backstage import Backstage
+from everwhen.cli.chained import chain_links, tell_of_workers
 from everwhen.cli.collector import collect_seldom
 from everwhen.cli.configuration import is_missing, read_settings, show_warnings, this_host
 from everwhen.cli.equipment import Equipment
@@ -35,6 +36,7 @@ from everwhen.model.instants import SECOND
 from everwhen.model.node import Role
 from everwhen.operations.apply import Applied, apply
 from everwhen.operations.system import LoopFigures
+from everwhen.ports.links import Links
 from everwhen.ports.observer import Observer, Several
 from everwhen.ports.queue import Queue
 from everwhen.telemetry.durations import JobDurations
@@ -73,14 +75,18 @@ def run_node(
     if role == "worker":
         _refuse_worker(settings)
     queue = open_queue(settings.dispatch, redis=settings.redis, celery_broker=settings.celery_broker)
+    links = chain_links(role, settings)
     url = database or settings.database
     stack = _opened(url, settings)
+    if links is not None:
+        stack.leave.append(links.close)
     try:
         known = configuration or _equipment_of(path)
         read = partial(read_configuration, path, this_host()) if known is not None else None
         equipment = Equipment(stack, known, settings, read)
         durations = JobDurations(stack.house.clock.monotonic)
-        service = _service(stack, settings, role, queues, equipment, Several(JobLines(), durations), queue)
+        observer = Several(JobLines(), durations)
+        service = _service(stack, settings, role, queues, equipment, observer, queue=queue, links=links)
         stopped = stop_on_signals(service.kill)
         if configuration is None:
             service.start(lambda: _greet(_title(role, queues), url))
@@ -88,6 +94,8 @@ def run_node(
             service.start(lambda: _reconcile(configuration, stack, role, url, may_remove_most))
         if queue is not None:
             click.secho(f"jobs are handed over to {queue.name}; {_worker_hint(settings)}", err=True)
+        if links is not None:
+            tell_of_workers()
         try:
             applies = configuration is not None
             with (
@@ -145,7 +153,9 @@ def _service(
     queues: Sequence[str] | None,
     equipment: Equipment,
     observer: Observer,
+    *,
     queue: Queue | None,
+    links: Links | None,
 ) -> Service:
     return build_service(
         stack,
@@ -159,6 +169,7 @@ def _service(
         workshop=equipment.workshop,
         subscribers=equipment.subscribers,
         queue=queue,
+        links=links,
     )
 
 

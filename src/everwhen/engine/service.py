@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
+from everwhen.engine.chain_watch import ChainWatch
 from everwhen.engine.clock_watch import ClockStep, ClockWatch, SkewWatch
 from everwhen.engine.delivery import Deliveries
 from everwhen.engine.dispatcher import Dispatcher
@@ -62,6 +63,7 @@ class Service:
         deliveries: Deliveries | None = None,
         heal: Callable[[], object] | None = None,
         dispatcher: Dispatcher | None = None,
+        chain_watch: ChainWatch | None = None,
     ) -> None:
         self.status: Status = "stopped"
         self.started_at: int | None = None
@@ -72,12 +74,13 @@ class Service:
         self._retention = retention or Retention()
         self._deliveries = deliveries
         self._dispatcher = dispatcher
+        self._chain_watch = chain_watch  # over schedules that go on by themselves
         self._heal = heal  # what could not run, and can now, is active again (R7)
         self._scheduler_wake, self._worker_wake = Wake(), Wake()
         self._scheduler_doze = Doze(self._scheduler_wake, changes)
         self._worker_doze = Doze(self._worker_wake, changes)
         house.wake_scheduler = self._scheduler_wake.set
-        house.wake_workers = self._worker_wake.set
+        house.wake_workers = self._worker_wake.set if chain_watch is None else self._scheduler_wake.set
         self.lease = Lease(house, role=role, seconds=lease)
         self.ticker = Ticker(house.slots, house.clock)
         self.worker = Worker(
@@ -113,6 +116,11 @@ class Service:
     def is_worker(self) -> bool:
         return self.role != "scheduler"
 
+    @property
+    def _has_others_work(self) -> bool:
+        """Whether workers of a queue run the jobs of this node."""
+        return self._dispatcher is not None or self._chain_watch is not None
+
     # -- start and stop --
 
     def start(self, reconcile: Callable[[], object] | None = None) -> None:
@@ -127,7 +135,7 @@ class Service:
             self.lease.rescue(self.watch_clock())
             if reconcile is not None:
                 reconcile()
-            if self._heal is not None and (self.is_worker or self._dispatcher is not None):
+            if self._heal is not None and (self.is_worker or self._has_others_work):
                 self._heal()
             if self._deliveries is not None and self.is_scheduler:
                 self._deliveries.start(self.node)  # before the first tick: nothing passes a subscriber by
@@ -262,7 +270,8 @@ class Service:
     def _new_loops(self) -> Sequence[Loop]:
         loops: list[Loop] = []
         if self.is_scheduler:
-            loops.append(Loop("scheduler", "schedule check", self._schedule_once, self._stopped))
+            step = self._schedule_once if self._chain_watch is None else self._watch_once
+            loops.append(Loop("scheduler", "schedule check", step, self._stopped))
             loops.append(Loop("janitor", "retention", self._janitor.step, self._stopped))
         if self.is_worker:
             loops.append(Loop("worker", "job claim", self._work_once, self._stopped))
@@ -283,6 +292,18 @@ class Service:
             self._deliveries.wake()
         if not more and not self._stopped.is_set():
             self._scheduler_doze.sleep(self.ticker.seconds_to_next(self._check_interval))
+
+    def _watch_once(self) -> None:
+        """In place of a tick: the slots are decided by links, wherever they run."""
+        assert self._chain_watch is not None
+        self._scheduler_doze.begin()
+        self.watch_clock()
+        self._chain_watch.step()
+        self.ticker.note_check()
+        if self._deliveries is not None:
+            self._deliveries.wake()
+        if not self._stopped.is_set():
+            self._scheduler_doze.sleep(self._check_interval)
 
     def _work_once(self) -> None:
         self._worker_doze.begin()
@@ -315,6 +336,8 @@ class Service:
             self.worker.cancel(self._house.slots.cancel_requests(self.node))
         if self.lease.rescue(now):
             self._worker_wake.set()
+            if self._chain_watch is not None:
+                self._scheduler_wake.set()
         if self.is_worker and not self._stopped.is_set():
             self.worker.look_for_strays()
 

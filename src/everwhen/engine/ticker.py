@@ -46,12 +46,16 @@ class Ticker:
 
     def _count(self, reports: list[TickReport]) -> None:
         counts = self.counts
-        counts.checks += 1
+        self.note_check()
         counts.fired += sum(report.fired for report in reports)
-        counts.last_check_at = self._clock.now()
-        counts.checked = self._clock.monotonic()
         if any(report.schedules for report in reports):
             counts.advanced = counts.checked
+
+    def note_check(self) -> None:
+        """The loop came round, whoever decides the slots."""
+        self.counts.checks += 1
+        self.counts.last_check_at = self._clock.now()
+        self.counts.checked = self._clock.monotonic()
 
     def seconds_to_next(self, check_interval: float) -> float:
         """How long to sleep: until the earliest slot, at most a check_interval."""

@@ -12,8 +12,10 @@ from typing import Protocol
 
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.events import Event
+from everwhen.model.job import Job
 from everwhen.model.outcome import Outcome
 from everwhen.model.output import OutputGap, OutputPiece
+from everwhen.model.schedule import Schedule
 
 Held = tuple[str, int]  # a job and the fence of its claim
 
@@ -32,6 +34,14 @@ class TickReport:
     woke_workers: bool = False
     next_catch_up_at: int = 0
     none_due: bool = field(default=False, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Approaching:
+    """Active schedules with a slot that is due or released by some instant, and jobs that can start by then."""
+
+    schedules: list[Schedule]
+    jobs: list[Job]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +76,14 @@ class Slots(Protocol):
 
     def tick_one(self, now: int, uid: str) -> TickReport:
         """Decide the due and released slots of this one schedule, however far back they lie."""
+        ...
+
+    def approaching(self, until: int, *, limit: int) -> Approaching:
+        """What somebody has to look after by then; nothing while the system is paused."""
+        ...
+
+    def queued_of(self, uid: str) -> list[Job]:
+        """The queued jobs of one schedule, which may be deleted, in order of slot_at."""
         ...
 
     def next_wake_at(self) -> int | None:

@@ -130,6 +130,12 @@ class PostgresSnapshot:
     def states_reached(self, now: int) -> list[State]:
         return self._states(sql.STATES_REACHED + self._LOCK, (At(now),))
 
+    def states_until(self, until: int, *, limit: int) -> list[State]:
+        return self._states(sql.STATES_UNTIL, {"until": At(until), "limit": limit})
+
+    def jobs_until(self, until: int, *, limit: int) -> list[Job]:
+        return self._jobs(sql.JOBS_UNTIL, {"until": At(until), "limit": limit})
+
     def states_deferred(self, policy_id: str) -> list[State]:
         return self._states(sql.STATES_DEFERRED + self._LOCK, (policy_id,))
 

@@ -79,6 +79,12 @@ SELECT {STATE} FROM schedules WHERE enabled AND next_run_at IS NOT NULL
     AND (%(owner)s::text IS NULL OR owner = %(owner)s) ORDER BY next_run_at LIMIT %(limit)s"""
 # A pass over schedules: rare, and by slot_at, which no index knows (jitter sets next_run_at apart).
 STATES_REACHED = f"SELECT {STATE} FROM schedules WHERE enabled AND next_slot_at <= %s ORDER BY uid"
+# idx_schedules_next_run and idx_schedules_release, each from its front.
+STATES_UNTIL = f"""
+SELECT {STATE} FROM schedules WHERE row_id IN (
+    (SELECT row_id FROM schedules WHERE enabled AND next_run_at <= %(until)s ORDER BY next_run_at LIMIT %(limit)s)
+    UNION (SELECT row_id FROM schedules WHERE release_at IS NOT NULL AND release_at <= %(until)s AND enabled
+        ORDER BY release_at LIMIT %(limit)s))"""
 # idx_schedules_release: a deferred slot has its opening there, and no key.
 STATES_DEFERRED = f"""
 SELECT {STATE} FROM schedules WHERE release_at IS NOT NULL AND held_key IS NULL AND quiet_hours_policy_id = %s
@@ -125,6 +131,11 @@ GLANCE_READY = f"""
 SELECT row_id, uid, revision, guard_key, capacity_key, breaker_key FROM jobs
 WHERE ready_at IS NOT NULL AND ready_at <= %(now)s AND ready_at >= %(mark)s
     AND {_IS_OURS} AND {_CAN_START}
+ORDER BY ready_at, row_id LIMIT %(limit)s"""
+# idx_jobs_ready, as above; to be looked at, not to be taken.
+JOBS_UNTIL = f"""
+SELECT {JOB} FROM jobs WHERE ready_at IS NOT NULL AND ready_at <= %(until)s
+    AND strpos(queue, '@') = 0 AND {_CAN_START}
 ORDER BY ready_at, row_id LIMIT %(limit)s"""
 # The primary key of jobs. What became of them since the glance is asked again.
 TAKE_READY = f"""

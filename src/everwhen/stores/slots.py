@@ -7,11 +7,13 @@ from collections.abc import Collection, Sequence
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.events import Event
 from everwhen.model.instants import SECOND
+from everwhen.model.job import Job
 from everwhen.model.outcome import Outcome
 from everwhen.model.output import OutputGap, OutputPiece
-from everwhen.ports.slots import Exchange, Held, JobEnd, TickReport
+from everwhen.ports.slots import Approaching, Exchange, Held, JobEnd, TickReport
 from everwhen.stores.flows.claim import take_job, take_jobs
 from everwhen.stores.flows.elsewhere import end_overdue, take_report
+from everwhen.stores.flows.load import schedules_of, system_paused_at
 from everwhen.stores.flows.rescue import put_strays_back, rescue_jobs
 from everwhen.stores.flows.settle import settle_jobs
 from everwhen.stores.flows.tick import evaluate, evaluate_one
@@ -54,6 +56,19 @@ class StoredSlots:
         return self._store.write(
             Lane.TICK, lambda tx: evaluate_one(tx, self._plans, uid, now, stagger=stagger)
         )
+
+    def approaching(self, until: int, *, limit: int) -> Approaching:
+        with self._store.read() as tx:
+            if system_paused_at(tx) is not None:
+                return Approaching([], [])
+            states = tx.states_until(until, limit=limit)
+            jobs = tx.jobs_until(until, limit=limit)
+            return Approaching(schedules_of(tx, self._plans, states), jobs)
+
+    def queued_of(self, uid: str) -> list[Job]:
+        with self._store.look() as tx:
+            found = tx.outstanding({uid}).get(uid, [])
+        return [job for job in found if job.status == "queued"]
 
     def next_wake_at(self) -> int | None:
         with self._store.look() as tx:

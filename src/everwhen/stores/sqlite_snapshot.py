@@ -110,6 +110,12 @@ class SqliteSnapshot:
     def states_reached(self, now: int) -> list[State]:
         return self._states(sql.STATES_REACHED, (now,))
 
+    def states_until(self, until: int, *, limit: int) -> list[State]:
+        return self._states(sql.STATES_UNTIL, {"until": until, "limit": limit})
+
+    def jobs_until(self, until: int, *, limit: int) -> list[Job]:
+        return self.ready_jobs(until, limit=limit, queues=None)
+
     def states_deferred(self, policy_id: str) -> list[State]:
         return self._states(sql.STATES_DEFERRED, (policy_id,))
 

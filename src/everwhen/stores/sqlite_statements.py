@@ -35,6 +35,14 @@ SELECT {STATE} FROM schedules
 WHERE release_at IS NOT NULL AND release_at <= :now AND enabled AND (next_run_at IS NULL OR next_run_at > :now)
 ORDER BY release_at, held_due_at LIMIT :limit"""
 
+# idx_schedules_next_run and idx_schedules_release, each from its front.
+STATES_UNTIL = f"""
+SELECT {STATE} FROM schedules WHERE row_id IN (
+    SELECT row_id FROM (SELECT row_id FROM schedules WHERE enabled AND next_run_at <= :until
+        ORDER BY next_run_at LIMIT :limit)
+    UNION SELECT row_id FROM (SELECT row_id FROM schedules WHERE release_at IS NOT NULL AND release_at <= :until
+        AND enabled ORDER BY release_at LIMIT :limit))"""
+
 # idx_schedules_next_run, idx_schedules_release: one step into each.
 _IS_PAUSED = "EXISTS (SELECT 1 FROM settings WHERE key = 'system_paused' AND value <> '')"
 NEXT_DUE = f"""

@@ -1,0 +1,100 @@
+"""Pipelit's three functions: start a scheduled job, execute it, recover those that are past their time.
+
+With `dispatch: rq-chain` they are all that there is: an RQ worker calls `execute_scheduled_job`, which puts the next
+run into the queue before this one begins. With any other dispatch they do the same work without a queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from everwhen.engine.chain import Chain
+from everwhen.engine.ticker import BATCH
+from everwhen.errors import UnknownScheduleError
+from everwhen.model.chained import RQ_CHAIN
+from everwhen.model.link import Link
+from everwhen.outpost import Outpost, open_outpost
+from everwhen.ports.house import House
+from everwhen.ports.links import Links
+from everwhen.wiring import open_links
+
+T = TypeVar("T")
+
+
+def start_scheduled_job(database: str | None, schedule_id: str) -> bool:
+    """Have an active schedule run at its next_run_at, at once where that is past; False when that is so already.
+
+    Without `rq-chain` schedules are started by being active: then what is due is decided now.
+    """
+    return _at_outpost(database, lambda post: _start(post, schedule_id))
+
+
+def execute_scheduled_job(database: str | None, schedule_id: str, *, uid: str | None = None) -> int:
+    """Decide what is due of a schedule, enqueue its next run, and run what is ready, here; how many jobs that were.
+
+    A schedule that is not active does nothing. `database` None is the one of the configuration, so that nothing secret
+    need lie in a queue; `uid` tells a schedule from another that was added later under the same id.
+    """
+    return _at_outpost(database, lambda post: _chain(post).execute(post.carrier(), schedule_id, uid))
+
+
+def recover_scheduled_jobs(database: str | None = None) -> int:
+    """Start what active schedules are behind with; how many they were.
+
+    Calling it again, or from several processes, changes nothing more. Schedules that are paused, done or dead are left
+    alone.
+    """
+    return _at_outpost(database, _recover)
+
+
+def _at_outpost(database: str | None, work: Callable[[Outpost], T]) -> T:
+    post = open_outpost(database)
+    try:
+        return work(post)
+    finally:
+        post.close()
+
+
+def _is_chained(post: Outpost) -> bool:
+    return post.settings.dispatch == RQ_CHAIN
+
+
+def _chain(post: Outpost) -> Chain:
+    links: Links = _NoLinks()
+    if _is_chained(post):
+        links = open_links(post.settings.redis)
+        post.stack.leave.append(links.close)
+    return Chain(post.house, links)
+
+
+def _start(post: Outpost, schedule_id: str) -> bool:
+    if _is_chained(post):
+        return _chain(post).start(schedule_id)
+    schedule = post.house.catalogue.get(schedule_id)
+    if schedule is None:
+        raise UnknownScheduleError(schedule_id)
+    return post.house.slots.tick_one(post.house.clock.now(), schedule.state.uid).fired > 0
+
+
+def _recover(post: Outpost) -> int:
+    return _chain(post).recover(post.carrier()) if _is_chained(post) else sum(_decided(post.house))
+
+
+def _decided(house: House) -> Iterator[int]:
+    for behind in (False, True):
+        is_left = True
+        while is_left:
+            report = house.slots.tick(house.clock.now(), limit=BATCH, behind=behind)
+            is_left = report.more
+            yield report.schedules
+
+
+class _NoLinks:
+    """Where schedulers watch the clock nobody needs links."""
+
+    def put(self, link: Link, now: int) -> bool:
+        return False
+
+    def close(self) -> None:
+        return None

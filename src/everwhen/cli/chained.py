@@ -1,0 +1,66 @@
+"""Nodes where schedules go on by themselves (`dispatch: rq-chain`): what is left for them to do, and what is not."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import click
+
+from everwhen.config.settings import Settings
+from everwhen.engine.chain_watch import ChainWatch
+from everwhen.engine.loop import Doze, Loop
+from everwhen.engine.wake import Wake
+from everwhen.model.chained import RQ_CHAIN
+from everwhen.model.node import Role
+from everwhen.ports.links import Links
+from everwhen.wiring import Stack, open_links
+
+WORKER = "rq worker --with-scheduler -c everwhen.carried.rq QUEUE …"
+LOOP_END = 10.0
+
+
+def chain_links(role: Role, settings: Settings) -> Links | None:
+    """The queue of the links, where schedules go on by themselves; roles that nobody needs then are refused."""
+    if settings.dispatch != RQ_CHAIN:
+        return None
+    if role != "up":
+        raise click.UsageError(
+            f"service.dispatch is rq-chain, so there is no {role} to run: RQ's own workers decide and run everything; "
+            f"start one with: {WORKER}"
+        )
+    return open_links(settings.redis)
+
+
+def tell_of_workers() -> None:
+    click.secho(f"schedules go on by RQ; start a worker with: {WORKER}", err=True)
+
+
+@contextmanager
+def watching(stack: Stack, settings: Settings) -> Iterator[None]:
+    """The watch over chains in a process that has no loop of its own, as long as the block lasts."""
+    if settings.dispatch != RQ_CHAIN:
+        yield
+        return
+    links = open_links(settings.redis)
+    watch, wake, ended = ChainWatch(stack.house, links), Wake(), threading.Event()
+    doze = Doze(wake, stack.changes)
+    stack.house.wake_scheduler = stack.house.wake_workers = wake.set
+
+    def step() -> None:
+        doze.begin()
+        watch.step()
+        if not ended.is_set():
+            doze.sleep(settings.check_interval)
+
+    loop = Loop("chain", "chain watch", step, ended)
+    loop.start()
+    try:
+        tell_of_workers()
+        yield
+    finally:
+        ended.set()
+        wake.set()
+        loop.join(LOOP_END)
+        links.close()

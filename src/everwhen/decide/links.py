@@ -1,0 +1,74 @@
+"""Which links a schedule needs: one for each instant at which somebody has to look after it (`rq-chain`).
+
+They follow from what is stored and from nothing else, so anybody can say at any time which there should be: the run
+that goes on, a program that starts again, the watch of `everwhen up`. What is there already is not put there again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from everwhen.model.bound_queue import BOUND
+from everwhen.model.instants import SECOND
+from everwhen.model.job import Job, job_id
+from everwhen.model.link import Link, link_id
+from everwhen.model.schedule import Schedule
+
+LATER = 5 * SECOND  # when something that may not begin now is tried again
+
+
+def links_of(schedule: Schedule | None, jobs: Iterable[Job]) -> list[Link]:
+    """The links of a schedule (None where it is deleted) and of those of its jobs that wait."""
+    slots = [] if schedule is None else _slot_links(schedule)
+    waiting = [(job.ready_at, job.slot_at, job) for job in jobs if _waits_for_us(job)]
+    return slots if not waiting else [*slots, job_link(min(waiting)[2])]
+
+
+def job_link(job: Job) -> Link:
+    """One for a job that may begin at a known instant; whoever comes for it runs what else is ready by then."""
+    assert job.ready_at is not None
+    return _for_job(job, job.ready_at)
+
+
+def later_link(job: Job, now: int) -> Link:
+    """One for a job that finds no place now. Those who try at about the same time agree on the instant."""
+    return _for_job(job, now - now % LATER + LATER)
+
+
+def look_again_link(schedule: Schedule, now: int) -> Link:
+    """One for a schedule that nobody may decide now, as the system is paused."""
+    return _for_slot(schedule, now - now % LATER + 2 * LATER)
+
+
+def next_ready(jobs: Iterable[Job], now: int) -> Job | None:
+    """The job of one schedule that goes first: in order of slot_at (O1)."""
+    ready = [job for job in jobs if _waits_for_us(job) and job.ready_at is not None and job.ready_at <= now]
+    return min(ready, key=lambda job: (job.slot_at, job.row_id), default=None)
+
+
+def _waits_for_us(job: Job) -> bool:
+    """Ready now or at a known instant, and of no program that keeps it for itself."""
+    return job.status == "queued" and job.ready_at is not None and BOUND not in job.queue
+
+
+def _slot_links(schedule: Schedule) -> list[Link]:
+    """For the next slot and for the release of the held one; of a paused schedule for the end of its pause."""
+    state = schedule.state
+    if BOUND in schedule.definition.queue:
+        return []
+    if state.status == "paused":
+        return [] if state.resume_at is None else [_for_slot(schedule, state.resume_at)]
+    if state.status != "active":
+        return []
+    wakes = (state.next_run_at, state.release_at)
+    return [_for_slot(schedule, at) for at in wakes if at is not None]
+
+
+def _for_slot(schedule: Schedule, at: int) -> Link:
+    state = schedule.state
+    name = link_id(job_id(state.uid, state.fire_count + 1, 0), at)
+    return Link(name, state.uid, state.schedule_id, schedule.definition.queue, at)
+
+
+def _for_job(job: Job, at: int) -> Link:
+    return Link(link_id(job.job_id, at), job.uid, job.schedule_id, job.queue, at, is_slot=False)

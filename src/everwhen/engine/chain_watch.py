@@ -1,0 +1,42 @@
+"""The watch over chains: every schedule has its link in good time, whoever lost it. It decides no slots.
+
+`everwhen up` keeps it, where there is one; chains go on without. A link that was put in is asked for again only when
+its time has passed and nothing came of it: then its queue lost it, or nobody works there.
+"""
+
+from __future__ import annotations
+
+from everwhen.engine.chain import Chain
+from everwhen.engine.pauses import end_pauses
+from everwhen.model.instants import SECOND
+from everwhen.ports.house import House
+from everwhen.ports.links import Links
+
+AHEAD = 10 * SECOND
+PATIENCE = 3 * SECOND
+AT_ONCE = 1_000
+
+
+class ChainWatch:
+    """Looks ahead, and puts in the links that are missing."""
+
+    def __init__(self, house: House, links: Links) -> None:
+        self._house = house
+        self._links = links
+        self._chain = Chain(house, links)
+        self._look_at: dict[str, int] = {}  # by link: when to ask the queue for it again
+
+    def step(self) -> int:
+        """Put in what is missing; how many links that were."""
+        self._house.slots.end_overdue(self._house.clock.now())
+        end_pauses(self._house)
+        now = self._house.clock.now()
+        wanted = self._chain.wanted(now + AHEAD, AT_ONCE)
+        look_at = {link.link_id: self._look_at.get(link.link_id, 0) for link in wanted}
+        put = 0
+        for link in wanted:
+            if look_at[link.link_id] <= now:
+                put += self._links.put(link, now)
+                look_at[link.link_id] = max(link.at, now) + PATIENCE
+        self._look_at = look_at
+        return put

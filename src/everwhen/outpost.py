@@ -1,0 +1,77 @@
+"""An outpost: everwhen in a process that others start, a queue's worker or somebody's program.
+
+It finds the configuration as the commands do: the file that EVERWHEN_CONFIG names, else `everwhen.yaml` in the working
+directory, and the environment. Of a file with mistakes it takes what is sound: refusing it is for whoever applies it.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from everwhen.config.problems import Report
+from everwhen.config.read import Configuration, Host, examine
+from everwhen.config.settings import Settings
+from everwhen.engine.carrier import Carrier
+from everwhen.model.instants import SECOND
+from everwhen.ports.house import House
+from everwhen.system_clock import SystemClock, local_zone_name
+from everwhen.targets.workflow import WorkflowRegistry
+from everwhen.wiring import Stack, open_existing_stack
+from everwhen.workshop import Workshop, open_workshop
+
+
+@dataclass
+class Outpost:
+    """The database and the settings; what jobs need is put together when there are any."""
+
+    stack: Stack
+    configuration: Configuration
+
+    @property
+    def house(self) -> House:
+        return self.stack.house
+
+    @property
+    def settings(self) -> Settings:
+        return self.configuration.settings
+
+    @cached_property
+    def workshop(self) -> Workshop:
+        workflows = WorkflowRegistry()
+        for workflow in self.configuration.workflows:
+            workflows.register(workflow)
+        return open_workshop(
+            self.house,
+            plugin_dirs=self.configuration.plugin_dirs,
+            workflows=workflows,
+            max_workers=1,
+            allow_private_urls=bool((self.configuration.sections.get("api") or {}).get("allow_private_urls")),
+        )
+
+    def carrier(self) -> Carrier:
+        """Who runs jobs here, one after another."""
+        return Carrier(self.house, self.workshop.targets, lease=self.settings.lease)
+
+    def close(self) -> None:
+        self.stack.close()
+
+
+def open_outpost(database: str | None = None) -> Outpost:
+    """On this database, or on the one that the configuration names; it has to be there."""
+    configuration = found_configuration()
+    settings = configuration.settings
+    stack = open_existing_stack(
+        database or settings.database,
+        timezone=settings.timezone,
+        catch_up_stagger=int(settings.catch_up_stagger * SECOND),
+    )
+    return Outpost(stack, configuration)
+
+
+def found_configuration() -> Configuration:
+    """What the file and the environment say, as far as it is sound. No plugin is asked, no function imported."""
+    path = Path(os.environ.get("EVERWHEN_CONFIG", "everwhen.yaml"))
+    return examine(path, Host(os.environ, local_zone_name, SystemClock().now()), Report())

@@ -1,0 +1,55 @@
+"""Chains whose workers are killed and whose queue loses everything: they go on, and nothing is lost or doubled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from everwhen import recover_scheduled_jobs, start_scheduled_job
+from everwhen.operations.schedules import pause_schedule
+from tests.queues.rq_workers import ChainHouse, chain_house
+from tests.servers.valkey import ValkeyServer
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def house(request: pytest.FixtureRequest, valkey: ValkeyServer, tmp_path: Path) -> Iterator[ChainHouse]:
+    url = f"sqlite:///{tmp_path}/a.db"
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres_url")
+    valkey.flush()
+    with chain_house(url, valkey.url, tmp_path) as house:
+        yield house
+
+
+def test_a_chain_survives_its_killed_worker_and_a_queue_that_forgot_everything(
+    house: ChainHouse, valkey: ValkeyServer
+) -> None:
+    workers = {worker.pid: worker for worker in (house.worker(), house.worker())}
+    house.add("a", "wait")
+    start_scheduled_job(None, "a")
+    house.until(lambda: len(house.notes("a")) == 1)
+    ((first, _, horse, worker),) = house.notes("a")
+    workers[int(worker)].kill(int(horse))
+    house.go_file("a").touch()
+
+    # The links that were in the queue go on, and one of them rescues what was running.
+    house.until(lambda: house.succeeded("a") >= 2)
+    attempts = [attempt for job_id, attempt, *_ in house.notes("a") if job_id == first]
+    assert attempts == ["1", "2"]
+    lost = [event for event in house.events("a") if event.type in ("job.lost", "job.rescued")]
+    assert [event.job_id for event in lost] == [first, first]
+
+    # It is past its time before long; or a link was under way, and puts the next one in by itself.
+    count = house.succeeded("a")
+    valkey.flush()
+    house.until(lambda: recover_scheduled_jobs() == 1 or house.succeeded("a") >= count + 2)
+    house.until(lambda: house.succeeded("a") >= count + 2)
+
+    pause_schedule(house.house, "a")
+    house.until(lambda: house.state("a").outstanding == 0)
+    ran = [job_id for job_id, *_ in house.notes("a")]
+    assert sorted(ran) == sorted([first, *(job.job_id for job in house.jobs("a"))])
+    assert {job.status for job in house.jobs("a")} == {"succeeded"}
+    assert house.check().is_clean
