@@ -14,7 +14,7 @@ START = "2026-01-05T08:00:00Z"
 
 def test_a_pass_forgets_in_portions_and_begins_again_later() -> None:
     s = manual_scheduler(START)
-    s.add("a", every="1h", if_running="allow")
+    s.add("a", every="2h", if_running="allow")
     s.advance("90d")
     janitor = Janitor(s.house.upkeep, s.clock, Retention(), threading.Event())
     portions = 1
