@@ -1,6 +1,17 @@
 """Every benchmark there is, in the order of the table. A new theme: a module of its own, and a line here."""
 
-from benchmarks import command_line, cron_next, firing, idle, lag, loading, restart, second_node, working
+from benchmarks import (
+    command_line,
+    cron_next,
+    firing,
+    handing_over,
+    idle,
+    lag,
+    loading,
+    restart,
+    second_node,
+    working,
+)
 from benchmarks.model import Benchmark
 
 BENCHMARKS: tuple[Benchmark, ...] = tuple(
@@ -14,6 +25,7 @@ BENCHMARKS: tuple[Benchmark, ...] = tuple(
             *restart.BENCHMARKS,
             *second_node.BENCHMARKS,
             *working.BENCHMARKS,
+            *handing_over.BENCHMARKS,
             *command_line.BENCHMARKS,
         ),
         key=lambda benchmark: int(benchmark.number[1:]),

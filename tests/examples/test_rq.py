@@ -1,0 +1,47 @@
+"""The example of jobs on RQ, as a reader would start it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from everwhen.ports.ledger import JobFilter
+from everwhen.wiring import open_stack
+from tests.cli.test_nodes import stop
+from tests.cli.test_up import lines_until
+from tests.targets.running import until
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "rq" / "everwhen.yaml"
+BIN = Path(sys.executable).parent
+
+
+def test_the_example_of_jobs_on_rq_runs_as_it_says(tmp_path: Path, valkey_url: str) -> None:
+    shutil.copy(EXAMPLE, tmp_path)
+    environment = {**os.environ, "REDIS_URL": valkey_url}
+    up = subprocess.Popen(
+        [BIN / "everwhen", "up"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+    )
+    lines_until(up.stderr, "jobs are handed over to RQ", 1)
+    worker = subprocess.Popen(
+        [BIN / "rq", "worker", "-q", "-c", "everwhen.carried.rq", "heavy", "default"],
+        cwd=tmp_path,
+        env=environment,
+        stderr=subprocess.DEVNULL,
+    )
+    stack = open_stack(f"sqlite:///{tmp_path}/everwhen.db")
+    try:
+        ended = JobFilter(statuses=("succeeded",))
+
+        def both_ran() -> bool:
+            ran = {job.schedule_id for job in stack.house.ledger.jobs(ended, limit=100)}
+            return ran == {"heartbeat", "report"}
+
+        until(both_ran, 60)
+    finally:
+        worker.terminate()
+        worker.wait(60)
+        stack.close()
+        stop(up)
