@@ -48,6 +48,16 @@ def test_a_worker_of_ours_says_which_worker_to_start_instead(
     assert not (tmp_path / "carried.db").exists()
 
 
+def test_a_database_in_memory_cannot_be_shared_with_workers(tmp_path: Path) -> None:
+    text = CONFIG.format(dispatch="rq", url="redis://127.0.0.1:1/0").replace(
+        "sqlite:///carried.db", "sqlite://"
+    )
+    (tmp_path / "everwhen.yaml").write_text(text)
+    done = run(tmp_path, "everwhen", "scheduler")
+    assert done.returncode == 2
+    assert "needs a database that its workers can open" in done.stderr
+
+
 def test_up_hands_jobs_to_rq_and_a_plain_worker_runs_them(tmp_path: Path, valkey_url: str) -> None:
     (tmp_path / "everwhen.yaml").write_text(CONFIG.format(dispatch="rq", url=valkey_url))
     up = start(tmp_path, "scheduler")

@@ -33,10 +33,10 @@ def test_the_example_of_jobs_on_rq_runs_as_it_says(tmp_path: Path, valkey_url: s
     )
     stack = open_stack(f"sqlite:///{tmp_path}/everwhen.db")
     try:
-        ended = JobFilter(statuses=("succeeded",))
 
         def both_ran() -> bool:
-            ran = {job.schedule_id for job in stack.house.ledger.jobs(ended, limit=100)}
+            jobs = stack.house.ledger.jobs(JobFilter(), limit=100)
+            ran = {job.schedule_id for job in jobs if job.status == "succeeded"}
             return ran == {"heartbeat", "report"}
 
         until(both_ran, 60)

@@ -22,7 +22,7 @@ from everwhen.config.problems import Report
 from everwhen.config.read import examine, read_configuration
 from everwhen.config.settings import Settings
 from everwhen.engine.carrier import Carrier
-from everwhen.errors import StoreError
+from everwhen.errors import QueueError, StoreError, shown_url
 from everwhen.model.claim import ClaimedJob
 from everwhen.wiring import Stack, open_stack
 
@@ -41,7 +41,10 @@ def run_job(job_id: str, number: int) -> bool:
         try:
             place = _here()
             with place.carrier() as carrier:
-                return carrier.carry(partial(_claim, place.stack, job_id, number))
+                is_carried = carrier.carry(partial(_claim, place.stack, job_id, number))
+            if not is_carried:
+                _refuse_unknown(place, job_id)
+            return is_carried
         except StoreError as error:
             log.error("job %s cannot be taken yet: %s", job_id, error)
         threading.Event().wait(pause)
@@ -56,6 +59,15 @@ def settings_here() -> Settings:
 def _claim(stack: Stack, job_id: str, number: int, node: str) -> ClaimedJob | None:
     house = stack.house
     return house.outbox.take(house.clock.now(), node=node, job_id=job_id, number=number)
+
+
+def _refuse_unknown(place: _Place, job_id: str) -> None:
+    """An old message is dropped in silence; one about a job that never was is a mistake that somebody has to see."""
+    if place.stack.house.ledger.job(job_id) is None:
+        raise QueueError(
+            f"job {job_id} is not in {shown_url(place.settings.database)}; "
+            "start the worker with the configuration of the scheduler that sent it"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +99,15 @@ def _here() -> _Place:
         if _place is None or _place.pid != os.getpid():
             _place = _opened()
         return _place
+
+
+def leave() -> None:
+    """Close what this process has open; the next job opens it again."""
+    global _place
+    with _guard:
+        left, _place = _place, None
+    if left is not None and left.pid == os.getpid():
+        left.stack.close()
 
 
 def _opened() -> _Place:
