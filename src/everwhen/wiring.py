@@ -179,6 +179,12 @@ def is_postgres(url: str) -> bool:
     return url.startswith(("postgresql://", "postgres://"))
 
 
+def load_driver(url: str) -> None:
+    """Import what that database needs; whoever forks for each job does so once, and not in every child."""
+    if is_postgres(url):
+        _postgres()
+
+
 def _postgres() -> Any:
     try:
         from everwhen.stores import postgres  # the driver is an extra

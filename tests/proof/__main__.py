@@ -49,7 +49,7 @@ def _parser() -> argparse.ArgumentParser:
         "--longest", type=float, default=60.0, help="no fault lasts longer than so many seconds"
     )
     parser.add_argument("--report", type=Path, help="where the report goes, besides standard output")
-    parser.add_argument("--keep", type=Path, help="where the logs of the nodes go, when a promise is broken")
+    parser.add_argument("--keep", type=Path, help="where the logs of the nodes go")
     return parser
 
 
@@ -76,7 +76,7 @@ def _trial(words: argparse.Namespace, kind: WorldKind) -> Trial:
         restless = bring_to_rest(world, nemesis)
         account = gather(world)
         broken = [*restless, *broken_promises(account, world, diary, users)]
-        if broken and words.keep is not None:
+        if words.keep is not None:
             _keep(world, words.keep)
         return Trial(world, words.seed, _command(words, kind), diary, users, refused, account, broken)
 

@@ -25,9 +25,8 @@ def _machine(world: World, strike: Strike) -> Machine:
 
 
 def _worker(world: World, strike: Strike) -> Supervised:
-    worker = _machine(world, strike).worker
-    assert worker is not None
-    return worker
+    workers = _machine(world, strike).workers
+    return workers[int(strike.lasts * 1_000) % len(workers)]  # as good a draw as any
 
 
 def _kill(process: Supervised) -> Heal:
@@ -46,7 +45,7 @@ def _power_off(world: World, strike: Strike) -> Heal:
     if machine.cable is not None:
         machine.cable.pull()
     for process in machine.processes:
-        process.kill()
+        process.kill(with_children=True)
 
     def power_on() -> None:
         if machine.cable is not None:
@@ -88,6 +87,25 @@ def _kill_postgres(world: World, strike: Strike) -> Heal:
     return world.postgres.start
 
 
+def _restart_valkey(world: World, strike: Strike) -> Heal:
+    assert world.valkey is not None
+    world.valkey.stop()
+    return world.valkey.start
+
+
+def _kill_valkey(world: World, strike: Strike) -> Heal:
+    assert world.valkey is not None
+    world.valkey.kill()
+    return world.valkey.start
+
+
+def _empty_valkey(world: World, strike: Strike) -> Heal:
+    """As when it comes back without its data: every message is gone."""
+    assert world.valkey is not None
+    world.valkey.flush()
+    return _nothing
+
+
 def _fill_disk(world: World, strike: Strike) -> Heal:
     """To the last byte: whoever writes next hears that there is no space left."""
     assert world.disk is not None
@@ -118,5 +136,8 @@ _WAYS: Mapping[Kind, Inflict] = {
     "step the database's clock": _step_database,
     "restart PostgreSQL": _restart_postgres,
     "kill PostgreSQL": _kill_postgres,
+    "restart Valkey": _restart_valkey,
+    "kill Valkey": _kill_valkey,
+    "empty Valkey": _empty_valkey,
     "fill the disk": _fill_disk,
 }

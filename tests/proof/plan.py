@@ -1,7 +1,7 @@
-"""What the nemesis will do, drawn from a seed before it begins: the same seed, the same faults at the same seconds.
+"""What the nemesis will do, drawn from a seed before it begins: the same seed, the same faults in the same order.
 
 Pure: knows the names of what can be struck, and nothing of processes. What comes of it is another matter: when the
-kernel runs whom is drawn by nobody.
+kernel runs whom is drawn by nobody, and a victim that is slow to recover is given time.
 """
 
 from __future__ import annotations

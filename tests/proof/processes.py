@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,9 +31,10 @@ class Supervised:
     environment: Mapping[str, str]
     log: Path
     ready: str
+    may_end: bool = False  # a stranger's program, which has its own reasons
     is_wanted: bool = True
     starts: int = 0
-    ended_early: list[str] = field(default_factory=list)  # starts that failed, as when the database was away
+    ended_early: list[str] = field(default_factory=list)  # as when the database was away at its start
     ended_late: list[str] = field(default_factory=list)  # ends that nobody asked for, though it was at work
     _process: subprocess.Popen[bytes] | None = None
     _log_begins_at: int = 0
@@ -68,13 +71,19 @@ class Supervised:
         elif time.monotonic() >= self._start_again:
             self._start()
 
-    def kill(self) -> None:
+    def kill(self, *, with_children: bool = False) -> None:
         """As by `kill -9`; it stays down until it is wanted again."""
         self.is_wanted = False
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if with_children:
+            process.send_signal(signal.SIGSTOP)  # nobody starts another meanwhile, or reports one that died
+            for pid in _descendants(process.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        process.kill()
+        process.wait()
 
     def revive(self) -> None:
         self.is_wanted = True
@@ -115,9 +124,20 @@ class Supervised:
 
     def _note_end(self, process: subprocess.Popen[bytes]) -> None:
         words = f"{self.name} ended with {process.returncode}: {self._last_words()}"
-        (self.ended_late if self.ready in self.said else self.ended_early).append(words)
+        is_late = self.ready in self.said and not self.may_end
+        (self.ended_late if is_late else self.ended_early).append(words)
         self._process = None
         self._start_again = time.monotonic() + RESTART_AFTER
 
     def _last_words(self) -> str:
         return " / ".join(self.said.strip().splitlines()[-3:])
+
+
+def _descendants(pid: int) -> list[int]:
+    """All that it started, and what they started."""
+    try:
+        tasks = Path(f"/proc/{pid}/task").iterdir()
+        children = [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    except OSError:
+        return []
+    return [one for child in children for one in (child, *_descendants(child))]

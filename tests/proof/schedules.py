@@ -17,11 +17,19 @@ from everwhen.operations.schedules import Submission
 
 LEASE = 3
 MOST_RUNNING, MOST_OUTSTANDING = 2, 2  # of the groups `crowded` and `guarded`
+LIMITS: Mapping[str, dict[str, Any]] = {
+    "crowded": {"max_concurrent": MOST_RUNNING},
+    "guarded": {"max_outstanding": MOST_OUTSTANDING, "command": "poll"},
+}
+NEVER = {"every": "3650d", "interval": "3650d", "cron": "0 0 1 1 *"}
+OVER_INTERFACE = ("crowded.", "guarded.", "played-", "made-")
 NOBODYS = ("tick-", "guarded.")
 
 
-def configuration(now: datetime, folder: Path, seconds: float, service: Mapping[str, Any]) -> dict[str, Any]:
-    """The file, as it is at the beginning."""
+def configuration(
+    now: datetime, folder: Path, seconds: float, *, service: Mapping[str, Any], slower: int
+) -> dict[str, Any]:
+    """The file, as it is at the beginning. `slower` stretches its intervals so many times."""
     return {
         "service": {
             "check_interval": "1s",
@@ -36,7 +44,7 @@ def configuration(now: datetime, folder: Path, seconds: float, service: Mapping[
         },
         "agents": {"asker": _agent(folder)},
         "budgets": {"asker": {"fires_per_hour": 400}},
-        "schedules": [*_clockwork(now, seconds), *_troubled(folder)],
+        "schedules": [stretched(words, slower) for words in (*_clockwork(now, seconds), *_troubled(folder))],
     }
 
 
@@ -129,6 +137,11 @@ def _program(folder: Path, seconds: str) -> dict[str, Any]:
     return {"command": ["sh", str(folder / "work.sh"), str(folder / "runs"), seconds]}
 
 
+def stretched(words: dict[str, Any], slower: int) -> dict[str, Any]:
+    every = str(words.get("every", ""))
+    return words | {"every": f"{int(every[:-1]) * slower}s"} if every[:-1].isdecimal() else words
+
+
 def _soon(now: datetime, seconds: float) -> str:
     return (now + timedelta(seconds=int(seconds) + 1)).isoformat()
 
@@ -136,20 +149,52 @@ def _soon(now: datetime, seconds: float) -> str:
 # -- over the interface --
 
 
-def submissions() -> list[Submission]:
+def submissions(slower: int) -> list[Submission]:
     """Groups with limits that several schedules share, and a few for users to play with."""
-    crowded = {"max_concurrent": MOST_RUNNING, "payload": {"seconds": 0.6}}
-    guarded = {"max_outstanding": MOST_OUTSTANDING, "command": "poll", "payload": {"seconds": 0.4}}
+    one, two, three = (f"{seconds * slower}s" for seconds in (1, 2, 3))
+    crowded = LIMITS["crowded"] | {"payload": {"seconds": 0.6}}
+    guarded = LIMITS["guarded"] | {"payload": {"seconds": 0.4}}
+    grouped = [
+        *(("crowded", n, two, crowded | {"if_running": "queue"}) for n in (1, 2)),
+        *(("crowded", n, two, crowded) for n in (3, 4)),
+        *(("guarded", n, one, guarded) for n in (1, 2, 3, 4)),
+    ]
     return [
         *(
-            submission(f"crowded.{n}", group="crowded", every="2s", if_running="queue", **crowded)
-            for n in (1, 2)
+            submission(f"{group}.{n}", group=group, every=every, **words)
+            for group, n, every, words in grouped
         ),
-        *(submission(f"crowded.{n}", group="crowded", every="2s", **crowded) for n in (3, 4)),
-        *(submission(f"guarded.{n}", group="guarded", every="1s", **guarded) for n in (1, 2, 3, 4)),
-        *(submission(f"played-{n}", every=f"{n}s", if_running="queue") for n in (2, 3)),
+        submission("played-2", every=two, if_running="queue"),
+        submission("played-3", every=three, if_running="queue"),
     ]
 
 
 def submission(schedule_id: str, *, group: str | None = None, **words: Any) -> Submission:
     return Submission(schedule_id, words, Target("python", json.dumps({"function": WORK})), group=group)
+
+
+# -- the end --
+
+
+def hushed_file(words: dict[str, Any]) -> dict[str, Any]:
+    """The same file, in which nothing fires any more; jobs that exist stay what they are."""
+    agents = {
+        name: agent | {"schedules": _hushed_map(agent["schedules"])}
+        for name, agent in words["agents"].items()
+    }
+    return words | {"agents": agents, "schedules": [_hushed(schedule) for schedule in words["schedules"]]}
+
+
+def _hushed_map(schedules: dict[str, Any]) -> dict[str, Any]:
+    return {name: _hushed(words) for name, words in schedules.items()}
+
+
+def _hushed(words: dict[str, Any]) -> dict[str, Any]:
+    return words | {key: never for key, never in NEVER.items() if key in words}
+
+
+def hushed(schedule_id: str) -> Submission:
+    """One of the interface, which does not fire any more."""
+    group = schedule_id.partition(".")[0] if "." in schedule_id else None
+    limits = LIMITS[group] if group is not None else {}
+    return submission(schedule_id, group=group, every=NEVER["every"], if_running="queue", **limits)

@@ -6,19 +6,25 @@ against the lines that the work wrote outside of the database.
 
 from __future__ import annotations
 
+import signal
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
 from everwhen.errors import StoreError
-from everwhen.model.instants import SECOND
+from everwhen.model.instants import HOUR
+from everwhen.model.job import Job
+from everwhen.operations.schedules import list_schedules, update_schedule
+from everwhen.ports.house import House
 from everwhen.ports.ledger import JobFilter
 from tests.proof.account import Account
 from tests.proof.nemesis import Diary, Nemesis
-from tests.proof.schedules import MOST_OUTSTANDING, MOST_RUNNING
+from tests.proof.schedules import MOST_OUTSTANDING, MOST_RUNNING, OVER_INTERFACE, hushed, hushed_file
 from tests.proof.users import Users
 from tests.proof.work import Line
 from tests.proof.worlds import World
@@ -26,54 +32,67 @@ from tests.proof.worlds import World
 PATIENCE = 60.0
 RECOVERY = 45.0  # seconds: leases, timeouts of connections and pauses between tries are all shorter
 BLUR = 0.05  # of the clock of programs
+OUTSTANDING = JobFilter(statuses=["queued", "running"])
 
 
 # -- quiet --
 
 
 def bring_to_rest(world: World, nemesis: Nemesis) -> list[str]:
-    """Wait until every due slot is decided and every job is over, and stop; what would not come to rest."""
-    problems: list[str] = []
+    """Let nothing fire any more, wait until every due slot is decided and every job is over, and stop the nodes;
+    what would not come to rest."""
     house = world.stack.house
-
-    def is_up() -> bool:
-        return all(process.is_at_work for process in world.processes)
-
-    def is_caught_up() -> bool:
-        due_at = house.slots.next_wake_at()
-        return due_at is None or due_at > house.clock.now() - SECOND
-
-    def is_settled() -> bool:
-        return not house.ledger.jobs(JobFilter(statuses=["queued", "running"]), limit=1)
-
-    nemesis.tell("healed; waiting for every process")
-    if not _comes_true(nemesis, is_up):
-        down = [process.name for process in world.processes if not process.is_at_work]
-        problems.append(f"not back at work {PATIENCE:g} s after the last fault: {', '.join(down)}")
-    nemesis.tell("waiting for every due slot")
-    if not _comes_true(nemesis, is_caught_up):
-        problems.append(f"slots that are due are still undecided {PATIENCE:g} s after the last fault")
-    nemesis.tell("waiting for every job")
-    problems += filter(None, (machine.scheduler.leave(30) for machine in world.machines))
-    if not _comes_true(nemesis, is_settled):
-        left = house.ledger.jobs(JobFilter(statuses=["queued", "running"]), limit=20)
-        problems += [
-            f"{job.job_id} of {job.schedule_id} ({job.origin}) is still {job.status}" for job in left
-        ]
-    problems += filter(None, (machine.worker.leave(30) for machine in world.machines if machine.worker))
-    return problems
+    rest = _Rest(world, nemesis)
+    rest.wait("back at work", lambda: [p.name for p in world.processes if not p.is_at_work])
+    _hush(world, rest)
+    rest.wait("settled", lambda: [_named(job) for job in house.ledger.jobs(OUTSTANDING, limit=20)])
+    left = (process.leave(30) for machine in world.machines for process in machine.processes)
+    return [*rest.problems, *filter(None, left)]
 
 
-def _comes_true(nemesis: Nemesis, condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        try:
-            if condition():
-                return True
-        except StoreError:
-            pass  # a connection of ours that the last fault broke
-        nemesis.watch_until(time.monotonic() + 0.1)
-    return False
+def _hush(world: World, rest: _Rest) -> None:
+    house = world.stack.house
+    world.words = hushed_file(world.words)
+    world.write_file()
+
+    def is_hushed() -> list[str]:
+        for state in list_schedules(house, status="active", limit=500):
+            if state.schedule_id.startswith(OVER_INTERFACE) and _is_soon(house, state.next_run_at):
+                update_schedule(house, hushed(state.schedule_id))
+        if not _is_soon(house, house.slots.next_wake_at()):
+            return []
+        world.machines[0].scheduler.signal(signal.SIGHUP)
+        return [s.schedule_id for s in list_schedules(house, limit=500) if _is_soon(house, s.next_run_at)]
+
+    rest.wait("decided", is_hushed, every=1.0)
+
+
+def _is_soon(house: House, due_at: int | None) -> bool:
+    return due_at is not None and due_at < house.clock.now() + HOUR
+
+
+def _named(job: Job) -> str:
+    return f"{job.job_id} of {job.schedule_id} ({job.origin}, {job.status})"
+
+
+@dataclass
+class _Rest:
+    """Waiting for what is left to be none; what never was is a problem."""
+
+    world: World
+    nemesis: Nemesis
+    problems: list[str] = field(default_factory=list)
+
+    def wait(self, what: str, left: Callable[[], list[str]], every: float = 0.1) -> None:
+        self.nemesis.tell(f"healed; until all is {what}")
+        deadline = time.monotonic() + PATIENCE
+        found: list[str] = []
+        while time.monotonic() < deadline:
+            with suppress(StoreError):  # a connection of ours that the last fault broke
+                if not (found := left()):
+                    return
+            self.nemesis.watch_until(time.monotonic() + every)
+        self.problems += [f"not {what} {PATIENCE:g} s after the last fault: {one}" for one in found or ["?"]]
 
 
 # -- promises --

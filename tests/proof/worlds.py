@@ -31,31 +31,35 @@ from tests.proof.processes import ROOT, Supervised
 from tests.proof.schedules import configuration, submissions
 from tests.proof.work import SHELL
 from tests.servers.postgres import PostgresServer
+from tests.servers.valkey import ValkeyServer
 
-WorldKind = Literal["postgres", "sqlite"]
-WORLDS: tuple[WorldKind, ...] = ("postgres", "sqlite")
+WorldKind = Literal["postgres", "rq", "sqlite"]
+WORLDS: tuple[WorldKind, ...] = ("postgres", "rq", "sqlite")
 TITLES: Mapping[str, str] = {
     "postgres": "PostgreSQL with fsync, local workers",
+    "rq": "PostgreSQL with fsync, RQ on Valkey",
     "sqlite": "SQLite, a scheduler and a worker on one file",
 }
 
-EVERWHEN = str(Path(sys.executable).with_name("everwhen"))
+BIN = Path(sys.executable).parent
+READY = "Ctrl-C stops"
 DISK = "6m"
+RQ_SLOWER = 3  # RQ forks a process for every job
 
 
 @dataclass
 class Machine:
-    """What lives and dies together: a clock, a cable, processes."""
+    """What lives and dies together: a clock, a cable, a scheduler, workers."""
 
     number: int
     clock: SettableClock
     scheduler: Supervised
-    worker: Supervised | None
+    workers: list[Supervised]
     cable: Cable | None = None
 
     @property
     def processes(self) -> list[Supervised]:
-        return [self.scheduler] if self.worker is None else [self.scheduler, self.worker]
+        return [self.scheduler, *self.workers]
 
 
 @dataclass
@@ -70,6 +74,7 @@ class World:
     stack: Stack
     machines: list[Machine] = field(default_factory=list)
     postgres: PostgresServer | None = None
+    valkey: ValkeyServer | None = None
     disk: Path | None = None
     words: dict[str, Any] = field(default_factory=dict)  # of the configuration file
     hands: threading.Lock = field(
@@ -108,8 +113,8 @@ class World:
 
     def _refusal(self, kind: Kind) -> str | None:
         takes = HOWS[kind].takes
-        if "valkey" in takes:
-            return "no queue in this world"
+        if "valkey" in takes and self.valkey is None:
+            return "no Valkey in this world"
         if "postgres" in takes and self.postgres is None:
             return "no PostgreSQL in this world"
         if "disk" in takes and self.disk is None:
@@ -134,16 +139,20 @@ def a_world(kind: WorldKind, *, machines: int, seconds: float) -> Iterator[World
         folder.chmod(0o755)
         (folder / "runs").mkdir()
         (folder / "work.sh").write_text(SHELL)
-        make = _on_postgres if kind == "postgres" else _on_sqlite
-        world = make(ending, folder, machines, seconds)
-        world.words = configuration(world.now(), folder, seconds, {})
+        if kind == "sqlite":
+            world = _on_sqlite(ending, folder, seconds)
+        else:
+            world = _on_postgres(ending, kind, folder, machines, seconds)
+        slower = 1 if world.valkey is None else RQ_SLOWER
+        service = {"dispatch": "local" if world.valkey is None else "rq"}
+        world.words = configuration(world.now(), folder, seconds, service=service, slower=slower)
         world.write_file()
-        create_schedules(world.stack.house, submissions())
+        create_schedules(world.stack.house, submissions(slower))
         ending.callback(_kill_all, world)
         yield world
 
 
-def _on_postgres(ending: ExitStack, folder: Path, machines: int, seconds: float) -> World:
+def _on_postgres(ending: ExitStack, kind: WorldKind, folder: Path, machines: int, seconds: float) -> World:
     clock = SettableClock(folder / "clock-of-postgres")
     also_on = None
     if is_apart():
@@ -155,18 +164,20 @@ def _on_postgres(ending: ExitStack, folder: Path, machines: int, seconds: float)
     stack = open_stack(url)
     ending.callback(stack.close)
     install_witness(url)
-    world = World("postgres", folder, url, seconds, clock, stack, postgres=server)
-    seen_from_machines = url.replace("127.0.0.1", SWITCH_ADDRESS) if is_apart() else url
+    world = World(kind, folder, url, seconds, clock, stack, postgres=server)
+    if kind == "rq":
+        world.valkey = ValkeyServer(durable=True, also_on=SWITCH_ADDRESS if is_apart() else None)
+        ending.enter_context(world.valkey)
     for number in range(1, machines + 1):
         cable = Cable(number) if is_apart() else None
         if cable is not None:
             ending.callback(cable.close)
         its_clock = SettableClock(folder / f"clock-{number}")
-        world.machines.append(_machine(world, number, seen_from_machines, cable, its_clock))
+        world.machines.append(_machine(world, number, its_clock, cable))
     return world
 
 
-def _on_sqlite(ending: ExitStack, folder: Path, _machines: int, seconds: float) -> World:
+def _on_sqlite(ending: ExitStack, folder: Path, seconds: float) -> World:
     """Two processes on one file: SQLite stands on one machine."""
     disk = folder / "disk"
     disk.mkdir()
@@ -178,41 +189,51 @@ def _on_sqlite(ending: ExitStack, folder: Path, _machines: int, seconds: float) 
     stack = open_stack(url, clock=ClockOf(clock))
     ending.callback(stack.close)
     world = World("sqlite", folder, url, seconds, clock, stack, disk=disk if is_apart() else None)
-    world.machines.append(_machine(world, 1, url, None, clock))
+    world.machines.append(_machine(world, 1, clock, None))
     return world
 
 
-def _machine(world: World, number: int, url: str, cable: Cable | None, clock: SettableClock) -> Machine:
-    scheduler = _node(world, "scheduler", number, url, clock, cable)
-    worker = _node(world, "worker", number, url, clock, cable)
-    return Machine(number, clock, scheduler, worker, cable)
+def _machine(world: World, number: int, clock: SettableClock, cable: Cable | None) -> Machine:
+    file = str(world.folder / "everwhen.yaml")
+
+    def node(name: str, words: list[str], ready: str, *, may_end: bool = False) -> Supervised:
+        return Supervised(
+            name=name,
+            command=words if cable is None else cable.inside(words),
+            environment=_environment(world, name, clock),
+            log=world.folder / f"{name.replace(' ', '-')}.log",
+            ready=ready,
+            may_end=may_end,
+        )
+
+    scheduler = node(f"scheduler {number}", [str(BIN / "everwhen"), "scheduler", "--config", file], READY)
+    if world.valkey is None:
+        workers = [node(f"worker {number}", [str(BIN / "everwhen"), "worker", "--config", file], READY)]
+    else:
+        rq = [str(BIN / "rq"), "worker", "-c", "everwhen.carried.rq", "default"]
+        names = [f"worker {number}{letter}" for letter in "ab"]
+        workers = [node(name, rq, "Listening on", may_end=True) for name in names]
+    return Machine(number, clock, scheduler, workers, cable)
 
 
-def _node(
-    world: World, role: str, number: int, url: str, clock: SettableClock, cable: Cable | None
-) -> Supervised:
-    name = f"{role} {number}"
-    words = [EVERWHEN, role, "--config", str(world.folder / "everwhen.yaml")]
-    environment = node_environment(world, name, url, clock)
-    return Supervised(
-        name=name,
-        command=words if cable is None else cable.inside(words),
-        environment=environment,
-        log=world.folder / f"{role}-{number}.log",
-        ready="Ctrl-C stops",
-    )
-
-
-def node_environment(world: World, name: str, url: str, clock: SettableClock) -> Mapping[str, str]:
+def _environment(world: World, name: str, clock: SettableClock) -> Mapping[str, str]:
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+    paths = [ROOT, ROOT / "src", *([ROOT / "tests/proof/faked"] if clock.environment() else [])]
+    broker = {} if world.valkey is None else {"EVERWHEN_REDIS": _seen_from_machines(world.valkey.url)}
     return {
         **kept,
         **clock.environment(),
-        "PYTHONPATH": f"{ROOT}:{ROOT / 'tests/proof/faked'}" if clock.environment() else str(ROOT),
-        "EVERWHEN_DATABASE": url,
+        **broker,
+        "PYTHONPATH": ":".join(map(str, paths)),
+        "EVERWHEN_CONFIG": str(world.folder / "everwhen.yaml"),
+        "EVERWHEN_DATABASE": _seen_from_machines(world.url),
         "EVERWHEN_PROOF_RUNS": str(world.runs),
         "EVERWHEN_PROOF_NODE": name,
     }
+
+
+def _seen_from_machines(url: str) -> str:
+    return url.replace("127.0.0.1", SWITCH_ADDRESS) if is_apart() else url
 
 
 def _kill_all(world: World) -> None:

@@ -6,5 +6,9 @@ RQ imports this once, in the process that forks one for each job; so what a job 
 from __future__ import annotations
 
 from everwhen.carried import settings_here
+from everwhen.wiring import load_driver
 
-REDIS_URL = settings_here().redis or "redis://127.0.0.1:6379/0"
+_settings = settings_here()
+load_driver(_settings.database)
+
+REDIS_URL = _settings.redis or "redis://127.0.0.1:6379/0"
