@@ -29,7 +29,7 @@ from tests.proof.users import Users
 from tests.proof.work import Line
 from tests.proof.worlds import World
 
-PATIENCE = 60.0
+PATIENCE = 120.0  # a backlog is no breach
 RECOVERY = 45.0  # seconds: leases, timeouts of connections and pauses between tries are all shorter
 BLUR = 0.05  # of the clock of programs
 OUTSTANDING = JobFilter(statuses=["queued", "running"])

@@ -44,7 +44,7 @@ TITLES: Mapping[str, str] = {
 BIN = Path(sys.executable).parent
 READY = "Ctrl-C stops"
 DISK = "6m"
-RQ_SLOWER = 3  # RQ forks a process for every job
+RQ_SLOWER = 6  # RQ forks a process for every job, and each opens the database anew
 
 
 @dataclass
