@@ -6,20 +6,26 @@ run into the queue before this one begins. With any other dispatch they do the s
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from everwhen.engine.chain import Chain
+from everwhen.engine.chain import PATIENCE, Chain
+from everwhen.engine.loop import FIRST_PAUSE, LONGEST_PAUSE
 from everwhen.engine.ticker import BATCH
-from everwhen.errors import UnknownScheduleError
+from everwhen.errors import StoreError, UnknownScheduleError
 from everwhen.model.chained import RQ_CHAIN
 from everwhen.model.link import Link
 from everwhen.outpost import Outpost, open_outpost
 from everwhen.ports.house import House
 from everwhen.ports.links import Links
+from everwhen.system_clock import SystemClock
 from everwhen.wiring import open_links
 
 T = TypeVar("T")
+
+log = logging.getLogger("everwhen")
 
 
 def start_scheduled_job(database: str | None, schedule_id: str) -> bool:
@@ -34,9 +40,14 @@ def execute_scheduled_job(database: str | None, schedule_id: str, *, uid: str | 
     """Decide what is due of a schedule, enqueue its next run, and run what is ready, here; how many jobs that were.
 
     A schedule that is not active does nothing. `database` None is the one of the configuration, so that nothing secret
-    need lie in a queue; `uid` tells a schedule from another that was added later under the same id.
+    need lie in a queue. Links in a queue have a `uid`, which tells a schedule from another that was added later under
+    the same id; while the database is away they wait, as nobody else would come for what they are to do.
     """
-    return _at_outpost(database, lambda post: _chain(post).execute(post.carrier(), schedule_id, uid))
+
+    def execute() -> int:
+        return _at_outpost(database, lambda post: _chain(post).execute(post.carrier(), schedule_id, uid))
+
+    return execute() if uid is None else _patiently(execute)
 
 
 def recover_scheduled_jobs(database: str | None = None) -> int:
@@ -46,6 +57,21 @@ def recover_scheduled_jobs(database: str | None = None) -> int:
     alone.
     """
     return _at_outpost(database, _recover)
+
+
+def _patiently(work: Callable[[], T]) -> T:
+    """Whatever was done of it before the database went away is found done, and the rest is done."""
+    clock, pause = SystemClock(), FIRST_PAUSE
+    deadline = clock.monotonic() + PATIENCE
+    while True:
+        try:
+            return work()
+        except StoreError as error:
+            if clock.monotonic() > deadline:
+                raise
+            log.error("a link waits for the database: %s", error)
+        threading.Event().wait(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
 
 
 def _at_outpost(database: str | None, work: Callable[[Outpost], T]) -> T:

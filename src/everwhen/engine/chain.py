@@ -45,7 +45,7 @@ from everwhen.ports.links import Links
 EARLY = 5 * SECOND  # a clock may be ahead of the database's: such a link waits for its instant
 STRANGERS = 100  # released slots and rescued jobs of others that one link cares for
 EVERYBODY = 100_000
-PATIENCE = 60.0  # with a queue that cannot be reached
+PATIENCE = 600.0  # with a queue that cannot be reached: until then its workers can do nothing else
 
 log = logging.getLogger("everwhen")
 

@@ -1,0 +1,76 @@
+"""Pipelit's functions without a queue, and what they do when there is nothing to work with."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from everwhen import execute_scheduled_job, recover_scheduled_jobs, start_scheduled_job
+from everwhen.errors import QueueError, StoreError, UnknownScheduleError
+from everwhen.wiring import migrate_database
+from tests.queues.rq_workers import ChainHouse, chain_house
+from tests.targets.running import until
+
+NOBODY = "redis://127.0.0.1:1/0"
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[ChainHouse]:
+    with chain_house(f"sqlite:///{tmp_path}/a.db", NOBODY, tmp_path) as house:
+        yield house
+        assert house.check().is_clean
+
+
+@pytest.fixture
+def local(house: ChainHouse, monkeypatch: pytest.MonkeyPatch) -> ChainHouse:
+    monkeypatch.setenv("EVERWHEN_DISPATCH", "local")
+    return house
+
+
+def test_without_a_queue_a_schedule_is_executed_here_and_now(local: ChainHouse) -> None:
+    local.add("a", every="24h")
+    assert [execute_scheduled_job(local.url, "a") for _ in range(2)] == [1, 0]
+    assert [job.status for job in local.jobs("a")] == ["succeeded"]
+    assert len(local.notes("a")) == 1
+
+
+def test_without_a_queue_starting_decides_what_is_due(local: ChainHouse) -> None:
+    local.add("a", every="24h")
+    assert [start_scheduled_job(local.url, "a") for _ in range(2)] == [True, False]
+    assert [job.status for job in local.jobs("a")] == ["queued"]
+    assert execute_scheduled_job(local.url, "a") == 1
+
+
+def test_a_schedule_or_a_database_that_is_not_there_is_named(local: ChainHouse) -> None:
+    for function in (start_scheduled_job, execute_scheduled_job):
+        with pytest.raises(UnknownScheduleError):
+            function(local.url, "nobody")
+        with pytest.raises(StoreError, match="there is no database"):
+            function("sqlite:///elsewhere.db", "a")
+    with pytest.raises(StoreError, match="there is no database"):
+        recover_scheduled_jobs("sqlite:///elsewhere.db")
+
+
+def test_a_queue_that_cannot_be_reached_is_named_by_starting_and_recovering(house: ChainHouse) -> None:
+    house.add("a", every="24h")
+    with pytest.raises(QueueError, match=r"redis://127\.0\.0\.1:1/0 cannot be used"):
+        start_scheduled_job(None, "a")
+    with pytest.raises(QueueError):
+        recover_scheduled_jobs()
+    assert house.jobs("a") == []
+
+
+def test_a_link_waits_for_a_database_that_is_away(
+    local: ChainHouse, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = f"sqlite:///{tmp_path}/later.db"
+    ran: list[int] = []
+    link = threading.Thread(target=lambda: ran.append(execute_scheduled_job(url, "a", uid="0" * 12)))
+    link.start()
+    until(lambda: "a link waits for the database" in caplog.text)
+    migrate_database(url)
+    until(lambda: not link.is_alive())
+    assert ran == [0]  # the schedule is gone, and its link did nothing
