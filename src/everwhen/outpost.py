@@ -1,7 +1,8 @@
 """An outpost: everwhen in a process that others start, a queue's worker or somebody's program.
 
 It finds the configuration as the commands do: the file that EVERWHEN_CONFIG names, else `everwhen.yaml` in the working
-directory, and the environment. Of a file with mistakes it takes what is sound: refusing it is for whoever applies it.
+directory, and the environment. Of a file with mistakes it takes what is sound, if only the settings are: refusing its
+schedules is for whoever applies them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from everwhen.config.file_workflows import FileWorkflows
 from everwhen.config.problems import Report
 from everwhen.config.read import Configuration, Host, examine
 from everwhen.config.settings import Settings
@@ -18,8 +20,7 @@ from everwhen.engine.carrier import Carrier
 from everwhen.model.instants import SECOND
 from everwhen.ports.house import House
 from everwhen.system_clock import SystemClock, local_zone_name
-from everwhen.targets.workflow import WorkflowRegistry
-from everwhen.wiring import Stack, open_existing_stack
+from everwhen.wiring import Stack, open_stack
 from everwhen.workshop import Workshop, open_workshop
 
 
@@ -40,15 +41,12 @@ class Outpost:
 
     @cached_property
     def workshop(self) -> Workshop:
-        workflows = WorkflowRegistry()
-        for workflow in self.configuration.workflows:
-            workflows.register(workflow)
         return open_workshop(
             self.house,
             plugin_dirs=self.configuration.plugin_dirs,
-            workflows=workflows,
+            workflows=FileWorkflows(self.configuration, found_configuration),
             max_workers=1,
-            allow_private_urls=bool((self.configuration.sections.get("api") or {}).get("allow_private_urls")),
+            allow_private_urls=self.configuration.allows_private_urls,
         )
 
     def carrier(self) -> Carrier:
@@ -63,15 +61,19 @@ def open_outpost(database: str | None = None) -> Outpost:
     """On this database, or on the one that the configuration names; it has to be there."""
     configuration = found_configuration()
     settings = configuration.settings
-    stack = open_existing_stack(
+    stack = open_stack(
         database or settings.database,
         timezone=settings.timezone,
         catch_up_stagger=int(settings.catch_up_stagger * SECOND),
+        is_existing=True,
     )
     return Outpost(stack, configuration)
 
 
 def found_configuration() -> Configuration:
-    """What the file and the environment say, as far as it is sound. No plugin is asked, no function imported."""
-    path = Path(os.environ.get("EVERWHEN_CONFIG", "everwhen.yaml"))
-    return examine(path, Host(os.environ, local_zone_name, SystemClock().now()), Report())
+    """What the file and the environment say. No plugin is asked, no function imported."""
+    path, report = Path(os.environ.get("EVERWHEN_CONFIG", "everwhen.yaml")), Report()
+    found = examine(path, Host(os.environ, local_zone_name, SystemClock().now()), report)
+    if "EVERWHEN_CONFIG" in os.environ or path.exists():
+        report.refuse("service")
+    return found

@@ -87,11 +87,20 @@ def open_stack(
     check_interval: float = 1.0,
     catch_up_stagger: int = 0,
     database: SqliteDatabase | None = None,
+    is_existing: bool = False,
 ) -> Stack:
-    """Open the database (or take one that is open), bring its schema up to date, stand the ports on it."""
+    """Open the database (or take one that is open), bring its schema up to date, stand the ports on it.
+
+    `is_existing`: it has to be there and up to date, and nothing about it is changed.
+    """
     lately = int(10 * check_interval * 1_000_000)
-    open_house = _on_postgres if is_postgres(url) else _on_sqlite
-    ground = open_house(url, clock, database)
+    prepare = _refuse_outdated if is_existing else _migrate
+    if is_postgres(url):
+        ground = _on_postgres(url, clock, prepare)
+    else:
+        if is_existing:
+            _refuse_missing(url)
+        ground = _on_sqlite(url, clock, database, prepare)
     plans = PlanCache()
     slots = StoredSlots(ground.store, plans, lately=lately, stagger=catch_up_stagger)
     catalogue = StoredCatalogue(ground.store, plans, ground.clock)
@@ -129,10 +138,34 @@ class Ground:
     clock_skew: Callable[[], int] = lambda: 0
 
 
-def _on_sqlite(url: str, clock: Clock | None, database: SqliteDatabase | None) -> Ground:
+Prepare = Callable[[Any, Sequence[Migration], Clock], object]
+
+
+def _migrate(database: Any, migrations: Sequence[Migration], clock: Clock) -> None:
+    migrate(database, migrations, applied_at=clock.now())
+
+
+def _refuse_outdated(database: Any, migrations: Sequence[Migration], _clock: Clock) -> None:
+    refuse_outdated(database, migrations)
+
+
+def _refuse_missing(url: str) -> None:
+    if (path := path_of(url)) is None or not Path(path).exists():
+        raise StoreError(
+            f"there is no database {shown_url(url)}; name another with --database or --config, "
+            "or make it with `everwhen db migrate`"
+        )
+
+
+def _on_sqlite(url: str, clock: Clock | None, database: SqliteDatabase | None, prepare: Prepare) -> Ground:
     clock = clock or SystemClock()
     found = database or open_sqlite(url)
-    migrate(found, SQLITE_MIGRATIONS, applied_at=clock.now())
+    try:
+        prepare(found, SQLITE_MIGRATIONS, clock)
+    except BaseException:
+        if database is None:
+            found.close()
+        raise
     return Ground(
         found,
         SqliteStore(found),
@@ -145,12 +178,12 @@ def _on_sqlite(url: str, clock: Clock | None, database: SqliteDatabase | None) -
     )
 
 
-def _on_postgres(url: str, clock: Clock | None, _database: SqliteDatabase | None) -> Ground:
+def _on_postgres(url: str, clock: Clock | None, prepare: Prepare) -> Ground:
     postgres = _postgres()
     database = postgres.PostgresDatabase(url)
     by_database = postgres.DatabaseClock(database, SystemClock())
     try:
-        migrate(database, postgres.MIGRATIONS, applied_at=(clock or by_database).now())
+        prepare(database, postgres.MIGRATIONS, clock or by_database)
     except BaseException:
         database.close()
         raise
@@ -193,21 +226,6 @@ def _postgres() -> Any:
             "PostgreSQL needs its driver; install it with: pip install 'everwhen[postgres]'"
         ) from error
     return postgres
-
-
-def open_existing_stack(url: str, *, timezone: str = "UTC", catch_up_stagger: int = 0) -> Stack:
-    """Open a database that is there and up to date, and change nothing about it."""
-    if not is_postgres(url) and ((path := path_of(url)) is None or not Path(path).exists()):
-        raise StoreError(
-            f"there is no database {shown_url(url)}; name another with --database or --config, "
-            "or make it with `everwhen db migrate`"
-        )
-    database, migrations = _database(url)
-    try:
-        refuse_outdated(database, migrations)
-    finally:
-        database.close()
-    return open_stack(url, timezone=timezone, catch_up_stagger=catch_up_stagger)
 
 
 def migrate_database(url: str, *, after: bool = False) -> list[AppliedStep]:

@@ -24,7 +24,7 @@ from everwhen.operations.jobs import get_job
 from everwhen.operations.schedules import get_schedule
 from everwhen.ports.house import House
 from everwhen.targets.trigger_info import TriggerMetadata
-from everwhen.wiring import build_service, open_existing_stack
+from everwhen.wiring import build_service, open_stack
 from everwhen.workshop import open_workshop
 
 LOOK = 0.1
@@ -65,7 +65,7 @@ class ScheduleRunResult:
 def run_schedule(options: RunScheduleOptions) -> ScheduleRunResult:
     """Run it, and wait for its end; ScheduleTriggerError when there is no such schedule, or it is running."""
     log_to = None if options.logger is None else LogTo(options.logger)
-    stack = open_existing_stack(options.database)
+    stack = open_stack(options.database, is_existing=True)
     service = build_service(
         stack,
         role="worker",

@@ -12,7 +12,7 @@ from everwhen.errors import ConfigError, shown
 from everwhen.model.schedule import State, local_id
 from everwhen.operations import schedules as operations
 from everwhen.ports.house import House
-from everwhen.wiring import open_existing_stack
+from everwhen.wiring import open_stack
 
 _PAGE = 500
 
@@ -80,7 +80,7 @@ def _status(state: State) -> ScheduleStatus:
 
 @contextmanager
 def _house_of(database: str) -> Iterator[House]:
-    stack = open_existing_stack(database)
+    stack = open_stack(database, is_existing=True)
     try:
         yield stack.house
     finally:

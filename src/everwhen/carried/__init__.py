@@ -1,8 +1,7 @@
 """What workers of a queue call: `run_job`, in whatever process the queue has started for it.
 
 The message holds the id of a job and the number of the message, and nothing else: no address, no secret, no definition.
-Which database that is, the process finds out as every command does: `everwhen.yaml` in its directory, or what
-EVERWHEN_CONFIG names, and the environment before it. Targets are those of that file, too.
+Which database that is, and what its targets are, the process finds out by itself (`everwhen.outpost`).
 
 A process that the queue forks for each job opens the database for that job; one that lives on keeps it open.
 """
@@ -14,19 +13,14 @@ import os
 import threading
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
-from everwhen.cli.configuration import DEFAULT, is_missing, read_settings, this_host
-from everwhen.cli.equipment import Equipment
-from everwhen.config.problems import Report
-from everwhen.config.read import examine, read_configuration
 from everwhen.config.settings import Settings
 from everwhen.engine.carrier import Carrier
+from everwhen.engine.loop import FIRST_PAUSE, LONGEST_PAUSE
 from everwhen.errors import QueueError, StoreError, shown_url
 from everwhen.model.claim import ClaimedJob
-from everwhen.wiring import Stack, open_stack
-
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+from everwhen.outpost import Outpost, found_configuration, open_outpost
+from everwhen.ports.house import House
 
 log = logging.getLogger("everwhen")
 
@@ -41,9 +35,9 @@ def run_job(job_id: str, number: int) -> bool:
         try:
             place = _here()
             with place.carrier() as carrier:
-                is_carried = carrier.carry(partial(_claim, place.stack, job_id, number))
+                is_carried = carrier.carry(partial(_claim, place.outpost.house, job_id, number))
             if not is_carried:
-                _refuse_unknown(place, job_id)
+                _refuse_unknown(place.outpost, job_id)
             return is_carried
         except StoreError as error:
             log.error("job %s cannot be taken yet: %s", job_id, error)
@@ -53,38 +47,34 @@ def run_job(job_id: str, number: int) -> bool:
 
 def settings_here() -> Settings:
     """The settings that hold where this process was started."""
-    return read_settings(_path())
+    return found_configuration().settings
 
 
-def _claim(stack: Stack, job_id: str, number: int, node: str) -> ClaimedJob | None:
-    house = stack.house
+def _claim(house: House, job_id: str, number: int, node: str) -> ClaimedJob | None:
     return house.outbox.take(house.clock.now(), node=node, job_id=job_id, number=number)
 
 
-def _refuse_unknown(place: _Place, job_id: str) -> None:
+def _refuse_unknown(outpost: Outpost, job_id: str) -> None:
     """An old message is dropped in silence; one about a job that never was is a mistake that somebody has to see."""
-    if place.stack.house.ledger.job(job_id) is None:
+    if outpost.house.ledger.job(job_id) is None:
         raise QueueError(
-            f"job {job_id} is not in {shown_url(place.settings.database)}; "
+            f"job {job_id} is not in {shown_url(outpost.settings.database)}; "
             "start the worker with the configuration of the scheduler that sent it"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """An open database and the targets of this process; a carrier for each thread that asks."""
+    """The outpost of this process; a carrier for each thread that asks."""
 
     pid: int
-    stack: Stack
-    equipment: Equipment
-    settings: Settings
+    outpost: Outpost
     carriers: threading.local = field(default_factory=threading.local)
 
     def carrier(self) -> Carrier:
         found: Carrier | None = getattr(self.carriers, "own", None)
         if found is None:
-            targets = self.equipment.workshop.targets
-            found = self.carriers.own = Carrier(self.stack.house, targets, lease=self.settings.lease)
+            found = self.carriers.own = self.outpost.carrier()
         return found
 
 
@@ -97,7 +87,7 @@ def _here() -> _Place:
     global _place  # noqa: PLW0603 - a queue calls a function, and gives it no place of its own
     with _guard:
         if _place is None or _place.pid != os.getpid():
-            _place = _opened()
+            _place = _Place(os.getpid(), open_outpost())
         return _place
 
 
@@ -107,17 +97,4 @@ def leave() -> None:
     with _guard:
         left, _place = _place, None
     if left is not None and left.pid == os.getpid():
-        left.stack.close()
-
-
-def _opened() -> _Place:
-    path = _path()
-    settings = read_settings(path)
-    known = None if is_missing(path) else examine(path, this_host(), Report())
-    read = None if known is None else partial(read_configuration, path, this_host())
-    stack = open_stack(settings.database, timezone=settings.timezone)
-    return _Place(os.getpid(), stack, Equipment(stack, known, settings, read), settings)
-
-
-def _path() -> Path:
-    return Path(os.environ.get("EVERWHEN_CONFIG", DEFAULT))
+        left.outpost.close()

@@ -23,7 +23,7 @@ from everwhen.model.instants import SECOND, moment_of
 from everwhen.model.retention import Retention
 from everwhen.timetable.describe import describe_seconds
 from everwhen.timetable.interval import parse_seconds
-from everwhen.wiring import Stack, migrate_database, open_existing_stack
+from everwhen.wiring import Stack, migrate_database, open_stack
 
 FAULTS_SHOWN = 50
 AGES = [age.name for age in fields(Retention)]
@@ -162,7 +162,7 @@ def _settings(path: Path, database: str | None) -> Settings:
 
 @contextmanager
 def _opened(settings: Settings) -> Iterator[Stack]:
-    stack = open_existing_stack(settings.database)
+    stack = open_stack(settings.database, is_existing=True)
     try:
         yield stack
     finally:

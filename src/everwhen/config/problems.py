@@ -72,10 +72,18 @@ class Report:
         chosen = {problem for problem in self.found if problem.severity == severity}
         return sorted(chosen, key=lambda problem: (problem.place, problem.path, problem.message))
 
-    def refuse(self) -> None:
-        """Raise ConfigError with every error, one a line; nothing when there is none."""
-        if errors := self.errors:
+    def refuse(self, section: str | None = None) -> None:
+        """Raise ConfigError with every error, one a line; nothing when there is none.
+
+        `section`: only those of the file as a whole, and of this section.
+        """
+        errors = [e for e in self.errors if section is None or _section(e.path) in ("", section)]
+        if errors:
             raise ConfigError("\n".join(map(str, errors)))
+
+
+def _section(path: str) -> str:
+    return path.partition(".")[0].partition("[")[0]
 
 
 def path_text(path: Path) -> str:

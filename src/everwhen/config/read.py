@@ -78,6 +78,11 @@ class Configuration:
         """Where its files are, or may come to be."""
         return directories_of(self.files[0])
 
+    @property
+    def allows_private_urls(self) -> bool:
+        """Whether what came over REST may reach addresses that are not public."""
+        return bool((self.sections.get("api") or {}).get("allow_private_urls"))
+
 
 def read_configuration(path: Path, host: Host, last: Configuration | None = None) -> Configuration:
     """The configuration of a file; ConfigError that names every mistake in it with file and line.
