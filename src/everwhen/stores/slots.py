@@ -35,6 +35,7 @@ class StoredSlots:
         self._plans = plans
         self._lately = lately
         self._stagger = stagger
+        self._is_line_long = False  # the last claim got all that it wanted: the next need not look before
         self._next_catch_up_at = 0  # the stagger of a backlog goes on from portion to portion
 
     def tick(self, now: int, *, limit: int, behind: bool = False) -> TickReport:
@@ -78,17 +79,21 @@ class StoredSlots:
     def claim_jobs(
         self, now: int, *, node: str, limit: int, queues: Sequence[str] | None = None
     ) -> list[ClaimedJob]:
-        with self._store.look() as tx:
-            ready_at = tx.next_ready_at(queues, now)
-        if ready_at is None or ready_at > now:
+        if not self._is_line_long and not self._is_any_ready(now, queues):
             return []
         for _ in range(CLAIM_TRIES):
             taken = self._store.write(
                 Lane.CLAIM, lambda tx: take_jobs(tx, self._plans, now, node=node, limit=limit, queues=queues)
             )
             if taken is not None:
+                self._is_line_long = len(taken) == limit
                 return taken
         return []
+
+    def _is_any_ready(self, now: int, queues: Sequence[str] | None) -> bool:
+        with self._store.look() as tx:
+            ready_at = tx.next_ready_at(queues, now)
+        return ready_at is not None and ready_at <= now
 
     def claim_job(self, now: int, *, node: str, job_id: str) -> ClaimedJob | None:
         return self._store.write(
