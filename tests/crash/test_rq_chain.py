@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from everwhen import recover_scheduled_jobs, start_scheduled_job
+from everwhen.model.instants import SECOND
 from everwhen.operations.schedules import pause_schedule
+from tests.crash.nodes import fate
 from tests.queues.rq_workers import ChainHouse, chain_house
 from tests.servers.valkey import ValkeyServer
 
@@ -53,3 +57,47 @@ def test_a_chain_survives_its_killed_worker_and_a_queue_that_forgot_everything(
     assert sorted(ran) == sorted([first, *(job.job_id for job in house.jobs("a"))])
     assert {job.status for job in house.jobs("a")} == {"succeeded"}
     assert house.check().is_clean
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+def test_many_chains_under_a_rain_of_kills_and_losses_account_for_every_slot(
+    house: ChainHouse, valkey: ValkeyServer
+) -> None:
+    names = [f"s{number}" for number in range(12)]
+    for name in names:
+        house.add(name, every="3s", if_running="queue" if name[-1] in "02468" else "skip")
+        start_scheduled_job(None, name)
+    chance, workers = fate("rain on chains"), [house.worker() for _ in range(3)]
+    pause, deadline = threading.Event(), time.monotonic() + 90
+    kills = losses = 0
+    while time.monotonic() < deadline:
+        pause.wait(chance.uniform(0.5, 3))
+        victim = chance.randrange(3)
+        horses = [pid for pid in workers[victim].processes() if pid != workers[victim].pid]
+        if chance.random() < 0.2:
+            valkey.flush()
+            losses += 1
+        elif chance.random() < 0.5 and horses:
+            workers[victim].strike(chance.choice(horses))
+        else:
+            workers[victim].end()
+            workers[victim] = house.worker()
+        kills += 1
+        recover_scheduled_jobs()
+    house.until(lambda: recover_scheduled_jobs() >= 0 and not _is_behind(house, names))
+    for name in names:
+        pause_schedule(house.house, name)
+    house.until(lambda: recover_scheduled_jobs() >= 0 and not any(house.state(n).outstanding for n in names))
+    assert min(house.succeeded(name) for name in names) > 3
+    assert kills > 20 and losses > 1
+    assert house.check().is_clean
+    for name in names:
+        settled = {job.job_id for job in house.jobs(name) if job.status == "succeeded"}
+        ran = {job_id for job_id, *_ in house.notes(name)}
+        assert settled <= ran and ran <= {job.job_id for job in house.jobs(name)}
+
+
+def _is_behind(house: ChainHouse, names: list[str]) -> bool:
+    now = house.house.clock.now()
+    return any((house.state(name).next_run_at or 0) < now - 20 * SECOND for name in names)

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +54,18 @@ class RqWorker:
             os.kill(pid, signal.SIGKILL)
         self._process.wait(30)
 
-    def end(self) -> None:
-        for pid in _session(self.pid):
+    def processes(self) -> list[int]:
+        """The worker, RQ's scheduler, and whoever runs a job."""
+        return _session(self.pid)
+
+    def strike(self, pid: int) -> None:
+        """kill -9 of one of them, which may have ended meanwhile."""
+        with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+
+    def end(self) -> None:
+        for pid in self.processes():
+            self.strike(pid)
         self._process.wait(30)
         self._log.close()
 

@@ -88,8 +88,10 @@ class RqLinks:
             status = Job.fetch(link.link_id, connection=self._redis).get_status(refresh=False)
         except NoSuchJobError:  # it has ended this moment; what it left to do is its own affair
             return False
-        is_late = link.at + LATE < now
-        return status == JobStatus.QUEUED or (status == JobStatus.SCHEDULED and not is_late)
+        if status == JobStatus.QUEUED:
+            # A worker that was killed when it had just taken it leaves it in no list; RQ looks for such minutes later.
+            return self._redis.lpos(Queue(link.queue, connection=self._redis).key, link.link_id) is not None
+        return status == JobStatus.SCHEDULED and now <= link.at + LATE
 
     @contextmanager
     def _reaching(self) -> Iterator[None]:
