@@ -43,8 +43,9 @@ class Dispatcher:
 
     def step(self) -> bool:
         """True when something was done, so that there may be more."""
-        next_at = self._outbox.next_at()
-        is_due = next_at is not None and next_at <= self._clock.now()
+        now = self._clock.now()
+        next_at = self._outbox.next_at(now)
+        is_due = next_at is not None and next_at <= now
         needless = self._outbox.to_withdraw(limit=PORTION)
         if not is_due and not needless and not self._unsent:
             return False
@@ -56,10 +57,11 @@ class Dispatcher:
         return bool(needless or looked or sent)
 
     def seconds_to_next(self, at_most: float) -> float:
-        next_at = self._outbox.next_at()
+        now = self._clock.now()
+        next_at = self._outbox.next_at(now)
         if next_at is None:
             return at_most
-        return min(max((next_at - self._clock.now()) / 1_000_000, 0.01), at_most)
+        return min(max((next_at - now) / 1_000_000, 0.01), at_most)
 
     def close(self) -> None:
         self._queue.close()

@@ -16,7 +16,7 @@ class Outbox(Protocol):
         """Mark up to `limit` ready jobs as on their way, to be looked after at `until`; the messages to be sent."""
         ...
 
-    def next_at(self) -> int | None:
+    def next_at(self, now: int) -> int | None:
         """The earliest instant at which there is something to hand over or to look after."""
         ...
 

@@ -20,16 +20,16 @@ class StoredOutbox:
         self._plans = plans
 
     def hand_over(self, now: int, *, limit: int, until: int) -> list[Delivery]:
-        next_at = self.next_at()
+        next_at = self.next_at(now)
         if next_at is None or next_at > now:  # a read is a hundredth of a write
             return []
         return self._store.write(
             Lane.CLAIM, lambda tx: send_jobs(tx, self._plans, now, limit=limit, until=until)
         )
 
-    def next_at(self) -> int | None:
+    def next_at(self, now: int) -> int | None:
         with self._store.look() as tx:
-            return tx.next_delivery_at()
+            return tx.next_delivery_at(now)
 
     def take(self, now: int, *, node: str, job_id: str, number: int) -> ClaimedJob | None:
         return self._store.write(

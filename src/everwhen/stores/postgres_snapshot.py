@@ -73,7 +73,6 @@ class PostgresSnapshot:
         return [Glimpse._make(_padded(row[1:])) for row in rows]
 
     def glance_deliverable(self, now: int, *, limit: int) -> Sequence[Glimpse]:
-        self._look_for_ready(now)
         values = {"now": At(now), "mark": At(self._marks.ready.at), "limit": limit}
         return self._remember(self._rows(sql.GLANCE_DELIVERABLE, values))
 
@@ -182,7 +181,8 @@ class PostgresSnapshot:
     def delivery_of(self, job_id: str) -> Delivery | None:
         return next((Delivery(*row) for row in self._rows(sql.DELIVERY_OF, (storable(job_id),))), None)
 
-    def next_delivery_at(self) -> int | None:
+    def next_delivery_at(self, now: int) -> int | None:
+        self._look_for_ready(now)  # others may have written below the mark
         return self._one(sql.NEXT_DELIVERY, {"mark": At(self._marks.ready.at)})
 
     def finished(self, job_ids: Sequence[str]) -> list[Finished]:

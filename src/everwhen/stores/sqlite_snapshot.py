@@ -160,7 +160,7 @@ class SqliteSnapshot:
     def delivery_of(self, job_id: str) -> Delivery | None:
         return next((Delivery(*row) for row in self._all(sql.DELIVERY_OF, (job_id,))), None)
 
-    def next_delivery_at(self) -> int | None:
+    def next_delivery_at(self, now: int) -> int | None:
         found: int | None = self._all(sql.NEXT_DELIVERY).fetchone()[0]
         return found
 
