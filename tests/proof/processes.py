@@ -94,13 +94,16 @@ class Supervised:
         if self._process is not None and self.is_alive:
             self._process.send_signal(number)
 
-    def leave(self, patience: float) -> str | None:
-        """Asked to stop, as by an operator; what went wrong with it, if anything did."""
+    def ask_to_leave(self) -> None:
+        """As an operator does."""
         self.is_wanted = False
+        self.signal(signal.SIGTERM)
+
+    def left(self, patience: float) -> str | None:
+        """Once it was asked to: what went wrong with it, if anything did."""
         process, self._process = self._process, None
         if process is None:
             return None
-        process.send_signal(signal.SIGTERM)
         try:
             status = process.wait(patience)
         except subprocess.TimeoutExpired:

@@ -22,12 +22,12 @@ REPORTS = os.environ.get("EVERWHEN_CHAOS_REPORTS")
 
 @pytest.mark.timeout(400)
 def test_a_dozen_faults_on_postgres_lose_and_double_nothing(tmp_path: Path) -> None:
-    prove("postgres", tmp_path, seconds=18, every=1.2, longest=3.0, patience=360)
+    prove("postgres", tmp_path, seconds=12, every=0.8, longest=2.5, patience=360)
 
 
 @pytest.mark.timeout(400)
 def test_a_full_disk_and_killed_processes_on_sqlite_lose_and_double_nothing(tmp_path: Path) -> None:
-    prove("sqlite", tmp_path, seconds=9, every=1.2, longest=1.5, patience=360)
+    prove("sqlite", tmp_path, seconds=7, every=0.8, longest=1.0, patience=360)
 
 
 @pytest.mark.long

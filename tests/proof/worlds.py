@@ -86,6 +86,11 @@ class World:
         return TITLES[self.kind]
 
     @property
+    def slower(self) -> int:
+        """How many times longer intervals are here."""
+        return 1 if self.valkey is None else RQ_SLOWER
+
+    @property
     def processes(self) -> list[Supervised]:
         return [process for machine in self.machines for process in machine.processes]
 
@@ -143,11 +148,10 @@ def a_world(kind: WorldKind, *, machines: int, seconds: float) -> Iterator[World
             world = _on_sqlite(ending, folder, seconds)
         else:
             world = _on_postgres(ending, kind, folder, machines, seconds)
-        slower = 1 if world.valkey is None else RQ_SLOWER
         service = {"dispatch": "local" if world.valkey is None else "rq"}
-        world.words = configuration(world.now(), folder, seconds, service=service, slower=slower)
+        world.words = configuration(world.now(), folder, seconds, service=service, slower=world.slower)
         world.write_file()
-        create_schedules(world.stack.house, submissions(slower))
+        create_schedules(world.stack.house, submissions(world.slower))
         ending.callback(_kill_all, world)
         yield world
 
