@@ -197,7 +197,7 @@ def _on_postgres(url: str, clock: Clock | None, prepare: Prepare) -> Ground:
     skew: Callable[[], int] = by_database.skew if clock is None else lambda: 0
     return Ground(
         database,
-        postgres.PostgresStore(database, skew=skew),
+        postgres.PostgresStore(database, skew=skew, has_time=clock is None),
         lambda plans: postgres.PostgresLedger(database, plans),
         postgres.PostgresFirings(database, horizon),
         postgres.PostgresPremises(database),

@@ -388,6 +388,7 @@ FAREWELL = "UPDATE nodes SET stopped_at = %(now)s, heartbeat_at = %(now)s WHERE 
 FORGET_NODE = """
 DELETE FROM nodes WHERE node = %(node)s
     AND NOT EXISTS (SELECT 1 FROM jobs WHERE node = %(node)s AND released_at IS NULL) RETURNING node"""
+TIME = "SELECT clock_timestamp()"
 LAST_HEARTBEAT = "SELECT max(heartbeat_at) FROM nodes WHERE is_scheduler"
 COVERAGE = """
 SELECT started_at, heartbeat_at FROM nodes WHERE is_scheduler AND heartbeat_at >= %s ORDER BY started_at"""

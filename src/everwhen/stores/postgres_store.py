@@ -27,18 +27,22 @@ _BEGIN = {Lane.TICK: _BEGIN_EVALUATION, Lane.CLAIM: _BEGIN_EVALUATION, Lane.API:
 
 
 class PostgresStore:
-    """Transactions on one PostgreSQL database. `skew` is how far this node's clock is from the database's."""
+    """Transactions on one PostgreSQL database. `skew` is how far this node's clock is from the database's; `has_time`:
+    the nodes go by the database's time."""
 
     is_exclusive = False  # the keys of a claim would be locked after the schedules of a settlement
 
-    def __init__(self, database: PostgresDatabase, *, skew: Callable[[], int] = lambda: 0) -> None:
+    def __init__(
+        self, database: PostgresDatabase, *, skew: Callable[[], int] = lambda: 0, has_time: bool = False
+    ) -> None:
         self._database = database
         self._skew = skew
+        self._has_time = has_time
         self._marks = Marks()
 
     def write(self, lane: Lane, work: Callable[[Transaction], T]) -> T:
         def transact(connection: Connection[Any]) -> T:
-            transaction = PostgresTransaction(connection, self._marks, self._skew)
+            transaction = PostgresTransaction(connection, self._marks, self._skew, self._has_time)
             result = work(transaction)
             transaction.announce()
             return result

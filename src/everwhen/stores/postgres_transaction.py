@@ -72,10 +72,15 @@ class PostgresTransaction(PostgresSnapshot):
     _LOCK: ClassVar[str] = " FOR UPDATE"
 
     def __init__(
-        self, connection: Connection[Any], marks: Marks, skew: Callable[[], int] = lambda: 0
+        self,
+        connection: Connection[Any],
+        marks: Marks,
+        skew: Callable[[], int] = lambda: 0,
+        has_time: bool = False,
     ) -> None:
         super().__init__(connection, marks)
         self._skew = skew
+        self._has_time = has_time
         self._soonest: int | None = None
         self._readied = False
 
@@ -396,6 +401,9 @@ class PostgresTransaction(PostgresSnapshot):
 
     def delete_policy(self, policy_id: str) -> None:
         self._run("DELETE FROM quiet_hours_policies WHERE policy_id = %s", policy_id)
+
+    def latest(self, now: int) -> int:
+        return max(now, self._one(sql.TIME) or now) if self._has_time else now
 
     def put_heartbeat(
         self, now: int, *, node: str, version: str, is_scheduler: bool, is_worker: bool

@@ -281,6 +281,9 @@ class SqliteTransaction(SqliteSnapshot):
     def delete_policy(self, policy_id: str) -> None:
         self._all("DELETE FROM quiet_hours_policies WHERE policy_id = ?", (policy_id,))
 
+    def latest(self, now: int) -> int:
+        return now
+
     def put_heartbeat(
         self, now: int, *, node: str, version: str, is_scheduler: bool, is_worker: bool
     ) -> None:

@@ -233,6 +233,14 @@ class Transaction(Snapshot, Protocol):
 
     # -- jobs --
 
+    def latest(self, now: int) -> int:
+        """`now`, or the database's own time where nodes go by it and it is later.
+
+        A node asks for that time once a second. When the database's clock is put forward, another may have fired
+        slots by the new time already: what says when a schedule stopped must not date from before them.
+        """
+        ...
+
     def insert_jobs(self, rows: Sequence[Row]) -> None: ...
     def start_jobs(self, claimed: Sequence[ClaimedJob]) -> None: ...
     def postpone_jobs(self, postponed: Sequence[tuple[Job, int]]) -> None: ...

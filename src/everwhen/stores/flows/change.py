@@ -96,7 +96,7 @@ def change_schedule(
     schedule = load_schedule(tx, plans, schedule_id)
     if schedule is None:
         raise UnknownScheduleError(schedule_id)
-    now = now if clock is None else max(now, clock.now())
+    now = tx.latest(now if clock is None else max(now, clock.now()))
     add_shared(tx, shared, [schedule], schedule.outstanding)
     shared.is_system_paused = system_paused_at(tx) is not None
     decision = decide(schedule, now, shared)

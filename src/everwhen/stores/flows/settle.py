@@ -62,6 +62,7 @@ def end_jobs(tx: Transaction, plans: PlanCache, ended: Sequence[Ended], shared: 
 
 
 def _end_all(tx: Transaction, plans: PlanCache, ended: Sequence[Ended], shared: Shared, now: int) -> None:
+    now = tx.latest(now)  # a schedule may end with its run
     ending = _Ending(tx, plans, shared, now)
     ending.load(ended)
     for job, outcome in ended:

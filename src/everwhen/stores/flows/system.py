@@ -34,7 +34,7 @@ def switch_system(
 ) -> None:
     """Turn the switch, by the time at which nobody fires any more; what it is already changes nothing."""
     tx.exclude_evaluations()
-    now = now if clock is None else max(now, clock.now())
+    now = tx.latest(now if clock is None else max(now, clock.now()))
     paused_at = system_paused_at(tx)
     if is_paused == (paused_at is not None):
         return

@@ -1,0 +1,96 @@
+"""The database's clock is put forward, and the nodes hear of it one after another: what they say keeps its order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from everwhen.decide.check_ledger import check_ledger
+from everwhen.model.instants import SECOND, moment_of
+from everwhen.model.outcome import Outcome
+from everwhen.operations.schedules import (
+    create_schedule,
+    delete_schedule,
+    get_schedule,
+    pause_schedule,
+    pause_system,
+    update_schedule,
+)
+from everwhen.ports.house import House
+from everwhen.ports.slots import JobEnd
+from everwhen.stores.catalogue import StoredCatalogue
+from everwhen.stores.plans import PlanCache
+from everwhen.stores.postgres_database import PostgresDatabase
+from everwhen.stores.postgres_store import PostgresStore
+from everwhen.stores.slots import StoredSlots
+from everwhen.testing import ManualClock
+from everwhen.wiring import open_stack
+from tests.conformance.tenant import submission
+
+
+@dataclass
+class Cluster:
+    """`ahead` goes by the database's clock as it is; `behind` has not asked since it was put forward by 20 s."""
+
+    ahead: House
+    behind: House
+
+    def add(self, **words: Any) -> None:
+        keys = {"every": "5s", "if_running": "allow", "catch_up": "run_all", **words}
+        create_schedule(self.behind, submission("a", **keys))
+
+    def fire(self) -> int:
+        """By the new time."""
+        return self.ahead.slots.tick(self.ahead.clock.now(), limit=10, behind=True).fired
+
+    def faults(self) -> list[Any]:
+        with self.ahead.ledger.history() as history:
+            return list(check_ledger(history, self.ahead.clock.now()).faults)
+
+
+@pytest.fixture
+def cluster(postgres_url: str) -> Iterator[Cluster]:
+    plans = PlanCache()
+    with closing(open_stack(postgres_url)) as stack, closing(PostgresDatabase(postgres_url)) as database:
+        old_time = ManualClock(moment_of(stack.house.clock.now() - 20 * SECOND))
+        store = PostgresStore(database, has_time=True)
+        behind = replace(
+            stack.house,
+            clock=old_time,
+            slots=StoredSlots(store, plans),
+            catalogue=StoredCatalogue(store, plans, old_time),
+        )
+        yield Cluster(stack.house, behind)
+
+
+@pytest.mark.parametrize(
+    "stop",
+    [
+        lambda house: pause_schedule(house, "a"),
+        lambda house: update_schedule(house, submission("a", every="7s", if_running="allow")),
+        lambda house: delete_schedule(house, "a"),
+        pause_system,
+    ],
+    ids=["pause", "edit", "delete", "system pause"],
+)
+def test_what_stops_a_schedule_dates_from_behind_the_slots_that_it_has_fired(
+    cluster: Cluster, stop: Callable[[House], object]
+) -> None:
+    cluster.add()
+    assert cluster.fire() >= 3
+    stop(cluster.behind)
+    assert cluster.faults() == []
+
+
+def test_a_run_that_ends_its_schedule_ends_it_behind_the_slots_that_it_has_fired(cluster: Cluster) -> None:
+    cluster.add(max_retries=0)
+    assert cluster.fire() >= 3
+    first, *_ = cluster.ahead.slots.claim_jobs(cluster.ahead.clock.now(), node="n", limit=1)
+    end = JobEnd(first.job.job_id, first.job.fence, Outcome("failed", error="no"))
+    cluster.behind.slots.settle(cluster.behind.clock.now(), [end])
+    assert get_schedule(cluster.ahead, "a").state.status == "dead"
+    assert cluster.faults() == []
