@@ -6,10 +6,11 @@ import argparse
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.proof.account import gather
+from tests.proof.account import Account, gather
 from tests.proof.apart import is_apart, move_apart, settle_in
 from tests.proof.nemesis import Nemesis
 from tests.proof.plan import draw_plan
@@ -77,7 +78,7 @@ def _trial(words: argparse.Namespace, kind: WorldKind) -> Trial:
         account = gather(world)
         broken = [*restless, *broken_promises(account, world, diary, users)]
         if words.keep is not None:
-            _keep(world, words.keep)
+            _keep(world, account, words.keep / kind)
         return Trial(world, words.seed, _command(words, kind), diary, users, refused, account, broken)
 
 
@@ -86,13 +87,29 @@ def _command(words: argparse.Namespace, kind: str) -> str:
     return f"python -m tests.proof {told} --every {words.every:g} --longest {words.longest:g}"
 
 
-def _keep(world: World, where: Path) -> None:
-    shutil.copytree(world.folder, where / world.kind, dirs_exist_ok=True)
+def _keep(world: World, account: Account, where: Path) -> None:
+    """The logs, and all that is on record about schedules whose record is at fault."""
+    shutil.copytree(world.folder, where, dirs_exist_ok=True)
+    uids = {fault.uid for fault in account.ledger.faults if fault.uid}
+    with world.stack.house.ledger.history(sorted(uids)) as history, (where / "faults.txt").open("w") as file:
+        for life in history.lives if uids else ():
+            print(
+                life.schedule_id,
+                life.uid,
+                life.state,
+                *life.revisions,
+                *life.events,
+                *life.jobs,
+                sep="\n",
+                file=file,
+            )
 
 
 def _teller() -> Callable[[str], None]:
+    began = time.monotonic()
+
     def tell(words: str) -> None:
-        print(words, file=sys.stderr, flush=True)
+        print(f"{time.monotonic() - began:6.1f}  {words}", file=sys.stderr, flush=True)
 
     return tell
 

@@ -90,7 +90,7 @@ class Nemesis:
         struck = Struck(strike, time.monotonic())
         diary.struck.append(struck)
         self._struck |= taken
-        self.tell(f"{struck.began - diary.began:6.1f}  {strike}")
+        self.tell(str(strike))
         undo = inflict(self.world, strike)
 
         def heal() -> None:

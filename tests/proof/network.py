@@ -15,7 +15,9 @@ SWITCH, SWITCH_ADDRESS, SUBNET = "switch", "10.77.0.1", "10.77.0.0/24"
 
 def lay_switch() -> None:
     """The servers live here, at the switch."""
-    command("ip", "link", "add", SWITCH, "type", "bridge")
+    # An address of its own: left to itself it takes that of a port, another one when that cable is pulled, and machines
+    # that nobody struck would not find it for a minute.
+    command("ip", "link", "add", SWITCH, "address", "02:00:00:00:00:01", "type", "bridge")
     command("ip", "address", "add", f"{SWITCH_ADDRESS}/24", "dev", SWITCH)
     command("ip", "link", "set", SWITCH, "up")
 

@@ -10,7 +10,6 @@ import signal
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from operator import attrgetter
@@ -90,8 +89,11 @@ class _Rest:
         found: list[str] = []
         # Backlogs are worked off in time; what does not move any more is stuck.
         while time.monotonic() < min(changed + PATIENCE, began + LONGEST_REST):
-            with suppress(StoreError):  # a connection of ours that the last fault broke
+            try:
                 before, found = found, left()
+            except StoreError as error:  # a connection of ours that the last fault broke
+                self.nemesis.tell(f"not {what} yet: {error}")
+            else:
                 if not found:
                     return
                 changed = changed if found == before else time.monotonic()
