@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rq import SimpleWorker
 
 from everwhen.decide.check_ledger import LedgerReport, check_ledger
 from everwhen.model.events import Event, EventType
@@ -23,6 +22,7 @@ from everwhen.operations.schedules import Submission, create_schedule, get_sched
 from everwhen.ports.ledger import EventFilter, JobFilter
 from everwhen.wiring import open_stack
 from tests.queues.links_at_hand import LinksAtHand
+from tests.queues.worker_at_hand import WorkerAtHand
 from tests.targets.running import is_alive, until
 
 ROOT = Path(__file__).parents[2]
@@ -108,7 +108,7 @@ class ChainHouse:
 
     def work_off(self) -> None:
         """What is in the queue now, by a worker of RQ's in this process."""
-        SimpleWorker([self.queue.queue], connection=self.queue.redis).work(burst=True)
+        WorkerAtHand([self.queue.queue], connection=self.queue.redis).work(burst=True)
 
     def close(self) -> None:
         for worker in self._workers:

@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 from redis import Redis
-from rq import Queue, SimpleWorker
+from rq import Queue
 from rq.job import Job
 from rq.registry import StartedJobRegistry
 
@@ -19,6 +19,7 @@ from everwhen.errors import QueueError
 from everwhen.model.delivery import GONE, WAITING, Delivery
 from everwhen.queues.rq import GRACE, RqQueue
 from everwhen.wiring import open_queue
+from tests.queues.worker_at_hand import WorkerAtHand
 
 FIRST = Delivery("sched-a-n1-rc0", 1, "heavy", 0, 90.5)
 SECOND = FIRST._replace(number=2, seconds=None)
@@ -72,7 +73,7 @@ def test_a_message_that_a_worker_has_waits_while_that_worker_lives(queue: RqQueu
     queue.put([FIRST])
     heavy = Queue("heavy", connection=redis)
     job = Job.fetch(FIRST.message_id, connection=redis)
-    worker = SimpleWorker([heavy], connection=redis)
+    worker = WorkerAtHand([heavy], connection=redis)
     redis.lpop(heavy.key)
     worker.prepare_execution(job)
     worker.prepare_job_execution(job)
