@@ -210,7 +210,7 @@ def test_a_run_still_going_skips_the_slot_and_the_link_after_it_comes_at_the_int
     assert chained.tenant.statuses("a") == ["succeeded"] * 2
 
 
-def test_what_was_queued_meanwhile_is_run_by_the_link_that_ends_its_predecessor(chained: Chained) -> None:
+def test_what_was_queued_meanwhile_is_run_after_its_predecessor(chained: Chained) -> None:
     chained.add(if_running="queue")
 
     def another_worker() -> None:
@@ -222,6 +222,45 @@ def test_what_was_queued_meanwhile_is_run_by_the_link_that_ends_its_predecessor(
     chained.hand_out()
     assert chained.tenant.statuses("a") == ["succeeded"] * 3
     assert len(chained.queue.ids) == 1
+
+
+def test_a_link_with_more_work_than_time_makes_room_for_others(chained: Chained) -> None:
+    """Else its worker would come neither to another schedule nor, told to stop, to its end."""
+    uid = chained.add(every="10s", if_running="queue")
+
+    def another_worker() -> None:
+        chained.target.meanwhile = None
+        chained.go_on("12s")
+
+    chained.target.meanwhile = another_worker
+    chained.chain.start("a")
+    first, handed_on = chained.hand_out()
+    assert first.startswith(f"sched-{uid}-n1-rc0-at")
+    assert handed_on == f"sched-{uid}-n2-rc0-at{chained.tenant.now}"
+    assert chained.tenant.statuses("a") == ["succeeded"] * 2
+    assert len(chained.queue.ids) == 1
+
+
+def test_links_of_a_schedule_with_more_work_than_time_do_not_pile_up(chained: Chained) -> None:
+    chained.add(every="10s", if_running="queue", misfire_grace="1h")
+    chained.target.meanwhile = lambda: chained.tenant.wait("14s")
+    chained.chain.start("a")
+    for count in range(1, 10):
+        link = chained.queue.take(chained.tenant.now)
+        assert link is not None
+        assert chained.execute(*link.args[1:], **link.kwargs) == 1
+        link.delete()
+        assert len(chained.queue.ids) == len(chained.chain.wanted(chained.tenant.now, 10)) == 1
+        assert chained.tenant.statuses("a").count("succeeded") == count
+
+
+def test_by_hand_all_of_it_is_run(chained: Chained) -> None:
+    uid = chained.add(if_running="queue")
+    chained.target.meanwhile = lambda: chained.tenant.wait("10s")
+    chained.tenant.house.slots.tick_one(chained.tenant.now, uid)
+    chained.tenant.trigger("a")
+    assert chained.execute("a") == 2
+    assert [name for name in chained.queue.ids if f"{uid}-n1-" in name] == []
 
 
 def test_a_redelivered_link_changes_nothing(chained: Chained) -> None:

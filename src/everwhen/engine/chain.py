@@ -28,6 +28,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable
+from math import inf
 
 from everwhen.decide.links import job_link, later_link, links_of, look_again_link, next_ready
 from everwhen.engine.carrier import Carrier
@@ -45,6 +46,7 @@ from everwhen.ports.links import Links
 EARLY = 5 * SECOND  # a clock may be ahead of the database's: such a link waits for its instant
 STRANGERS = 100  # released slots and rescued jobs of others that one link cares for
 EVERYBODY = 100_000
+STINT = 5.0  # then a link makes room for others: a schedule with more work than time would keep its worker
 PATIENCE = 600.0  # with a queue that cannot be reached: until then its workers can do nothing else
 
 log = logging.getLogger("everwhen")
@@ -80,18 +82,26 @@ class Chain:
     def wanted(self, until: int, limit: int) -> list[Link]:
         """The links for what somebody has to look after by then."""
         found = self._slots.approaching(until, limit=limit)
-        slots = [link for schedule in found.schedules for link in links_of(schedule, ())]
-        return [*(link for link in slots if link.at <= until), *_one_each(found.jobs)]
+        slots = [link for schedule in found.schedules for link in links_of(schedule, ()) if link.at <= until]
+        now = self._clock.now()
+        due = {
+            link.uid for link in slots if link.at <= now
+        }  # whoever comes for these runs what is ready, too
+        return [*slots, *_one_each(job for job in found.jobs if job.uid not in due)]
 
     # -- what a link does --
 
     def execute(self, carrier: Carrier, schedule_id: str, uid: str | None = None) -> int:
-        """Decide what is due of a schedule, put its next link in, run what is ready; how many jobs that were."""
+        """Decide what is due of a schedule, put its next link in, run what is ready; how many jobs that were.
+
+        Without a uid nobody handed out a link: then all of it is run, however long it takes.
+        """
         with carrier:
             self._tidy(carrier)
+            is_link = uid is not None
             uid = uid or self._uid_of(schedule_id)
             self._decide(uid)
-            ran = self._run_ready(carrier, uid)
+            ran = self._run_ready(carrier, uid, self._clock.monotonic() + STINT if is_link else inf)
             self._pay()
         return ran
 
@@ -113,7 +123,8 @@ class Chain:
         if schedule is not None:
             self._await_due(schedule)
             self._slots.tick_one(self._clock.now(), uid)
-        self._link(uid)
+        if (left := self._link(uid)) is not None:
+            self._put([look_again_link(left, self._clock.now())])
 
     def _await_due(self, schedule: Schedule) -> None:
         """RQ goes by its own clock, slots by the database's."""
@@ -122,10 +133,13 @@ class Chain:
         while 0 < (left := at - self._clock.now()) <= EARLY:
             threading.Event().wait(left / SECOND)
 
-    def _run_ready(self, carrier: Carrier, uid: str) -> int:
-        """One after the other, those that others put into line meanwhile among them."""
+    def _run_ready(self, carrier: Carrier, uid: str, until: float) -> int:
+        """One after the other, those that others put into line meanwhile among them; after `until` the next link."""
         ran = 0
         while (job := next_ready(self._slots.queued_of(uid), self._clock.now())) is not None:
+            if ran and self._clock.monotonic() >= until:
+                self._hand_on(job)
+                break
             if carrier.carry(lambda node, job=job: self._claimed(job, node)):  # type: ignore[misc]
                 ran += 1
             elif self._still_waits(job):
@@ -133,6 +147,13 @@ class Chain:
                 break
             self._link(uid)
         return ran
+
+    def _hand_on(self, job: Job) -> None:
+        """The next slot may be due already: then its link runs this one. Two would come more often than others do."""
+        now = self._clock.now()
+        slots = links_of(self._house.catalogue.get(job.uid), ())
+        if not any(link.at <= now for link in slots):
+            self._put([job_link(job)])
 
     def _claimed(self, job: Job, node: str) -> ClaimedJob | None:
         return self._slots.claim_job(self._clock.now(), node=node, job_id=job.job_id)
@@ -147,18 +168,18 @@ class Chain:
 
     # -- links on the way --
 
-    def _link(self, uid: str) -> None:
-        """Put in the links for what comes later; what is ready now is run by whoever asks."""
+    def _link(self, uid: str) -> Schedule | None:
+        """Put in the links for what comes later; what is ready now is run by whoever asks. The schedule, where a slot
+        of it is due: after a decision that means that nobody may decide it now."""
         now = self._clock.now()
         schedule = self._house.catalogue.get(uid)
         wanted = links_of(schedule, self._slots.queued_of(uid))
         self._put(link for link in wanted if link.at > now)
         if schedule is None:
-            return
-        if any(link.is_slot and link.at <= now for link in wanted):  # nobody may decide it now
-            self._put([look_again_link(schedule, now)])
+            return None
         if schedule.definition.guard is not None or schedule.definition.capacity is not None:
             self._link_released(now)
+        return schedule if any(link.is_slot and link.at <= now for link in wanted) else None
 
     def _link_released(self, now: int) -> None:
         """A place that came free released a slot that another schedule holds."""
