@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -61,8 +62,8 @@ class Chained:
     def carrier(self) -> Carrier:
         return Carrier(self.tenant.house, {"command": self.target}, lease=LEASE / SECOND)
 
-    def execute(self, schedule_id: str, uid: str | None = None) -> int:
-        return self.chain.execute(self.carrier(), schedule_id, uid)
+    def execute(self, schedule_id: str, uid: str | None = None, at: int = 0) -> int:
+        return self.chain.execute(self.carrier(), schedule_id, uid, at)
 
     def recover(self) -> int:
         return self.chain.recover(self.carrier())
@@ -252,6 +253,28 @@ def test_links_of_a_schedule_with_more_work_than_time_do_not_pile_up(chained: Ch
         link.delete()
         assert len(chained.queue.ids) == len(chained.chain.wanted(chained.tenant.now, 10)) == 1
         assert chained.tenant.statuses("a").count("succeeded") == count
+
+
+def test_a_link_does_not_wait_for_the_slot_of_another(chained: Chained) -> None:
+    """Short intervals would have a second link in every worker, for ever."""
+    chained.add(every="3s")
+    chained.chain.start("a")
+    chained.hand_out()
+    chained.tenant.wait("1s")
+    chained.tenant.trigger("a")
+    chained.watch.step()
+    assert len(chained.hand_out()) == 1  # time stands still: whoever waits, waits for ever
+    assert chained.tenant.statuses("a") == ["succeeded"] * 2
+
+
+def test_a_link_that_comes_early_waits_for_its_instant(chained: Chained) -> None:
+    uid = chained.add(every="30s", first_run="after_interval")
+    chained.tenant.wait("29s")
+    chained.tenant.beat()
+    waits = threading.Timer(0.05, lambda: chained.tenant.wait("1s"))
+    waits.start()
+    assert chained.execute("a", uid, chained.tenant.now + SECOND) == 1
+    waits.join()
 
 
 def test_by_hand_all_of_it_is_run(chained: Chained) -> None:

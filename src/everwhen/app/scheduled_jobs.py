@@ -36,16 +36,19 @@ def start_scheduled_job(database: str | None, schedule_id: str) -> bool:
     return _at_outpost(database, lambda post: _start(post, schedule_id))
 
 
-def execute_scheduled_job(database: str | None, schedule_id: str, *, uid: str | None = None) -> int:
+def execute_scheduled_job(
+    database: str | None, schedule_id: str, *, uid: str | None = None, at: int = 0
+) -> int:
     """Decide what is due of a schedule, enqueue its next run, and run what is ready, here; how many jobs that were.
 
     A schedule that is not active does nothing. `database` None is the one of the configuration, so that nothing secret
     need lie in a queue. Links in a queue have a `uid`, which tells a schedule from another that was added later under
-    the same id; while the database is away they wait, as nobody else would come for what they are to do.
+    the same id; while the database is away they wait, as nobody else would come for what they are to do. `at` is the
+    instant for which they are: where the database's clock is a little behind RQ's, they wait for that, too.
     """
 
     def execute() -> int:
-        return _at_outpost(database, lambda post: _chain(post).execute(post.carrier(), schedule_id, uid))
+        return _at_outpost(database, lambda post: _chain(post).execute(post.carrier(), schedule_id, uid, at))
 
     return execute() if uid is None else _patiently(execute)
 

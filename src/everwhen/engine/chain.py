@@ -91,7 +91,7 @@ class Chain:
 
     # -- what a link does --
 
-    def execute(self, carrier: Carrier, schedule_id: str, uid: str | None = None) -> int:
+    def execute(self, carrier: Carrier, schedule_id: str, uid: str | None = None, at: int = 0) -> int:
         """Decide what is due of a schedule, put its next link in, run what is ready; how many jobs that were.
 
         Without a uid nobody handed out a link: then all of it is run, however long it takes.
@@ -100,6 +100,7 @@ class Chain:
             self._tidy(carrier)
             is_link = uid is not None
             uid = uid or self._uid_of(schedule_id)
+            self._await(at)
             self._decide(uid)
             ran = self._run_ready(carrier, uid, self._clock.monotonic() + STINT if is_link else inf)
             self._pay()
@@ -119,17 +120,13 @@ class Chain:
             self._put(_one_each(self._slots.approaching(self._clock.now(), limit=STRANGERS).jobs))
 
     def _decide(self, uid: str) -> None:
-        schedule = self._house.catalogue.get(uid)
-        if schedule is not None:
-            self._await_due(schedule)
-            self._slots.tick_one(self._clock.now(), uid)
+        self._slots.tick_one(self._clock.now(), uid)
         if (left := self._link(uid)) is not None:
             self._put([look_again_link(left, self._clock.now())])
 
-    def _await_due(self, schedule: Schedule) -> None:
-        """RQ goes by its own clock, slots by the database's."""
-        state = schedule.state
-        at = min((at for at in (state.next_run_at, state.release_at) if at is not None), default=0)
+    def _await(self, at: int) -> None:
+        """RQ goes by its own clock, slots by the database's. Only for the instant that the link is for: one that comes
+        for something else would have to wait for each slot of a short interval, and take it from its own link."""
         while 0 < (left := at - self._clock.now()) <= EARLY:
             threading.Event().wait(left / SECOND)
 

@@ -1,6 +1,6 @@
 """Links as RQ jobs: in RQ's own scheduled registry until they are due, then in the queue that the schedule names.
 
-`rq worker --with-scheduler` does the rest. What an RQ job brings is the id of a schedule and nothing else: no
+`rq worker --with-scheduler` does the rest. What an RQ job brings is the id of a schedule and an instant: no
 address of a database, nothing secret.
 
 RQ does not refuse an id that is there already, unless it is asked to (`unique`), and then it refuses those of jobs
@@ -66,7 +66,7 @@ class RqLinks:
         job = queue.create_job(
             ENTRY,
             args=(None, link.schedule_id),
-            kwargs={"uid": link.uid},
+            kwargs={"uid": link.uid, "at": link.at},
             job_id=name,
             status=JobStatus.SCHEDULED,
             timeout=NO_LIMIT,
