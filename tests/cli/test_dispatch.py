@@ -58,6 +58,20 @@ def test_a_database_in_memory_cannot_be_shared_with_workers(tmp_path: Path) -> N
     assert "needs a database that its workers can open" in done.stderr
 
 
+def test_a_broker_that_cannot_be_is_refused_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "everwhen.yaml").write_text(CONFIG.format(dispatch="celery", url="pigeon://coop"))
+    done = run(tmp_path, "everwhen", "scheduler")
+    assert done.returncode == 1
+    assert "service.celery_broker pigeon://coop is no address" in done.stderr
+    assert not (tmp_path / "carried.db").exists()
+
+
+def test_a_chain_needs_no_scheduler_to_be_well(tmp_path: Path) -> None:
+    (tmp_path / "everwhen.yaml").write_text(CONFIG.format(dispatch="rq-chain", url="redis://127.0.0.1:1/0"))
+    assert run(tmp_path, "everwhen", "db", "migrate").returncode == 0
+    assert "no scheduler" not in run(tmp_path, "everwhen", "system", "status").stdout
+
+
 def test_up_hands_jobs_to_rq_and_a_plain_worker_runs_them(tmp_path: Path, valkey_url: str) -> None:
     (tmp_path / "everwhen.yaml").write_text(CONFIG.format(dispatch="rq", url=valkey_url))
     up = start(tmp_path, "scheduler")
@@ -72,6 +86,8 @@ def test_up_hands_jobs_to_rq_and_a_plain_worker_runs_them(tmp_path: Path, valkey
     while not has_run():
         tries += 1
         assert tries < 20
+    # RQ's workers are nodes only while they have a job; that none is seen does not mean that none is there.
+    assert "alive and on time" in run(tmp_path, "everwhen", "system", "status").stdout
     stop(up)
     nodes = run(tmp_path, "everwhen", "system", "status", "--json")
     assert nodes.returncode == 0, nodes.stderr

@@ -19,8 +19,10 @@ class Reload(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Backstage:
-    """`read`: what the file declares now; `reload`: take it; `figures`: of the loop of this process."""
+    """`read`: what the file declares now; `reload`: take it; `figures`: of the loop of this process; `dispatch`: who
+    runs jobs, by its configuration."""
 
     read: Callable[[], Declarations] | None = None
     reload: Reload | None = None
     figures: Callable[[], LoopFigures] | None = None
+    dispatch: str = "local"

@@ -48,7 +48,7 @@ def command(path: Path, database: str | None, token_file: Path | None) -> None:
             lambda: configuration if file is None else file.current,
             settings,
             token_file=token_file,
-            backstage=None if file is None else Backstage(file.look, file.take),
+            backstage=_backstage(file, configuration.settings.dispatch),
             changes=stack.changes,
         )
         click.secho(f"everwhen api on {shown_url(url)}; Ctrl-C stops", err=True, bold=True)
@@ -59,6 +59,12 @@ def command(path: Path, database: str | None, token_file: Path | None) -> None:
         click.secho("stopped", err=True)
     finally:
         stack.close()
+
+
+def _backstage(file: _File | None, dispatch: str) -> Backstage:
+    if file is None:
+        return Backstage(dispatch=dispatch)
+    return Backstage(file.look, file.take, dispatch=dispatch)
 
 
 class _File:

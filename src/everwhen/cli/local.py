@@ -83,11 +83,14 @@ def _answers(send: Send) -> bool:
 def house_sender(house: House, configuration: Configuration) -> Iterator[Send]:
     """Calls of the API's own application, in this process, as whoever sits at the machine."""
     from everwhen.api.app import create_app
+    from everwhen.api.backstage import Backstage
     from everwhen.api.office import Office
     from everwhen.cli.front import Around
 
     settings = api_settings_of(configuration.sections.get("api"), os.environ)
-    office = Office(house, replace(settings, allow_code_targets=True), Around(lambda: configuration))
+    backstage = Backstage(dispatch=configuration.settings.dispatch)
+    around = Around(lambda: configuration)
+    office = Office(house, replace(settings, allow_code_targets=True), around, backstage=backstage)
     secret = secrets.token_hex(16)
     office.admit(secret, _who(house))
     app = create_app(office)

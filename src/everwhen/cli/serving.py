@@ -262,7 +262,7 @@ def _front(
         changes=stack.changes,
         node=service,
         durations=durations,
-        backstage=_backstage(service, reloader),
+        backstage=_backstage(service, reloader, equipment.configuration.settings.dispatch),
     )
     try:
         yield
@@ -270,7 +270,7 @@ def _front(
         server.stop()
 
 
-def _backstage(service: Service, reloader: Reloader | None) -> Backstage:
+def _backstage(service: Service, reloader: Reloader | None, dispatch: str) -> Backstage:
     """What the API learns from this node alone."""
 
     def figures() -> LoopFigures:
@@ -280,8 +280,8 @@ def _backstage(service: Service, reloader: Reloader | None) -> Backstage:
         )
 
     if reloader is None:
-        return Backstage(figures=figures)
-    return Backstage(reloader.look, reloader.take, figures)
+        return Backstage(figures=figures, dispatch=dispatch)
+    return Backstage(reloader.look, reloader.take, figures, dispatch)
 
 
 def wait_until(stopped: threading.Event) -> None:

@@ -11,6 +11,7 @@ from everwhen.cli.client import Client, RefusedError, part
 from everwhen.cli.reach import reaching
 from everwhen.cli.screen import console, json_option, print_json, print_table
 from everwhen.cli.times import away, moment_text, seconds_between, span_text
+from everwhen.model.chained import RQ_CHAIN
 
 LATE = 5.0  # seconds of lag that an operator should see
 
@@ -42,9 +43,11 @@ def _headline(found: dict[str, Any]) -> Text:
     if found["is_paused"]:
         return Text(f"paused since {moment_text(found['paused_at'])}: nothing fires", "bold yellow")
     alive = [node for node in found["nodes"] if node["is_alive"]]
-    if not any(node["role"] in ("up", "scheduler") for node in alive):
+    dispatch = found.get("dispatch", "local")
+    if dispatch != RQ_CHAIN and not any(node["role"] in ("up", "scheduler") for node in alive):
         return Text("no scheduler is running: nothing fires; start one with everwhen up", "bold red")
-    if not any(node["role"] in ("up", "worker") for node in alive):
+    # Workers of a queue are nodes only while they have a job; whether idle ones are there is the queue's to say.
+    if dispatch == "local" and not any(node["role"] in ("up", "worker") for node in alive):
         return Text("no worker is running: slots fire, and their jobs wait", "bold yellow")
     if found["lag"] > LATE or found["overdue"]:
         return Text(f"late by {span_text(found['lag'])}", "bold yellow")

@@ -51,6 +51,7 @@ class CeleryQueue:
             broker_connection_timeout=ANSWER_WITHIN,
             task_ignore_result=True,
         )
+        self._refuse_strange()
 
     def ping(self) -> None:
         with self._connected() as connection:
@@ -98,6 +99,16 @@ class CeleryQueue:
             for queue in {delivery.queue for delivery in deliveries}
         }
         return [UNKNOWN if lengths[delivery.queue] else GONE for delivery in deliveries]
+
+    def _refuse_strange(self) -> None:
+        """An address that no broker can have is a mistake in the file, and no outage that ends."""
+        try:
+            self._app.connection().get_transport_cls()
+        except (KeyError, ValueError, ImportError) as error:
+            raise QueueError(
+                f"service.celery_broker {shown_url(self._broker)} is no address of a broker that Celery can use: "
+                f"{error.args[0]}; write redis://HOST:6379/1 or amqp://USER:PASSWORD@HOST//"
+            ) from error
 
     @contextmanager
     def _connected(self) -> Iterator[Any]:

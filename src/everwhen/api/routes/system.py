@@ -55,6 +55,10 @@ class SystemStatus(Shape):
     check_count: int | None
     trigger_count: int | None
     last_check_at: When | None
+    dispatch: str = Field(
+        description="Who runs jobs: local workers, which are nodes, or rq, celery, rq-chain, whose workers are nodes "
+        "only while they run one."
+    )
     lag: float = Field(description="For how many seconds the earliest due slot has been waiting.")
     queue: Queue
     overdue: int = Field(
@@ -91,6 +95,7 @@ def status(office: Desk, _caller: GlobalViewer) -> Response:
         "check_count": None if loop is None else loop.check_count,
         "trigger_count": None if loop is None else loop.trigger_count,
         "last_check_at": when_text(None if loop is None else loop.last_check_at),
+        "dispatch": office.backstage.dispatch,
         "lag": found.lag / SECOND,
         "queue": {
             "queued": found.counts.jobs.get("queued", 0),
