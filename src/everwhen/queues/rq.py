@@ -9,13 +9,10 @@ after a lost answer changes nothing. A whole batch is one pipeline.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import UTC
 from typing import Any
 
-from redis import Redis
-from redis.exceptions import RedisError
 from rq import Queue as RqName
 from rq.exceptions import NoSuchJobError
 from rq.job import Job, JobStatus
@@ -23,14 +20,13 @@ from rq.registry import StartedJobRegistry
 from rq.scripts import UNIQUE_ENQUEUE_SCRIPT
 from rq.utils import now as rq_now
 
-from everwhen.errors import QueueError, shown_url
 from everwhen.model.delivery import GONE, WAITING, Delivery, Found
+from everwhen.queues.rq_server import connect, reaching
 
 ENTRY = "everwhen.carried.run_job"
 GRACE = 60  # seconds that RQ waits after the job's own timeout: it ends what does not end by itself
 RESULT_TTL = 300
 FAILURE_TTL = 86_400
-ANSWER_WITHIN = 10.0  # seconds
 
 
 class RqQueue:
@@ -40,26 +36,16 @@ class RqQueue:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        try:
-            self._redis = Redis.from_url(
-                url,
-                socket_timeout=ANSWER_WITHIN,
-                socket_connect_timeout=ANSWER_WITHIN,
-                health_check_interval=30,
-            )
-        except ValueError as error:
-            raise QueueError(
-                f"service.redis is no address of a Redis: {error}; write redis://HOST:6379/0"
-            ) from error
+        self._redis = connect(url)
         self._put_unique = self._redis.register_script(UNIQUE_ENQUEUE_SCRIPT)
         self._names: dict[str, RqName] = {}
 
     def ping(self) -> None:
-        with self._reaching():
+        with reaching(self._url):
             self._redis.ping()
 
     def put(self, deliveries: Sequence[Delivery]) -> None:
-        with self._reaching():
+        with reaching(self._url):
             pipe = self._redis.pipeline(transaction=False)
             for name in {delivery.queue for delivery in deliveries}:
                 pipe.sadd(RqName.redis_queues_keys, self._name(name).key)
@@ -70,7 +56,7 @@ class RqQueue:
             pipe.execute()
 
     def find(self, deliveries: Sequence[Delivery]) -> list[Found]:
-        with self._reaching():
+        with reaching(self._url):
             pipe = self._redis.pipeline(transaction=False)
             for delivery in deliveries:
                 pipe.hget(_key(delivery), "status")
@@ -83,7 +69,7 @@ class RqQueue:
             ]
 
     def withdraw(self, deliveries: Sequence[Delivery]) -> None:
-        with self._reaching():
+        with reaching(self._url):
             pipe = self._redis.pipeline(transaction=False)
             for delivery in deliveries:
                 pipe.lrem(self._name(delivery.queue).key, 0, delivery.message_id)
@@ -145,13 +131,6 @@ class RqQueue:
             result = None
         lines = (result.exc_string or "").strip().splitlines() if result is not None else []
         return f"RQ's worker failed before the job began: {lines[-1] if lines else 'no reason given'}"
-
-    @contextmanager
-    def _reaching(self) -> Iterator[None]:
-        try:
-            yield
-        except RedisError as error:
-            raise QueueError(f"RQ's Redis {shown_url(self._url)} cannot be used: {error}") from error
 
 
 def _key(delivery: Delivery) -> str:

@@ -11,24 +11,18 @@ under a further id, the same for everybody who tries within half a minute.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from redis import Redis
-from redis.exceptions import RedisError
 from rq import Queue
 from rq.exceptions import DuplicateJobError, NoSuchJobError
 from rq.job import Job, JobStatus
 
-from everwhen.errors import QueueError, shown_url
 from everwhen.model.instants import DAY, SECOND, moment_of
 from everwhen.model.link import Link
+from everwhen.queues.rq_server import connect, reaching
 
 ENTRY = "everwhen.execute_scheduled_job"
 AGAIN = 30 * SECOND
 LATE = 5 * SECOND  # RQ's scheduler looks once a second: what it has not moved by then, nobody moves
 FAILURES_KEPT = DAY // SECOND
-ANSWER_WITHIN = 10.0  # seconds
 NO_LIMIT = -1  # the job inside has its own, which RQ's would only cut short
 
 
@@ -37,20 +31,10 @@ class RqLinks:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        try:
-            self._redis = Redis.from_url(
-                url,
-                socket_timeout=ANSWER_WITHIN,
-                socket_connect_timeout=ANSWER_WITHIN,
-                health_check_interval=30,
-            )
-        except ValueError as error:
-            raise QueueError(
-                f"service.redis is no address of a Redis: {error}; write redis://HOST:6379/0"
-            ) from error
+        self._redis = connect(url)
 
     def put(self, link: Link, now: int) -> bool:
-        with self._reaching():
+        with reaching(self._url):
             if self._entered(link, link.link_id, now):
                 return True
             if self._is_waiting(link, now):
@@ -92,13 +76,6 @@ class RqLinks:
             # A worker that was killed when it had just taken it leaves it in no list; RQ looks for such minutes later.
             return self._redis.lpos(Queue(link.queue, connection=self._redis).key, link.link_id) is not None
         return status == JobStatus.SCHEDULED and now <= link.at + LATE
-
-    @contextmanager
-    def _reaching(self) -> Iterator[None]:
-        try:
-            yield
-        except RedisError as error:
-            raise QueueError(f"RQ's Redis {shown_url(self._url)} cannot be used: {error}") from error
 
 
 def _whole_second(at: int) -> int:
