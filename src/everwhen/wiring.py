@@ -150,10 +150,13 @@ def _refuse_outdated(database: Any, migrations: Sequence[Migration], _clock: Clo
 
 
 def _refuse_missing(url: str) -> None:
-    if (path := path_of(url)) is None or not Path(path).exists():
+    path = path_of(url)
+    if path is None or not Path(path).exists():
+        # A relative path is seen from the working directory, which a worker of a queue may have another of.
+        where = "" if path is None or Path(path).is_absolute() else f" in {Path.cwd()}"
         raise StoreError(
-            f"there is no database {shown_url(url)}; name another with --database or --config, "
-            "or make it with `everwhen db migrate`"
+            f"there is no database {shown_url(url)}{where}; name another with --database, --config or "
+            "EVERWHEN_DATABASE, or make it with `everwhen db migrate`"
         )
 
 

@@ -50,7 +50,8 @@ def test_a_schedule_or_a_database_that_is_not_there_is_named(local: ChainHouse) 
             function(local.url, "nobody")
         with pytest.raises(StoreError, match="there is no database"):
             function("sqlite:///elsewhere.db", "a")
-    with pytest.raises(StoreError, match="there is no database"):
+    # Seen from where this process happens to be, so that is told, too.
+    with pytest.raises(StoreError, match=f"there is no database sqlite:///elsewhere.db in {Path.cwd()};"):
         recover_scheduled_jobs("sqlite:///elsewhere.db")
 
 
