@@ -64,6 +64,15 @@ def test_a_queue_that_cannot_be_reached_is_named_by_starting_and_recovering(hous
     assert house.jobs("a") == []
 
 
+def test_a_run_by_hand_does_not_wait_long_for_a_queue_that_is_away(
+    house: ChainHouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("everwhen.engine.chain.PATIENCE_BY_HAND", 0.2)
+    house.add("a", every="24h")
+    assert execute_scheduled_job(None, "a") == 1
+    assert [job.status for job in house.jobs("a")] == ["succeeded"]
+
+
 def test_a_link_waits_for_a_database_that_is_away(
     local: ChainHouse, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -48,12 +48,13 @@ def test_a_worker_of_ours_says_which_worker_to_start_instead(
     assert not (tmp_path / "carried.db").exists()
 
 
-def test_a_database_in_memory_cannot_be_shared_with_workers(tmp_path: Path) -> None:
-    text = CONFIG.format(dispatch="rq", url="redis://127.0.0.1:1/0").replace(
+@pytest.mark.parametrize("dispatch, role", [("rq", "scheduler"), ("rq-chain", "up")])
+def test_a_database_in_memory_cannot_be_shared_with_workers(tmp_path: Path, dispatch: str, role: str) -> None:
+    text = CONFIG.format(dispatch=dispatch, url="redis://127.0.0.1:1/0").replace(
         "sqlite:///carried.db", "sqlite://"
     )
     (tmp_path / "everwhen.yaml").write_text(text)
-    done = run(tmp_path, "everwhen", "scheduler")
+    done = run(tmp_path, "everwhen", role)
     assert done.returncode == 2
     assert "needs a database that its workers can open" in done.stderr
 

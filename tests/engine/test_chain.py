@@ -385,6 +385,16 @@ def test_the_watch_puts_links_in_ahead_of_time_and_again_when_they_were_lost(cha
     assert chained.tenant.statuses("a") == ["succeeded"]
 
 
+def test_the_watch_leaves_a_job_to_the_run_that_fired_it(chained: Chained) -> None:
+    uid = chained.add(every="1h")
+    chained.tenant.house.slots.tick_one(chained.tenant.now, uid)
+    assert chained.watch.step() == 0
+    chained.tenant.wait("3s")  # nobody has begun it
+    assert chained.watch.step() == 1
+    chained.hand_out()
+    assert chained.tenant.statuses("a") == ["succeeded"]
+
+
 def test_a_held_slot_has_a_link_for_its_release(chained: Chained) -> None:
     chained.add("a", every="24h", group="g", max_concurrent=1)
     chained.add("b", every="24h", group="g", max_concurrent=1)

@@ -77,7 +77,7 @@ def run_node(
     queue = open_queue(settings.dispatch, redis=settings.redis, celery_broker=settings.celery_broker)
     links = chain_links(role, settings)
     url = database or settings.database
-    if queue is not None and url == "sqlite://":
+    if (queue is not None or links is not None) and url == "sqlite://":
         raise click.UsageError(
             f"dispatch: {settings.dispatch} needs a database that its workers can open; name a file, or PostgreSQL"
         )

@@ -71,4 +71,5 @@ def _for_slot(schedule: Schedule, at: int) -> Link:
 
 
 def _for_job(job: Job, at: int) -> Link:
-    return Link(link_id(job.job_id, at), job.uid, job.schedule_id, job.queue, at, is_slot=False)
+    name = link_id(job.job_id, at)
+    return Link(name, job.uid, job.schedule_id, job.queue, at, is_slot=False, is_expected=job.is_own)

@@ -18,7 +18,8 @@ in for it.
 *When the queue loses everything*, every schedule is past its time before long: `recover`, at the start of any program
 or by the watch of `everwhen up` (`engine.chain_watch`), puts the links in again.
 
-*When the queue cannot be reached* the run goes on, and its link stays to put in what it owes.
+*When the queue cannot be reached* the run goes on, and its link stays to put in what it owes. A run by hand leaves
+what it owes to recovery after a few seconds.
 
 *When nothing may begin* (the system is paused, a group is full) the link puts one in for a little later.
 """
@@ -48,6 +49,7 @@ STRANGERS = 100  # released slots and rescued jobs of others that one link cares
 EVERYBODY = 100_000
 STINT = 5.0  # then a link makes room for others: a schedule with more work than time would keep its worker
 PATIENCE = 600.0  # with a queue that cannot be reached: until then its workers can do nothing else
+PATIENCE_BY_HAND = 5.0  # somebody's program waits, which has more to do
 
 log = logging.getLogger("everwhen")
 
@@ -94,7 +96,8 @@ class Chain:
     def execute(self, carrier: Carrier, schedule_id: str, uid: str | None = None, at: int = 0) -> int:
         """Decide what is due of a schedule, put its next link in, run what is ready; how many jobs that were.
 
-        Without a uid nobody handed out a link: then all of it is run, however long it takes.
+        Without a uid nobody handed out a link: then all of it is run, however long it takes, and a queue that is away
+        is waited for only a little.
         """
         with carrier:
             self._tidy(carrier)
@@ -103,7 +106,7 @@ class Chain:
             self._await(at)
             self._decide(uid)
             ran = self._run_ready(carrier, uid, self._clock.monotonic() + STINT if is_link else inf)
-            self._pay()
+            self._pay(PATIENCE if is_link else PATIENCE_BY_HAND)
         return ran
 
     def _uid_of(self, schedule_id: str) -> str:
@@ -194,9 +197,9 @@ class Chain:
                 log.error("link %s is not in the queue yet: %s", link.link_id, error)
                 self._owed.append(link)
 
-    def _pay(self) -> None:
+    def _pay(self, patience: float) -> None:
         """Put in what could not be put in before; what is owed still is found by the next recovery."""
-        deadline = self._clock.monotonic() + PATIENCE
+        deadline = self._clock.monotonic() + patience
         pause = FIRST_PAUSE
         while self._owed and self._clock.monotonic() < deadline:
             owed, self._owed = self._owed, []

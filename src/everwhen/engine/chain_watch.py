@@ -9,6 +9,7 @@ from __future__ import annotations
 from everwhen.engine.chain import Chain
 from everwhen.engine.pauses import end_pauses
 from everwhen.model.instants import SECOND
+from everwhen.model.link import Link
 from everwhen.ports.house import House
 from everwhen.ports.links import Links
 
@@ -32,7 +33,7 @@ class ChainWatch:
         end_pauses(self._house)
         now = self._house.clock.now()
         wanted = self._chain.wanted(now + AHEAD, AT_ONCE)
-        look_at = {link.link_id: self._look_at.get(link.link_id, 0) for link in wanted}
+        look_at = {link.link_id: self._look_at.get(link.link_id, _first_look(link)) for link in wanted}
         put = 0
         for link in wanted:
             if look_at[link.link_id] <= now:
@@ -40,3 +41,8 @@ class ChainWatch:
                 look_at[link.link_id] = max(link.at, now) + PATIENCE
         self._look_at = look_at
         return put
+
+
+def _first_look(link: Link) -> int:
+    """A job that a run has fired this moment is begun by that run: a link for it would only cost a process."""
+    return link.at + PATIENCE if link.is_expected else 0

@@ -9,6 +9,7 @@ class Link(NamedTuple):
     """`link_id` is made of what it is for, so that the same link cannot be put into the queue twice.
 
     `is_slot`: it is for a slot of the clock, and not for a job that exists already.
+    `is_expected`: whoever made the job is about to run it, or has put this very link in.
     """
 
     link_id: str
@@ -17,6 +18,7 @@ class Link(NamedTuple):
     queue: str
     at: int
     is_slot: bool = True
+    is_expected: bool = False
 
 
 def link_id(job_id: str, at: int) -> str:
