@@ -43,19 +43,19 @@ def command(path: Path, database: str | None, token_file: Path | None) -> None:
     try:
         stopped = stop_on_signals(lambda: None)
         file = None if is_missing(path) else _File(stack.house, path, configuration)
-        server = open_front(
-            stack.house,
-            lambda: configuration if file is None else file.current,
-            settings,
-            token_file=token_file,
-            backstage=_backstage(file, configuration.settings.dispatch),
-            changes=stack.changes,
-        )
-        click.secho(f"everwhen api on {shown_url(url)}; Ctrl-C stops", err=True, bold=True)
-        with watching(stack, configuration.settings):
+        with watching(stack, configuration.settings):  # before anybody is let in: its address may be wrong
+            server = open_front(
+                stack.house,
+                lambda: configuration if file is None else file.current,
+                settings,
+                token_file=token_file,
+                backstage=_backstage(file, configuration.settings.dispatch),
+                changes=stack.changes,
+            )
+            click.secho(f"everwhen api on {shown_url(url)}; Ctrl-C stops", err=True, bold=True)
             wait_until(stopped)
-        click.secho("stopping …", err=True)
-        server.stop()
+            click.secho("stopping …", err=True)
+            server.stop()
         click.secho("stopped", err=True)
     finally:
         stack.close()
