@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import psycopg
@@ -125,3 +126,15 @@ def test_a_job_of_a_clock_that_was_put_back_is_ready_at_once(postgres_url: str) 
         assert claimed(stack) == ["a"]
     finally:
         stack.close()
+
+
+def test_a_dispatcher_finds_what_others_wrote_below_its_mark(stack: Stack) -> None:
+    with closing(open_stack(stack.database.url)) as other:
+        create_schedules(other.house, [submission("a", every="24h")])
+        other.house.slots.tick(other.house.clock.now(), limit=10, behind=False)
+    with stack.database.connection() as connection:
+        connection.execute("UPDATE jobs SET ready_at = ready_at - interval '1 hour'")
+    now = stack.house.clock.now()
+    stack.house.slots._store._marks.ready.raise_to(now)  # type: ignore[attr-defined]
+    (delivery,) = stack.house.outbox.hand_over(now, limit=10, until=now + SECOND)
+    assert delivery.job_id.endswith("-n1-rc0")
