@@ -5,6 +5,7 @@ import zoneinfo
 
 from hypothesis import settings
 
+from tests.open_connections import watch_connections
 from tests.servers.fixtures import (
     everwhen_on_16,
     everwhen_on_18,
@@ -16,6 +17,8 @@ from tests.servers.fixtures import (
     valkey,
     valkey_url,
 )
+
+watch_connections()
 
 # Every `everwhen up` serves its API: on a port of its own, or two tests could not run side by side.
 os.environ.setdefault("EVERWHEN_API_PORT", "0")

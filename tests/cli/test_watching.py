@@ -37,12 +37,15 @@ def running(folder: Path, command: str) -> Iterator[tuple[str, subprocess.Popen[
     words = [str(Path(sys.executable).parent / "everwhen"), command]
     environ = {**os.environ, "EVERWHEN_API_PORT": "0", "PUSH_SECRET": SECRET}
     with subprocess.Popen(words, cwd=folder, env=environ, stderr=subprocess.PIPE, text=True) as process:
+        reading = threading.Thread(target=lambda: list(process.stderr or ()), daemon=True)
         try:
             line = lines_until(process.stderr, "API on", 1)[-1]
-            threading.Thread(target=lambda: list(process.stderr or ()), daemon=True).start()
+            reading.start()
             yield line.split()[2].removesuffix("/api/v1/,"), process
         finally:
             process.kill()
+            if reading.ident is not None:
+                reading.join()
 
 
 def until(is_so: Callable[[], bool]) -> None:

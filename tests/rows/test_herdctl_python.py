@@ -119,7 +119,9 @@ def test_h20_the_state_functions_read_and_write_the_database(url: str, gate: Gat
     ],
 )
 def test_h20_what_happened_cannot_be_set(url: str, gate: Gate, changes: dict[str, Any], says: str) -> None:
-    Scheduler(url, on_trigger=gate).add("reviewer-check", every="1h")
+    program = Scheduler(url, on_trigger=gate)
+    program.add("reviewer-check", every="1h")
+    program.close()
     with pytest.raises(ConfigError, match=says):
         update_schedule_state(url, "reviewer", "check", **changes)
 

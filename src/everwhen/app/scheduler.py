@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -24,12 +25,12 @@ from everwhen.app.options import (
     TaskOptions,
 )
 from everwhen.app.tasks import Task, Tasks
-from everwhen.app.until_told import told_to_stop, wait_for
 from everwhen.app.words import checked_name, id_of, plain
 from everwhen.errors import SchedulerError
 from everwhen.model.bound_queue import bound_queue
 from everwhen.ports.house import House
 from everwhen.ports.subscriber import Subscriber
+from everwhen.signals import ProcessSignals, wait_until
 from everwhen.system_clock import local_zone_name
 from everwhen.targets.subscribers import CallbackSubscriber
 from everwhen.timetable.civil_time import zone
@@ -131,10 +132,10 @@ class Scheduler(Desk):
 
     def run(self, agents: Agents | None = None) -> None:
         """Start, and go on until SIGINT or SIGTERM; then stop, and wait for what runs."""
-        with told_to_stop(self._node.service.kill) as told:
+        with _stop_signals(self._node.service.kill) as stopped:
             self.start(agents)
             try:
-                wait_for(told, self.is_running)
+                wait_until(stopped, self.is_running)
             finally:
                 self.stop()
                 self.close()
@@ -307,3 +308,13 @@ class Scheduler(Desk):
         """What is in memory would be lost, and can still be asked about."""
         if self._options.database != "sqlite://":
             self.close()
+
+
+@contextmanager
+def _stop_signals(kill: Callable[[], None]) -> Iterator[threading.Event]:
+    """Set by SIGINT and SIGTERM. Python handles signals in the main thread only: elsewhere the event is never set."""
+    if threading.current_thread() is not threading.main_thread():
+        yield threading.Event()
+        return
+    with ProcessSignals() as signals:
+        yield signals.on_stop(kill)

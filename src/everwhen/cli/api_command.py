@@ -11,7 +11,7 @@ from everwhen.cli.chained import watching
 from everwhen.cli.collector import collect_seldom
 from everwhen.cli.configuration import config_option, database_option, is_missing, this_host
 from everwhen.cli.front import api_settings, open_front, token_file_option
-from everwhen.cli.serving import show_log, stop_on_signals, wait_until
+from everwhen.cli.serving import show_log
 from everwhen.config.problems import Report
 from everwhen.config.read import Configuration, examine, read_configuration
 from everwhen.errors import shown_url
@@ -19,6 +19,7 @@ from everwhen.model.declared import Declarations
 from everwhen.operations.apply import Applied
 from everwhen.operations.reload import reload
 from everwhen.ports.house import House
+from everwhen.signals import ProcessSignals, wait_until
 from everwhen.wiring import open_stack
 
 
@@ -41,9 +42,10 @@ def command(path: Path, database: str | None, token_file: Path | None) -> None:
     url = database or configuration.settings.database
     stack = open_stack(url, timezone=configuration.settings.timezone)
     try:
-        stopped = stop_on_signals(lambda: None)
         file = None if is_missing(path) else _File(stack.house, path, configuration)
-        with watching(stack, configuration.settings):  # before anybody is let in: its address may be wrong
+        # The watch begins before anybody is let in: its address may be wrong.
+        with ProcessSignals() as signals, watching(stack, configuration.settings):
+            stopped = signals.on_stop(lambda: None)
             server = open_front(
                 stack.house,
                 lambda: configuration if file is None else file.current,

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from types import FrameType
 
 import click
 
@@ -39,6 +38,7 @@ from everwhen.operations.system import LoopFigures
 from everwhen.ports.links import Links
 from everwhen.ports.observer import Observer, Several
 from everwhen.ports.queue import Queue
+from everwhen.signals import ProcessSignals, wait_until
 from everwhen.telemetry.durations import JobDurations
 from everwhen.wiring import Stack, build_service, open_queue, open_stack
 
@@ -66,7 +66,22 @@ def run_node(
     their settings in it."""
     show_log()
     collect_seldom()
+    with ProcessSignals() as signals:
+        _run(signals, role, path, database, queues, watch, may_remove_most, token_file)
+
+
+def _run(
+    signals: ProcessSignals,
+    role: Role,
+    path: Path,
+    database: str | None,
+    queues: Sequence[str] | None,
+    watch: bool,
+    may_remove_most: bool,
+    token_file: Path | None,
+) -> None:
     hangups = _Hangups()
+    signals.on(signal.SIGHUP, hangups.receive)
     configuration = _configuration(role, path, database)
     settings = configuration.settings if configuration is not None else read_settings(path)
     front = api_settings(configuration) if role == "up" and configuration is not None else None
@@ -91,7 +106,7 @@ def run_node(
         durations = JobDurations(stack.house.clock.monotonic)
         observer = Several(JobLines(), durations)
         service = _service(stack, settings, role, queues, equipment, observer, queue=queue, links=links)
-        stopped = stop_on_signals(service.kill)
+        stopped = signals.on_stop(service.kill)
         if configuration is None:
             service.start(lambda: _greet(_title(role, queues), url))
         else:
@@ -227,17 +242,19 @@ class _Hangups:
     def __init__(self) -> None:
         self._ask: Callable[[str], None] | None = None
         self._is_pending = False
-        signal.signal(signal.SIGHUP, self._come)
+        self._lock = threading.Lock()
 
-    def _come(self, _number: int, _frame: FrameType | None) -> None:
-        self._is_pending = True
-        if self._ask is not None:
-            self._ask("SIGHUP")
+    def receive(self) -> None:
+        with self._lock:
+            self._is_pending = True
+            if self._ask is not None:
+                self._ask("SIGHUP")
 
     def tell(self, ask: Callable[[str], None]) -> None:
-        self._ask = ask
-        if self._is_pending:
-            ask("SIGHUP")
+        with self._lock:
+            self._ask = ask
+            if self._is_pending:
+                ask("SIGHUP")
 
 
 @contextmanager
@@ -284,14 +301,6 @@ def _backstage(service: Service, reloader: Reloader | None, dispatch: str) -> Ba
     return Backstage(reloader.look, reloader.take, figures, dispatch)
 
 
-def wait_until(stopped: threading.Event) -> None:
-    """Sit still until somebody says stop."""
-    # In short pieces: the kernel may hand the signal to any thread, and Python's handler runs in this one only, when
-    # it wakes. Blocking the signals in the other threads is no way out: what they start would inherit that.
-    while not stopped.wait(0.2):
-        pass
-
-
 def _stop(service: Service, timeout: float) -> None:
     running = service.worker.running_count
     waiting = f", waiting up to {timeout:g}s for {running} running job{'' if running == 1 else 's'}"
@@ -307,20 +316,6 @@ def _stop(service: Service, timeout: float) -> None:
 def _title(role: Role, queues: Sequence[str] | None = None) -> str:
     name = "everwhen" if role == "up" else f"everwhen {role}"
     return f"{name} of {', '.join(queues)}" if queues else name
-
-
-def stop_on_signals(kill: Callable[[], None]) -> threading.Event:
-    stopped = threading.Event()
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        if stopped.is_set():  # the second one means it
-            kill()
-            raise SystemExit(130)
-        stopped.set()
-
-    signal.signal(signal.SIGINT, stop)
-    signal.signal(signal.SIGTERM, stop)
-    return stopped
 
 
 # -- what the engine logs --

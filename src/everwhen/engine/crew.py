@@ -15,6 +15,8 @@ from everwhen.engine.loop_thread import LoopThread
 T = TypeVar("T")
 Work = tuple[Future[Any], Callable[[], Any]]
 
+CLOSING = 10.0
+
 
 class CallableLoop(Protocol):
     """An event loop that takes calls from any thread."""
@@ -27,26 +29,27 @@ class CallableLoop(Protocol):
 class Crew:
     """Runs work side by side, on at most so many threads that stay: a job costs a hand-over and no new thread.
 
-    They end with the process. Coroutines run on a loop of the crew's own, unless the host lends one.
+    `close` ends them; one that is still busy then ends after its work. Coroutines run on a loop of the crew's own,
+    unless the host lends one.
     """
 
     def __init__(self, most: int, loop: CallableLoop | None = None) -> None:
         self._most = most
-        self._hands = 0
+        self._threads: list[_JobThread] = []
         self._guard = threading.Lock()
         self._idle = threading.Semaphore(0)
-        self._work: queue.SimpleQueue[Work] = queue.SimpleQueue()
+        self._work: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self._loop = loop or LoopThread("everwhen-python")
 
     def hand_over(self, work: Callable[[], T], /) -> Future[T]:
-        """Have a thread do it; a further hand is taken on when none is idle."""
+        """Have a thread do it; a further one is started when none is idle."""
         future: Future[T] = Future()
-        self._work.put((future, work))
         with self._guard:
-            if not self._idle.acquire(blocking=False) and self._hands < self._most:
-                self._hands += 1
-                name = f"everwhen-job-{self._hands}"
-                threading.Thread(target=self._serve, name=name, daemon=True).start()
+            self._work.put((future, work))
+            if not self._idle.acquire(blocking=False) and len(self._threads) < self._most:
+                number = len(self._threads) + 1
+                self._threads.append(_JobThread(f"everwhen-job-{number}", self._work, self._idle))
+                self._threads[-1].start()
         return future
 
     def submit(self, work: Coroutine[Any, Any, T], /) -> tuple[Future[T], Callable[[], None]]:
@@ -66,21 +69,43 @@ class Crew:
         return future, partial(self._loop.call, cancel)
 
     def close(self) -> None:
+        """End the threads and the loop; work that is handed over later starts others."""
+        with self._guard:
+            threads, self._threads = self._threads, []
+            for _ in threads:
+                self._work.put(None)
+            self._work, self._idle = queue.SimpleQueue(), threading.Semaphore(0)
+        for thread in threads:
+            if not thread.is_busy:
+                thread.join(CLOSING)
         self._loop.close()
 
-    def _serve(self) -> None:
-        while True:
-            self._do(*self._work.get())
+
+class _JobThread(threading.Thread):
+    """Does one piece of work after another, until it is handed None."""
+
+    def __init__(self, name: str, work: queue.SimpleQueue[Work | None], idle: threading.Semaphore) -> None:
+        super().__init__(name=name, daemon=True)
+        self.is_busy = False
+        self._work = work
+        self._idle = idle
+
+    def run(self) -> None:
+        while (work := self._work.get()) is not None:
+            self._do(*work)
             self._idle.release()
 
     def _do(self, future: Future[Any], work: Callable[[], Any]) -> None:
         if not future.set_running_or_notify_cancel():
             return
+        self.is_busy = True
         try:
             result = work()
         except BaseException as error:  # sys.exit ends what was called, never the thread
+            self.is_busy = False
             future.set_exception(error)
         else:
+            self.is_busy = False  # first: whoever hears of the result may close us
             future.set_result(result)
 
 

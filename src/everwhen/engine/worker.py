@@ -279,6 +279,7 @@ class Worker:
         """No job runs any more: the loop ends, and what the targets keep open on it is closed."""
         closers = [getattr(target, "close", None) for target in self._targets.values()]
         self._loop.finish([close for close in closers if close is not None])
+        self._crew.close()
         self._output.close()
 
     # -- on the event loop --

@@ -210,7 +210,7 @@ UPDATE schedules SET running_jobs = running_jobs + ?, waiting = waiting + ?, ret
 # The primary keys of both. No schedule has two of these jobs.
 COUNT_SUCCESSES = f"""
 UPDATE schedules SET outstanding = outstanding - 1, running_jobs = running_jobs - 1, run_count = run_count + 1,
-    current_repeat = current_repeat + 1, current_retry = 0, last_completed_at = ?1, last_success_at = ?1,
+    current_repeat = current_repeat + 1, current_retry = 0, last_completed_at = ?, last_success_at = ?,
     last_success_job_id = ended.job_id
 FROM (SELECT job_id, schedule_row FROM jobs WHERE {ROWS}) AS ended WHERE schedules.row_id = ended.schedule_row"""
 POSTPONE_JOB = "UPDATE jobs SET ready_at = ? WHERE row_id = ?"
@@ -220,9 +220,9 @@ UPDATE jobs SET ready_at = :now WHERE ready_at > :now AND breaker_key = :key AND
     AND not_before <= :now"""
 
 END_JOB = """
-UPDATE jobs SET status = ?1, ended_at = ?2, released_at = ?2, error = ?3, result = ?4 WHERE row_id = ?5"""
+UPDATE jobs SET status = ?, ended_at = ?, released_at = ?, error = ?, result = ? WHERE row_id = ?"""
 # The same where there is nothing to say: a job ends once, so both are empty.
-END_JOBS_SILENTLY = f"UPDATE jobs SET status = ?1, ended_at = ?2, released_at = ?2 WHERE {ROWS}"
+END_JOBS_SILENTLY = f"UPDATE jobs SET status = ?, ended_at = ?, released_at = ? WHERE {ROWS}"
 HAND_OVER_JOB = f"""
 UPDATE jobs SET node = '{ELSEWHERE}', outcome_token = ? WHERE row_id = ? AND fence = ? AND status = 'running'"""
 KEEP_JOB = "UPDATE jobs SET released_at = NULL WHERE row_id = ?"

@@ -101,10 +101,10 @@ class SqliteTransaction(SqliteSnapshot):
             if outcome.error is None and outcome.result is None:
                 silent.setdefault(outcome.status, []).append(job.row_id)
             else:
-                loud.append((outcome.status, now, outcome.error, outcome.result, job.row_id))
+                loud.append((outcome.status, now, now, outcome.error, outcome.result, job.row_id))
         self._many(sql.END_JOB, loud)
         for status, row_ids in silent.items():
-            self._all(sql.END_JOBS_SILENTLY, (status, now, json.dumps(row_ids)))
+            self._all(sql.END_JOBS_SILENTLY, (status, now, now, json.dumps(row_ids)))
 
     def cancel_jobs(self, cancelled: Sequence[tuple[Job, CancelReason]], now: int) -> None:
         rows = [{"now": now, "reason": reason, "row_id": job.row_id} for job, reason in cancelled]
@@ -191,7 +191,7 @@ class SqliteTransaction(SqliteSnapshot):
         self._all(sql.COUNT_STARTS, (*start[:3], run_at, json.dumps(row_ids)))
 
     def count_successes(self, jobs: Sequence[Finished], now: int) -> None:
-        self._all(sql.COUNT_SUCCESSES, (now, json.dumps([job.row_id for job in jobs])))
+        self._all(sql.COUNT_SUCCESSES, (now, now, json.dumps([job.row_id for job in jobs])))
 
     def delete_schedule(self, row_id: int) -> None:
         self._all("DELETE FROM schedules WHERE row_id = ?", (row_id,))

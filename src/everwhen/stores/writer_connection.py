@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import weakref
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Protocol
 
@@ -105,12 +106,15 @@ class FileConnection:
 
 
 class MemoryConnection:
-    """A database that lives in its connection, so that this one is kept, whatever it has met."""
+    """A database that lives in its connection, so that this one is kept, whatever it has met.
+
+    Nobody else can ever reach that data: it ends with `close`, or with the last reference to this object."""
 
     def __init__(self) -> None:
         self.where = "in memory"
         self.lock = nullcontext()
         self._connection = connect_memory()
+        weakref.finalize(self, self._connection.close)
 
     def wait_at_most(self, seconds: float) -> None:
         pass

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from everwhen.model.outcome import Outcome, drifted
+from everwhen.signals import ProcessSignals
 from everwhen.targets.python_function import UnknownFunctionError, call, call_async, is_async, load
 from everwhen.targets.python_run import PythonRun, read_run
 
@@ -25,7 +26,7 @@ def main() -> None:
     words = json.load(sys.stdin)
     cancelled = threading.Event()
     # A function that looks at run.cancelled has the five seconds before SIGKILL to end by itself.
-    signal.signal(signal.SIGTERM, lambda _number, _frame: cancelled.set())
+    ProcessSignals().on(signal.SIGTERM, cancelled.set)
     outcome = _outcome(words["function"], read_run(words["run"], _log, cancelled), cancelled)
     sys.stdout.flush()
     report = {name: getattr(outcome, name) for name in _REPORTED}
@@ -50,6 +51,8 @@ async def _await(function: Callable[..., Any], run: PythonRun, cancelled: thread
         task.cancel()
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, cancel)
+    if cancelled.is_set():  # the signal came before the loop did
+        task.cancel()
     return await task
 
 

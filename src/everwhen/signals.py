@@ -1,0 +1,89 @@
+"""The signals of this process, handed to a thread: the only place that installs signal handlers.
+
+Python runs a handler in the main thread between any two bytecodes, also inside another run of the same handler and
+inside `Event.wait`. A handler that takes a lock (`Event.set` does) may therefore wait for ever for the very thread that
+it interrupted: under many signals a process would hear none of them again. So a handler here only puts a number into a
+queue whose `put` may interrupt itself, and a thread of our own does what is to be done.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from queue import SimpleQueue
+from types import FrameType
+from typing import Any, Self
+
+LEFT_BY_SIGNAL = 130
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class ProcessSignals:
+    """Handlers of signals for as long as a block lasts; then those before are back. For the main thread only."""
+
+    def __init__(self) -> None:
+        self._received: SimpleQueue[int | None] = SimpleQueue()
+        self._actions: dict[int, Callable[[], object]] = {}
+        self._previous: dict[int, Any] = {}
+        self._is_leaving = self._has_left = False
+        self._thread = threading.Thread(target=self._act, name="everwhen-signals", daemon=True)
+        self._thread.start()
+
+    def on(self, number: int, action: Callable[[], object]) -> None:
+        """Call the action, on a thread of its own, whenever the signal comes."""
+        self._actions[number] = action
+        previous = signal.signal(number, self._receive)
+        self._previous.setdefault(number, previous)
+
+    def on_stop(self, kill: Callable[[], object]) -> threading.Event:
+        """An event that the first SIGINT or SIGTERM sets; the second one kills what runs and ends the program."""
+        stopped = threading.Event()
+
+        def stop() -> None:
+            if stopped.is_set():
+                kill()
+                self._leave()
+            stopped.set()
+
+        for number in STOP_SIGNALS:
+            self.on(number, stop)
+        return stopped
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._previous.items():
+            signal.signal(number, handler)
+        self._previous.clear()
+        self._received.put(None)
+        self._thread.join()
+
+    def _receive(self, number: int, _frame: FrameType | None) -> None:
+        if self._is_leaving:
+            self._has_left = True
+            raise SystemExit(LEFT_BY_SIGNAL)
+        self._received.put(number)
+
+    def _leave(self) -> None:
+        """End the main thread wherever it is: only a handler can raise there."""
+        self._is_leaving = True
+        main = threading.main_thread().ident
+        assert main is not None
+        while not self._has_left:  # a signal that comes just before the thread falls asleep does not wake it
+            signal.pthread_kill(main, signal.SIGTERM)
+            time.sleep(0.02)
+
+    def _act(self) -> None:
+        while (number := self._received.get()) is not None:
+            self._actions[number]()
+
+
+def wait_until(stopped: threading.Event, is_running: Callable[[], bool] = lambda: True) -> None:
+    """Wait for the event, or until it does not run any more."""
+    # In short pieces: the kernel may hand a signal to any thread, and Python runs handlers when the main thread wakes.
+    # Blocking the signals in the other threads is no way out: the programs that they start would inherit that.
+    while not stopped.wait(0.2) and is_running():
+        pass
