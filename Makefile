@@ -1,26 +1,34 @@
 # Two commands matter: `make run` and `make test`. Both need Python 3.11 or newer and make, nothing else.
 PYTHON ?= python3
-VENV   := .venv
+VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+RUN    ?= .run
 WORKERS ?= auto
 
+# Every layer once, without PostgreSQL's, the queues' and the crash tests' time: what to run after each small change.
+QUICK  := tests/decide tests/model tests/story tests/app tests/engine tests/leftovers tests/stores tests/quickstart \
+          tests/test_signals.py tests/test_package.py README.md docs/guide
+
 .DEFAULT_GOAL := help
-.PHONY: help run test check fuzz chaos bench format clean
+.PHONY: help run test quick check fuzz chaos bench format clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
 run: $(STAMP) ## fire the schedules of examples/quickstart, and serve their API, until Ctrl-C
-	@mkdir -p .run
-	@test -s .run/token -a -s .run/everwhen.db || { umask 077; $(BIN)/everwhen token create make-run --role admin \
-	  --config examples/quickstart/everwhen.yaml --database sqlite:///.run/everwhen.db > .run/token; }
-	@echo "admin token: $$(cat .run/token)"
-	@$(BIN)/everwhen up --config examples/quickstart/everwhen.yaml --database sqlite:///.run/everwhen.db
+	@mkdir -p $(RUN)
+	@test -s $(RUN)/token -a -s $(RUN)/everwhen.db || { umask 077; $(BIN)/everwhen token create make-run --role admin \
+	  --config examples/quickstart/everwhen.yaml --database sqlite:///$(RUN)/everwhen.db > $(RUN)/token; }
+	@echo "admin token: $$(cat $(RUN)/token)"
+	@$(BIN)/everwhen up --config examples/quickstart/everwhen.yaml --database sqlite:///$(RUN)/everwhen.db
 
-test: $(STAMP) check ## lint, types, doors between rooms, and every test
+test: $(STAMP) check ## lint, types, import contracts, and every test
 	@$(BIN)/python tools/system_packages.py
 	$(BIN)/pytest -n $(WORKERS)
+
+quick: $(STAMP) ## a subset of the tests, in less than a minute
+	$(BIN)/pytest -n $(WORKERS) $(QUICK)
 
 check: $(STAMP) ## the parts of `make test` that run no test
 	$(BIN)/ruff check .
@@ -44,7 +52,7 @@ format: $(STAMP) ## let ruff arrange the code
 	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
 clean: ## remove the environment and every cache
-	rm -rf $(VENV) .run .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-* $(RUN) .bench .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 # The environment is made anew when what it is made from has changed. uv installs it in seconds; where uv cannot be
 # had, or cannot reach the packages, pip does the same work slowly. uv is told to trust what the machine trusts, as pip

@@ -1,0 +1,40 @@
+"""`make run`, as a newcomer types it: the first firings, and a clean end with Ctrl-C."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+FIRINGS = ("heartbeat", "weather.look", "reviewer.check-issues")
+
+
+def test_make_run_prints_a_token_fires_and_stops_with_ctrl_c(tmp_path: Path) -> None:
+    command = ["make", "run", f"RUN={tmp_path}", f"VENV={sys.prefix}", "STAMP=Makefile"]
+    environ = {**os.environ, "EVERWHEN_API_PORT": "0"}
+    with (
+        (tmp_path / "output").open("w") as output,
+        subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environ,
+            stdout=output,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        ) as process,
+    ):
+        try:
+            assert process.stderr is not None
+            waited_for = set(FIRINGS)
+            while waited_for:
+                line = process.stderr.readline()
+                assert line, f"it ended before {waited_for} had succeeded"
+                waited_for -= {name for name in waited_for if f" {name} " in line and "succeeded" in line}
+            os.killpg(process.pid, signal.SIGINT)
+            assert "stopped" in process.stderr.read().splitlines()
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    assert (tmp_path / "output").read_text().startswith("admin token: ew_")
