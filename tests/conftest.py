@@ -20,6 +20,9 @@ from tests.servers.fixtures import (
 
 watch_connections()
 
+# Warnings are errors here, and in every Python that a test starts.
+os.environ.setdefault("PYTHONWARNINGS", "error")
+
 # Every `everwhen up` serves its API: on a port of its own, or two tests could not run side by side.
 os.environ.setdefault("EVERWHEN_API_PORT", "0")
 
