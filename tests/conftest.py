@@ -5,6 +5,7 @@ import zoneinfo
 
 from hypothesis import settings
 
+from tests.environment import the_default_port_is_taken
 from tests.open_connections import watch_connections
 from tests.servers.fixtures import (
     everwhen_on_16,
@@ -42,6 +43,7 @@ __all__ = [
     "postgres",
     "postgres16",
     "postgres_url",
+    "the_default_port_is_taken",
     "upgraded_on_16",
     "valkey",
     "valkey_url",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from tests.cli.test_nodes import start, stop
 from tests.cli.test_up import lines_until
+from tests.environment import without_settings
 
 BIN = Path(sys.executable).parent
 CONFIG = """
@@ -21,8 +21,7 @@ schedules:
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("EVERWHEN_")}
-    environment = {**kept, "EVERWHEN_CONFIG": str(folder / "everwhen.yaml")}
+    environment = {**without_settings(), "EVERWHEN_CONFIG": str(folder / "everwhen.yaml")}
     return subprocess.run(
         [str(BIN / words[0]), *words[1:]],
         cwd=folder,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import pytest
 from everwhen.decide.check_ledger import check_ledger
 from everwhen.wiring import open_stack
 from tests.cli.test_up import lines_until
+from tests.environment import without_settings
 
 CONFIG = """
 service: {database: "sqlite:///shared.db", shutdown_timeout: 2s}
@@ -29,8 +29,9 @@ schedules:
 
 def start(folder: Path, *words: str) -> subprocess.Popen[str]:
     command = Path(sys.executable).parent / "everwhen"
-    environ = {key: value for key, value in os.environ.items() if not key.startswith("EVERWHEN_")}
-    return subprocess.Popen([command, *words], cwd=folder, stderr=subprocess.PIPE, text=True, env=environ)
+    return subprocess.Popen(
+        [command, *words], cwd=folder, stderr=subprocess.PIPE, text=True, env=without_settings()
+    )
 
 
 def stop(process: subprocess.Popen[str]) -> list[str]:

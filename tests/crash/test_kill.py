@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedules
 from everwhen.ports.ledger import JobFilter
 from everwhen.wiring import Stack, open_stack
+from tests.app.waiting import until
 from tests.crash.nodes import fate
 
 ROOT = Path(__file__).parents[2]
+KINDS = ("message-", "remembering-")  # of schedules whose jobs leave something behind
 
 
 def test_a_firing_process_killed_ten_times_loses_and_doubles_nothing(tmp_path: Path) -> None:
@@ -48,15 +51,14 @@ def kill_and_check(url: str, *, kills: int) -> None:
     prepare(url)
     for _ in range(kills):
         fire_and_kill(url, after=draw.uniform(0.05, 0.8))
-    fire_and_stop(url)
     stack = open_stack(url)
+    fire_and_stop(url, lambda: all(len(succeeded(stack, kind)) >= 4 for kind in KINDS))
     with stack.house.ledger.history() as history:
         report = check_ledger(history, stack.house.clock.now())
     assert report.is_clean, report
     assert report.jobs > 40
     assert everything_settles(stack)
-    spoken, kept = succeeded(stack, "message-"), succeeded(stack, "remembering-")
-    assert len(spoken) >= 4 and len(kept) >= 4  # each of them at least once, or nothing is proved below
+    spoken, kept = (succeeded(stack, kind) for kind in KINDS)
     assert said(stack) == spoken
     assert remembered(stack) == kept
     stack.close()
@@ -107,13 +109,13 @@ def fire_and_kill(url: str, *, after: float) -> None:
     close(process)
 
 
-def fire_and_stop(url: str) -> None:
-    """A last process that has the time to rescue what the dead ones left, and stops by itself."""
+def fire_and_stop(url: str, has_enough: Callable[[], bool]) -> None:
+    """A last process that has the time to rescue what the dead ones left, and to run something of each kind."""
     process = start(url)
-    try:
+    with pytest.raises(subprocess.TimeoutExpired):
         process.wait(timeout=3.0)
-    except subprocess.TimeoutExpired:
-        process.communicate("stop\n", timeout=30)
+    until(has_enough)
+    process.communicate("stop\n", timeout=60)
     assert process.returncode == 0
     close(process)
 
