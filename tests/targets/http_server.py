@@ -117,6 +117,14 @@ def status(code: int, body: str = "", **headers: str) -> Answer:
     return answer
 
 
+def kept_open(connection: socket.socket, request: Seen) -> None:
+    """An empty answer to each request of a connection, which stays open: `seen` has one entry per connection."""
+    following: Seen | None = request
+    while following is not None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        following = _read(connection)
+
+
 def reset(connection: socket.socket, _request: Seen) -> None:
     """The connection is broken off, not closed."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -15,6 +15,7 @@ from everwhen.config.document import Block, Items
 from everwhen.config.node import Node
 from everwhen.config.problems import unknown
 from everwhen.config.scalars import Schema, spelled
+from everwhen.model.http_headers import header_fault
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 NO_NAME = "is no name; use letters, digits, - and _, at most 100, beginning with a letter or digit"
@@ -72,6 +73,27 @@ class MapOf:
     def schema(self) -> Schema:
         names = {"propertyNames": {"pattern": f"^{NAME.pattern}$"}} if self.has_names else {}
         return {"type": "object", "additionalProperties": self.kind.schema(), **names}
+
+
+@dataclass(frozen=True, slots=True)
+class Headers:
+    """Headers of a request, but for those that the client sets itself."""
+
+    kind: Kind
+
+    def check(self, node: Node) -> None:
+        if not isinstance(node.value, Block):
+            node.complain(f"must be a mapping of headers, not {spelled(node.value)}")
+            return
+        for name, value in node.value.items():
+            fault = header_fault(name, "" if value is None else value)
+            if fault is not None:
+                node.complain(fault, name)
+            elif value is not None:
+                self.kind.check(node[name])
+
+    def schema(self) -> Schema:
+        return {"type": "object", "additionalProperties": self.kind.schema()}
 
 
 @dataclass(frozen=True, slots=True)

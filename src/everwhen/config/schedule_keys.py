@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from everwhen.config.kinds import Anything, Key, MapOf, Object, Record
+from everwhen.config.kinds import Anything, Key, Object, Record
 from everwhen.config.node import Node
 from everwhen.config.scalars import Flag, Number, Parsed, Text, Word
 from everwhen.config.values import (
@@ -16,11 +16,11 @@ from everwhen.config.values import (
     DURATION_OR_NONE,
     ENVIRONMENT,
     GRACE,
+    HEADERS,
     INSTANT,
     MOST_PAYLOAD,
     NAME_TEXT,
     PERCENT_OR_DURATION,
-    SCALAR,
     URL,
     WEEKDAYS,
     WINDOW,
@@ -37,9 +37,7 @@ HTTP = Record(
     {
         "url": Key(URL, "Where the request goes.", is_required=True),
         "method": Key(Word(("POST", "GET", "PUT", "PATCH", "DELETE", "HEAD")), "The HTTP method.", "POST"),
-        "headers": Key(
-            MapOf(SCALAR, has_names=False, says="must be a mapping of headers"), "Further headers."
-        ),
+        "headers": Key(HEADERS, "Further headers."),
         "body": Key(Anything(), "Sent instead of the run."),
         "redirects": Key(Flag(), "Follow redirects.", False),
         "connect_timeout": Key(DURATION, "How long connecting may take."),

@@ -20,10 +20,10 @@ from everwhen.config.values import (
     DURATION_OR_NONE,
     ENVIRONMENT,
     GRACE,
+    HEADERS,
     MOST_PAYLOAD,
     NAME_TEXT,
     QUIET_DAYS,
-    SCALAR,
     SIZE,
     URL,
     WINDOW,
@@ -176,7 +176,7 @@ NOTIFY = Record(
                 {
                     "url": Key(URL, "Where it is posted.", is_required=True),
                     "format": Key(Word(("generic", "slack", "discord")), "The shape of the body.", "generic"),
-                    "headers": Key(MapOf(SCALAR, has_names=False), "Further headers."),
+                    "headers": Key(HEADERS, "Further headers."),
                 }
             ),
             "A webhook.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, get_args
 
-from everwhen.config.kinds import Anything, Either, Key, ListOf, MapOf, Record
+from everwhen.config.kinds import Anything, Either, Headers, Key, ListOf, MapOf, Record
 from everwhen.config.scalars import AnyText, Flag, Number, Only, Parsed, Schema, Text, Word
 from everwhen.errors import ConfigError, shown
 from everwhen.timetable.civil_time import Fold, Gap, zone
@@ -73,7 +73,11 @@ QUIET_DAYS = Parsed(_quiet_days, WEEKDAYS.shape)
 DATE = Parsed(_date)
 WINDOW = Parsed(parse_window, {"type": "string", "examples": ["08:00-18:00"]})
 SIZE = Parsed(parse_size, {"type": ["string", "integer"], "examples": ["64KiB"]})
-URL = Text("https://host/path", r"(https?://[^\s/]+.*|.*\$\{.*)", "must be a URL")
+URL = Text(
+    "https://host/path",
+    r"(https?://[^\s/]+[^\x00-\x1f\x7f]*|[^\x00-\x1f\x7f]*\$\{[^\x00-\x1f\x7f]*)",
+    "must be a URL",
+)
 PERCENT_OR_DURATION = Text("30s or 5%")
 NAME_TEXT = Text(
     "nightly-backup", r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", "must be a name of letters, digits, - and _"
@@ -81,6 +85,7 @@ NAME_TEXT = Text(
 SCALAR = Either(((str, AnyText()), (bool, Flag()), ((int, float), Anything())), Text())
 WORKFLOW_ID = Parsed(_workflow_id, {"type": ["string", "integer"]})
 ARGV = ListOf(SCALAR, "must be a list: the program, then its arguments", 1)
+HEADERS = Headers(SCALAR)
 ENVIRONMENT = MapOf(SCALAR, has_names=False, says="must be a mapping of variables")
 
 

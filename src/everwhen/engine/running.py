@@ -97,6 +97,7 @@ def run_of(claimed: ClaimedJob, output: Output | None = None) -> Run:
         payload=_payload(job.payload or definition.payload),
         deadline_at=job.deadline_at,
         seconds_left=None if definition.timeout is None else definition.timeout / 1_000_000,
+        owner=definition.owner,
         output=output or Nowhere(),
     )
 

@@ -15,6 +15,7 @@ from everwhen.errors import TimetableError, UnknownScheduleError, shown
 from everwhen.model.decision import Decision
 from everwhen.model.declare import declare
 from everwhen.model.declared import Declared
+from everwhen.model.http_headers import header_fault
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State, Status, Target
 from everwhen.model.shared import Shared
 from everwhen.ports.catalogue import Change, NewSchedule, ScheduleFilter
@@ -118,10 +119,13 @@ def define(house: House, submission: Submission, now: int) -> Definition:
 
 def marked(target: Target, source: str) -> Target:
     """A URL that came from outside the configuration file is marked as such, whatever it says of itself: the
-    rules about addresses look at that when it is requested."""
+    rules about addresses look at that when it is requested. Its headers are looked at here, whichever way it came."""
     if target.kind != "http":
         return target
     words = {**json.loads(target.spec), "source": source}
+    for name, value in (words.get("headers") or {}).items():
+        if fault := header_fault(name, value):
+            raise TimetableError(f'headers: "{shown(name)}" {fault}', key="headers", value=name)
     return Target(target.kind, json.dumps(words))
 
 

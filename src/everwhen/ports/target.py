@@ -76,6 +76,7 @@ class Run:
     payload: dict[str, Any]
     deadline_at: int | None
     seconds_left: float | None
+    owner: str | None = None
     cancelled: Told = field(default_factory=Told)
     output: Output = field(default_factory=Nowhere, compare=False)
     still_running: list[Future[Any]] = field(default_factory=list, compare=False)

@@ -20,12 +20,11 @@ Rule = Callable[[Address], bool]
 
 
 class ForbiddenAddressError(Exception):
-    """An address that this URL must not reach."""
+    """An address that this URL must not reach. It names the host of the URL, never what a name resolves to."""
 
-    def __init__(self, host: str, address: str) -> None:
-        where = host if host == address else f"{host} ({address})"
+    def __init__(self, host: str) -> None:
         super().__init__(
-            f"{where} is not a public address; URLs that came over REST or MCP reach those only with "
+            f"{host} is not a public address; URLs that came over REST or MCP reach those only with "
             "api.allow_private_urls"
         )
 
@@ -64,7 +63,7 @@ def require(rule: Rule, host: str, address: str) -> None:
     """Refuse an address unless the rule lets it pass, and every other that it carries."""
     parsed = _address(address)
     if parsed is None or not all(rule(each) for each in _faces(parsed)):
-        raise ForbiddenAddressError(host, address)
+        raise ForbiddenAddressError(host)
 
 
 def _faces(address: Address) -> list[Address]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import secrets
 import ssl
 from collections.abc import Callable
@@ -23,12 +24,12 @@ from everwhen.ports.target import Run
 from everwhen.targets.captured import READ_LIMIT, Captured
 from everwhen.targets.http_addresses import (
     ForbiddenAddressError,
-    GuardedResolver,
     Rule,
     is_public,
     require_literal,
 )
 from everwhen.targets.http_request import Request, request_of, shown_address
+from everwhen.targets.http_sessions import HttpSessions, SessionKey
 from everwhen.targets.secrets import with_secrets
 from everwhen.timetable.interval import parse_seconds
 
@@ -53,12 +54,10 @@ class HttpExchange:
         self._now = now
         self._allow_private_urls = allow_private_urls
         self._may_reach = may_reach or is_public
-        self._sessions: dict[bool, aiohttp.ClientSession] = {}
+        self._sessions = HttpSessions(self._may_reach)
 
     async def close(self) -> None:
-        sessions, self._sessions = list(self._sessions.values()), {}
-        for session in sessions:
-            await session.close()
+        await self._sessions.close()
 
     async def run(self, spec: str, run: Run) -> Outcome:
         words = json.loads(spec)
@@ -70,7 +69,9 @@ class HttpExchange:
         token = secrets.token_urlsafe(32)
         try:
             request = request_of(words, run, token)
-            return await self._exchange(request, words, run, token)
+            key = SessionKey(run.owner, self._is_guarded(words))
+            async with self._sessions.session(key) as session:
+                return await self._exchange(session, request, words, run, token)
         except ForbiddenAddressError as error:
             return Outcome("failed", error=str(error), is_final=True)
         except (aiohttp.ClientSSLError, aiohttp.ClientConnectorCertificateError, ssl.SSLError) as error:
@@ -78,15 +79,20 @@ class HttpExchange:
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, ValueError) as error:
             return Outcome("failed", error=f"this is no request: {error}", is_final=True)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            return Outcome("failed", error=_network_fault(shown_address(words["url"]), error))
+            fault = _fault_without_address(error) if words.get("source") == OUTSIDE else _network_fault(error)
+            return Outcome("failed", error=f"{shown_address(words['url'])}: {fault}")
 
-    async def _exchange(self, request: Request, words: dict[str, Any], run: Run, token: str) -> Outcome:
-        is_guarded = words.get("source") == OUTSIDE and not self._allow_private_urls
+    def _is_guarded(self, words: dict[str, Any]) -> bool:
+        return words.get("source") == OUTSIDE and not self._allow_private_urls
+
+    async def _exchange(
+        self, session: aiohttp.ClientSession, request: Request, words: dict[str, Any], run: Run, token: str
+    ) -> Outcome:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_seconds(words.get("connect_timeout")))
         for _ in range(MOST_HOPS + 1):
-            if is_guarded:
+            if self._is_guarded(words):
                 require_literal(self._may_reach, request.url)
-            async with self._session(is_guarded).request(
+            async with session.request(
                 request.method,
                 request.url,
                 headers=request.headers,
@@ -100,16 +106,6 @@ class HttpExchange:
                     continue
                 return await self._outcome(answer, run, token)
         return Outcome("failed", error=f"redirected more than {MOST_HOPS} times", is_final=True)
-
-    def _session(self, is_guarded: bool) -> aiohttp.ClientSession:
-        """One per rule: connections to the same server are used again."""
-        if is_guarded not in self._sessions:
-            resolver = GuardedResolver(self._may_reach) if is_guarded else aiohttp.ThreadedResolver()
-            connector = aiohttp.TCPConnector(limit=0, resolver=resolver)
-            self._sessions[is_guarded] = aiohttp.ClientSession(
-                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trust_env=False
-            )
-        return self._sessions[is_guarded]
 
     async def _outcome(self, answer: aiohttp.ClientResponse, run: Run, token: str) -> Outcome:
         body = Captured()
@@ -158,7 +154,16 @@ def _seconds(given: str | float | None) -> float:
     return given or CONNECT_TIMEOUT
 
 
-def _network_fault(url: str, error: Exception) -> str:
+def _network_fault(error: Exception) -> str:
     if isinstance(error, asyncio.TimeoutError):
-        return f"{url}: no connection in time"
-    return f"{url}: {type(error).__name__}: {error}" if str(error) else f"{url}: {type(error).__name__}"
+        return "no connection in time"
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+def _fault_without_address(error: Exception) -> str:
+    """The same for a URL that came from outside: to which addresses a name leads here is not its author's to read."""
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return "the name cannot be resolved"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return os.strerror(error.errno).lower() if error.errno else "no connection"
+    return _network_fault(error)

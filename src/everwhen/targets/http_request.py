@@ -12,12 +12,11 @@ from typing import Any
 
 from yarl import URL
 
+from everwhen.model.http_headers import header_fault, without_credentials
 from everwhen.model.instants import moment_of
 from everwhen.ports.target import Run
 from everwhen.version import __version__
 
-# What only the first server may see; another origin that it points to gets none of it.
-_CONFIDENTIAL = frozenset(("authorization", "cookie", "proxy-authorization", "everwhen-outcome-token"))
 _WITHOUT_BODY = ("GET", "HEAD")
 
 
@@ -36,7 +35,7 @@ class Request:
         url = _joined(self.url, location)
         headers = dict(self.headers)
         if url.origin() != self.url.origin():
-            headers = {name: value for name, value in headers.items() if name.lower() not in _CONFIDENTIAL}
+            headers = without_credentials(headers)
         if status in (307, 308) or self.method in _WITHOUT_BODY:
             return replace(self, url=url, headers=headers)
         headers = {name: value for name, value in headers.items() if name.lower() != "content-type"}
@@ -86,8 +85,8 @@ def _with_given(headers: Mapping[str, str], words: Mapping[str, Any]) -> dict[st
     """The headers with those of the words, which take the place of ours, however they are spelled."""
     given = {str(name): str(value) for name, value in words.items()}
     for name, value in given.items():
-        if not (name + value).isprintable():  # a line break would begin another header
-            raise ValueError(f"header {name!r} holds characters that no header may have")
+        if fault := header_fault(name, value):  # a stored one, or what the environment made of a reference
+            raise ValueError(f"header {name[:100]!r} {fault}")
     taken = {name.lower() for name in given}
     return {**{name: value for name, value in headers.items() if name.lower() not in taken}, **given}
 
