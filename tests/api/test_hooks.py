@@ -26,7 +26,8 @@ agents:
     owner: ada
     schedules:
       on-push: {type: webhook, secret: "${PUSH_SECRET}", if_running: allow}
-      one: {type: webhook, secret: "${PUSH_SECRET}"}
+      from-github: {type: webhook, secret: "${PUSH_SECRET}", signature: github, if_running: allow}
+      one: {type: webhook, secret: "${PUSH_SECRET}", signature: everwhen}
       open: {type: webhook}
       lost: {type: webhook, secret: "${NOT_SET_ANYWHERE}"}
       empty: {type: webhook, secret: "${NOT_SET_ANYWHERE:-}"}
@@ -34,6 +35,7 @@ agents:
       hourly: {type: interval, interval: 1h}
 """
 HOOK = "/hooks/bot.on-push/"
+GITHUB_HOOK = "/hooks/bot.from-github/"
 
 
 @pytest.fixture
@@ -79,13 +81,16 @@ def assert_refused(service: Service, answer: Answer, *, is_on_record: bool = Tru
     assert denials(service) == int(is_on_record)
 
 
-@pytest.mark.parametrize("sign", [ours, githubs])
-def test_a_signed_request_fires_and_its_body_is_the_payload(service: Service, sign: Any) -> None:
+BOTH_SCHEMES = pytest.mark.parametrize(("path", "sign"), [(HOOK, ours), (GITHUB_HOOK, githubs)])
+
+
+@BOTH_SCHEMES
+def test_a_signed_request_fires_and_its_body_is_the_payload(service: Service, path: str, sign: Any) -> None:
     body = json.dumps({"ref": "refs/heads/main", "ü": [1, None]}).encode()
-    answer = post(service, HOOK, body, sign(body))
+    answer = post(service, path, body, sign(body))
     assert answer.status == 202, answer.raw
     job = answer.words["job"]
-    assert (job["origin"], job["schedule_id"], job["status"]) == ("webhook", "bot.on-push", "queued")
+    assert (job["origin"], job["schedule_id"], job["status"]) == ("webhook", path.split("/")[2], "queued")
     assert job["payload"] == {"body": {"ref": "refs/heads/main", "ü": [1, None]}}
     assert answer.words["skipped"] is None
 
@@ -178,15 +183,15 @@ def test_without_a_token_and_a_signature_nothing_is_fired(service: Service) -> N
     assert_refused(service, post(service, HOOK, b"{}", {}), is_on_record=False)
 
 
-@pytest.mark.parametrize("sign", [ours, githubs])
+@BOTH_SCHEMES
 def test_a_signature_of_another_body_or_by_another_secret_is_refused_and_on_record(
-    service: Service, sign: Any
+    service: Service, path: str, sign: Any
 ) -> None:
     for headers in (sign(b'{"a": 1}'), sign(b'{"a": 2}', secret="another")):
-        assert post(service, HOOK, b'{"a": 2}', headers).status == 401
+        assert post(service, path, b'{"a": 2}', headers).status == 401
     assert (fired(service), denials(service)) == (0, 2)
     (last,) = service.house.ledger.events(EventFilter(types=["auth.denied"]), limit=1)
-    assert (last.event.reason, last.event.detail["path"]) == ("signature", f"/api/v1{HOOK}")
+    assert (last.event.reason, last.event.detail["path"]) == ("signature", f"/api/v1{path}")
     assert SECRET not in repr(last)
 
 
@@ -232,10 +237,12 @@ def test_a_good_signature_beside_an_old_one_counts_while_a_secret_is_changed(ser
     assert post(service, HOOK, body, {"Everwhen-Signature": both}).status == 202
 
 
-@pytest.mark.parametrize("sign", [ours, githubs])
-def test_the_same_signature_fires_once_and_gets_the_same_answer(service: Service, sign: Any) -> None:
+@BOTH_SCHEMES
+def test_the_same_signature_fires_once_and_gets_the_same_answer(
+    service: Service, path: str, sign: Any
+) -> None:
     body = b'{"order": 7}'
-    first, again = [post(service, HOOK, body, sign(body)) for _ in range(2)]
+    first, again = [post(service, path, body, sign(body)) for _ in range(2)]
     assert (first.status, again.status) == (202, 202)
     assert again.words == first.words
     assert ("idempotent-replayed" in first.headers, again.headers["idempotent-replayed"]) == (False, "true")
@@ -244,9 +251,9 @@ def test_the_same_signature_fires_once_and_gets_the_same_answer(service: Service
 
 def test_in_capitals_the_same_signature_is_the_same(service: Service) -> None:
     body = b"{}"
-    post(service, HOOK, body, githubs(body))
+    post(service, GITHUB_HOOK, body, githubs(body))
     capitals = {"X-Hub-Signature-256": f"sha256={mac(body).upper()}"}
-    assert post(service, HOOK, body, capitals).headers["idempotent-replayed"] == "true"
+    assert post(service, GITHUB_HOOK, body, capitals).headers["idempotent-replayed"] == "true"
     assert fired(service) == 1
 
 
@@ -270,14 +277,36 @@ def test_another_process_after_a_restart_fires_no_copy_either(
         assert fired(other) == 1
 
 
-def test_githubs_signature_has_no_age_and_is_remembered_for_five_minutes(
+def test_a_hook_takes_one_scheme_and_says_nothing_of_the_other(service: Service) -> None:
+    body = b"{}"
+    wrong = post(service, HOOK, body, ours(body, secret="another")).raw
+    for path, headers in ((HOOK, githubs(body)), (GITHUB_HOOK, ours(body))):
+        answer = post(service, path, body, headers)
+        assert (answer.status, answer.raw) == (401, wrong)
+    assert fired(service) == 0
+    both = {**ours(body, secret="another"), **githubs(body)}
+    assert post(service, GITHUB_HOOK, body, both).status == 202
+
+
+@pytest.mark.parametrize("path", [HOOK, GITHUB_HOOK])
+def test_a_captured_signature_of_ours_is_not_githubs_over_time_and_body(service: Service, path: str) -> None:
+    body = b"{}"
+    captured = ours(body)["Everwhen-Signature"].partition("v1=")[2]
+    forged = {"X-Hub-Signature-256": f"sha256={captured}", "Content-Type": "text/plain"}
+    assert_refused(service, post(service, path, b"%d.%b" % (NOW, body), forged))
+
+
+def test_githubs_signature_has_no_age_and_is_remembered_as_long_as_its_job(
     service: Service, clock: ManualClock
 ) -> None:
-    body = b"{}"
-    for seconds, total in ((0, 1), (299, 1), (2, 2), (299, 2)):
-        clock.advance(timedelta(seconds=seconds))
-        assert post(service, HOOK, body, githubs(body)).status == 202
-        assert fired(service) == total
+    body, days = b"{}", timedelta(days=1)
+    for further, total in ((0 * days, 1), (2 * days, 1), (27 * days, 1), (1 * days, 2), (29 * days, 2)):
+        clock.advance(further)
+        other = str(clock.now()).encode()  # what is remembered anew makes what is too old be forgotten
+        assert post(service, HOOK, other, ours(other, clock.now() // 1_000_000)).status == 202
+        assert post(service, GITHUB_HOOK, body, githubs(body)).status == 202
+        schedule = service.house.catalogue.get("bot.from-github")
+        assert schedule is not None and schedule.state.fire_count == total
 
 
 def test_on_another_hook_the_same_signature_fires_too(service: Service) -> None:
@@ -329,9 +358,12 @@ def test_on_postgresql_copies_fire_once_too(
     with serving(tmp_path, file=FILE, url=postgres_url, clock=clock) as service:
         body = b'{"order": 7}'
         with ThreadPoolExecutor(4) as pool:
-            answers = list(pool.map(lambda _: post(service, HOOK, body, githubs(body)), range(4)))
+            answers = list(pool.map(lambda _: post(service, GITHUB_HOOK, body, githubs(body)), range(4)))
         assert {answer.status for answer in answers} == {202}
         assert fired(service) == 1
-        clock.advance(timedelta(seconds=301))
-        assert "idempotent-replayed" not in post(service, HOOK, body, githubs(body)).headers
-        assert fired(service) == 2
+        clock.advance(timedelta(days=29))
+        assert post(service, HOOK, body, ours(body, clock.now() // 1_000_000)).status == 202
+        assert post(service, GITHUB_HOOK, body, githubs(body)).headers["idempotent-replayed"] == "true"
+        clock.advance(timedelta(days=1))
+        assert "idempotent-replayed" not in post(service, GITHUB_HOOK, body, githubs(body)).headers
+        assert fired(service) == 3

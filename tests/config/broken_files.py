@@ -449,6 +449,15 @@ GROUPS = {
         "{type: interval, interval: 5m, jitter: 20%}", '.jitter: jitter "20%" must be 0% to 10% here'
     ),
     "a secret of a chat": agent("{type: chat, secret: x}", ".secret: is for a webhook only"),
+    "a signature of a chat": agent(
+        "{type: chat, signature: github}",
+        ".signature: is for a webhook only",
+        ".signature: needs secret beside it",
+    ),
+    "a signature of nobody's": agent(
+        "{type: webhook, secret: x, signature: gitlab}",
+        '.signature: "gitlab" must be one of everwhen, github',
+    ),
     "a work source without a type": agent(
         "{type: interval, interval: 5m, work_source: {path: inbox}}", ".work_source: type is required"
     ),

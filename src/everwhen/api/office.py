@@ -15,6 +15,7 @@ from everwhen.api.record import event_source, message_source
 from everwhen.api.streams import Streams
 from everwhen.config.api_settings import ApiSettings
 from everwhen.config.submission import Surroundings
+from everwhen.model.retention import Retention
 from everwhen.model.token import Token
 from everwhen.operations.submissions import Caller
 from everwhen.operations.tokens import hash_of
@@ -37,6 +38,7 @@ class Office:
     changes: Callable[[], int] | None = None  # another number when anybody has committed
     measured: Metrics | None = None  # of the node of this process, where it has one
     backstage: Backstage = field(default_factory=Backstage, kw_only=True)
+    jobs_kept: int = field(default=Retention().jobs, kw_only=True)  # by retention
     rates: Rates = field(init=False)
     failures: Rates = field(init=False)
     readiness: Readiness = field(init=False)

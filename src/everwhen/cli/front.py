@@ -70,6 +70,7 @@ def open_front(
         unready=None if node is None else node.unreadiness,
         changes=changes,
         backstage=backstage or Backstage(),
+        jobs_kept=current().settings.retention.jobs,
         measured=Metrics(house, loop=None if node is None else loop, durations=durations),
     )
     server = ApiServer(create_app(office), settings)

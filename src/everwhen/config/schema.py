@@ -29,6 +29,7 @@ from everwhen.config.values import (
     WINDOW,
     ZONE,
 )
+from everwhen.model.agent_schedule import SIGNATURES
 from everwhen.model.events import EventType
 from everwhen.model.policy import WhenClosed
 from everwhen.timetable.cron import parse_cron
@@ -82,6 +83,7 @@ AGENT_SCHEDULE = Record(
         "prompt": Key(Text(longest=1 << 20), "What the agent is asked to do."),
         "work_source": Key(WORK_SOURCE, "Where its work items come from."),
         "secret": Key(Text(), "Signs the requests of a webhook; write it as ${NAME}."),
+        "signature": Key(Word(SIGNATURES), "How the requests of a webhook are signed.", "everwhen"),
     }
 )
 AGENT = Record(

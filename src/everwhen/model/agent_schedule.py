@@ -10,6 +10,7 @@ from everwhen.errors import TimetableError, shown
 from everwhen.model.schedule import Target
 
 WHEN_EMPTY = ("run", "skip")
+SIGNATURES = ("everwhen", "github")
 _TRIGGERS = {"interval": "every", "cron": "cron"}
 
 
@@ -30,7 +31,7 @@ def agent_words(words: Mapping[str, Any], *, group: Mapping[str, Any] | None = N
     }
     if kind == "interval":
         defaults["interval_from"] = "completion"
-    passed_over = ("type", "interval", "cron", "expression", "prompt", "work_source", "secret")
+    passed_over = ("type", "interval", "cron", "expression", "prompt", "work_source", "secret", "signature")
     own = {key: value for key, value in words.items() if key not in passed_over and value is not None}
     return {**defaults, **own, **trigger}
 

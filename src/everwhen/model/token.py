@@ -77,8 +77,7 @@ class Session(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What was answered to a request that may come again: the same one gets it again as long as it is kept, which is
-    at most a day."""
+    """What was answered to a request that may come again: the same one gets it again as long as it is kept."""
 
     token_id: str
     key: str
@@ -90,6 +89,11 @@ class Answer(NamedTuple):
     def words(self) -> tuple[str, str, str, str]:
         """What is stored of it."""
         return self[:4]
+
+    def stored_at(self, now: int) -> int:
+        """The instant that it is stored with. All nodes, those of the previous release too, forget an answer a day
+        after that instant; so one that is kept for longer is dated into the future."""
+        return now + self.kept - ANSWERS_KEPT
 
 
 TOKEN_COLUMNS = Token._fields

@@ -14,7 +14,7 @@ from everwhen.model.policy import IfRunning
 from everwhen.model.reasons import SkipReason
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
-from everwhen.model.token import Answer
+from everwhen.model.token import ANSWERS_KEPT, Answer
 from everwhen.operations.schedules import Permit, anybody
 from everwhen.ports.catalogue import Change, Remember
 from everwhen.ports.house import House
@@ -98,7 +98,7 @@ def _ask_once(house: House, schedule_id: str, request: Change, once: Once) -> Fi
         return _ask(house, schedule_id, request, remember)
     except RepeatedRequestError:
         who, key = asked[-1][:2]
-        known = house.tokens.answer(who, key, since=house.clock.now() - once.kept)
+        known = house.tokens.answer(who, key, since=house.clock.now() - ANSWERS_KEPT)
         if known is None:  # it was forgotten in this very moment
             raise
         job_id, skip_reason = json.loads(known.answer)

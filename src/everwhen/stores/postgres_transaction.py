@@ -361,8 +361,9 @@ class PostgresTransaction(PostgresSnapshot):
         self._run(sql.DELETE_SESSION, hash)
 
     def insert_answer(self, answer: Answer, now: int) -> bool:
-        self._run(sql.FORGET_ANSWERS, At(now - ANSWERS_KEPT))
-        return self._run(sql.INSERT_ANSWER, *answer.words, At(now), At(now - answer.kept)) > 0
+        since = At(now - ANSWERS_KEPT)
+        self._run(sql.FORGET_ANSWERS, since)
+        return self._run(sql.INSERT_ANSWER, *answer.words, At(answer.stored_at(now)), since) > 0
 
     def _insert_new(self, query: str, values: list[Any]) -> bool:
         return self._run(f"{query} ON CONFLICT DO NOTHING", *values) > 0

@@ -238,8 +238,9 @@ class SqliteTransaction(SqliteSnapshot):
         self._all(sql.DELETE_SESSION, (hash,))
 
     def insert_answer(self, answer: Answer, now: int) -> bool:
-        self._all(sql.FORGET_ANSWERS, (now - ANSWERS_KEPT,))
-        return self._all(sql.INSERT_ANSWER, (*answer.words, now, now - answer.kept)).rowcount > 0
+        since = now - ANSWERS_KEPT
+        self._all(sql.FORGET_ANSWERS, (since,))
+        return self._all(sql.INSERT_ANSWER, (*answer.words, answer.stored_at(now), since)).rowcount > 0
 
     # -- the ledger, and what is shared --
 

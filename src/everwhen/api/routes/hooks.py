@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, NamedTuple
 
 from fastapi import APIRouter, Depends, Header
@@ -19,9 +20,10 @@ from everwhen.api.calls import Desk, ScheduleId, answer, parse_json, says
 from everwhen.api.job_payloads import Fired, job_words
 from everwhen.api.office import Office, office_of
 from everwhen.api.problems import RefusedError
-from everwhen.api.signatures import BadSignatureError, Signature, signature_in
+from everwhen.api.signatures import UNSIGNED, BadSignatureError, Scheme, Signature, signatures_in
 from everwhen.errors import RequestError, UnknownScheduleError
 from everwhen.model.schedule import Schedule
+from everwhen.model.token import ANSWERS_KEPT
 from everwhen.operations import jobs
 from everwhen.operations.firing import Once, fire_schedule
 from everwhen.operations.schedules import Permit
@@ -69,7 +71,7 @@ GitHubSignature = Annotated[
     str | None,
     Header(
         alias="X-Hub-Signature-256",
-        description="GitHub's: `sha256={hex HMAC-SHA256 of the body}`.",
+        description="GitHub's: `sha256={hex HMAC-SHA256 of the body}`, for schedules with `signature: github`.",
         max_length=200,
     ),
 ]
@@ -165,37 +167,47 @@ def _proven(office: Office, schedule_id: str, knock: Knock) -> tuple[Permit, Onc
     if knock.caller is not None:
         return knock.caller.refuse_unapproved, None
     try:
-        signature = signature_in(knock.request.headers, office.house.clock.now())
+        signatures = signatures_in(knock.request.headers, office.house.clock.now())
     except BadSignatureError as error:
         refuse_proof(office, knock.request, "signature", str(error))
-    if signature is None:
+    if not signatures:
         raise RefusedError(
             401,
             "Send a token, or sign the body: Everwhen-Signature, or X-Hub-Signature-256.",
             headers={"www-authenticate": "Bearer"},
         )
-    once = _signed(office.house.catalogue.get(schedule_id), signature, knock.body)
-    if once is None:
+    scheme, key = _signed(office.house.catalogue.get(schedule_id), signatures, knock.body)
+    if key is None:
         refuse_proof(office, knock.request, "signature", NO_PROOF)
     refuse_haste(office, f"hook:{schedule_id}", "This hook is called too often.")
 
     def permit(schedule: Schedule) -> None:  # again where it is fired: the secret may have been changed since
-        if _signed(schedule, signature, knock.body) is None:
+        if _signed(schedule, signatures, knock.body) != (scheme, key):
             raise UnknownScheduleError(schedule_id)
 
-    return permit, once
+    # Ours has a time in it and is too old to come again long before it is forgotten; GitHub's is good for ever.
+    return permit, Once(key, office.jobs_kept if scheme == "github" else ANSWERS_KEPT)
 
 
-def _signed(schedule: Schedule | None, signature: Signature, body: bytes) -> Once | None:
-    return signature.once("" if schedule is None else _secret_of(schedule), body)
+def _signed(
+    schedule: Schedule | None, signatures: Mapping[Scheme, Signature], body: bytes
+) -> tuple[Scheme, str | None]:
+    """The one scheme that the schedule takes, and what names the request, if it is signed that way."""
+    words = {} if schedule is None else _target_words(schedule)
+    scheme: Scheme = "github" if words.get("signature") == "github" else "everwhen"
+    secret = "" if schedule is None else _secret_of(schedule, words)
+    return scheme, signatures.get(scheme, UNSIGNED).key(secret, body)
 
 
-def _secret_of(schedule: Schedule) -> str:
-    """What the requests of a schedule are signed with; nothing when it takes none, or nobody here knows it."""
+def _target_words(schedule: Schedule) -> dict[str, Any]:
     words = json.loads(schedule.definition.target.spec or "null")
-    written = words.get("secret") if isinstance(words, dict) else None
+    return words if isinstance(words, dict) else {}
+
+
+def _secret_of(schedule: Schedule, words: Mapping[str, Any]) -> str:
+    """What the requests of a schedule are signed with; nothing when it takes none, or nobody here knows it."""
     try:
-        return str(Secrets().resolve(written or ""))
+        return str(Secrets().resolve(words.get("secret") or ""))
     except UnresolvedError as error:
         log.warning("no signature of %s can be checked: %s", schedule.state.schedule_id, error)
         return ""

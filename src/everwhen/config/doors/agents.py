@@ -50,11 +50,7 @@ def _read(entry: Node, agent: str, schedule: str, group: dict[str, Any], admissi
     spelled |= {"cron": "expression"} if "expression" in words else {}
     try:
         complete = _complete(words, group)
-        target = (
-            with_secret(agent_target(agent, group, words), words.get("secret"))
-            if "command" in group
-            else NOTHING
-        )
+        target = with_secret(agent_target(agent, group, words), words) if "command" in group else NOTHING
     except SchedulerError as error:
         if entry.is_sound:
             entry.complain(str(error))
@@ -74,8 +70,11 @@ def _refuse_mixture(entry: Node, words: dict[str, Any]) -> None:
         entry.complain(f"does not go with type {kind}", key)
     if "cron" in words and "expression" in words:
         entry.complain("is another word for cron; keep one", "expression")
-    if words.get("secret") is not None and kind != "webhook":
-        entry.complain("is for a webhook only", "secret")
+    for key in ("secret", "signature"):
+        if words.get(key) is not None and kind != "webhook":
+            entry.complain("is for a webhook only", key)
+    if words.get("signature") is not None and words.get("secret") is None:
+        entry.complain("needs secret beside it", "signature")
     percent = _PERCENT.fullmatch(str(words.get("jitter", "")))
     if percent is not None and int(percent[1]) > MOST_JITTER:
         entry.complain(f'jitter "{words["jitter"]}" must be 0% to {MOST_JITTER}% here', "jitter")
@@ -95,8 +94,9 @@ def _complete(words: dict[str, Any], group: dict[str, Any]) -> dict[str, Any]:
     return complete
 
 
-def with_secret(target: Target, secret: str | None) -> Target:
-    """The webhook's secret travels with the target, as the reference that it is."""
-    if secret is None:
+def with_secret(target: Target, words: dict[str, Any]) -> Target:
+    """The webhook's secret travels with the target, as the reference that it is, and so does the way of signing."""
+    if words.get("secret") is None:
         return target
-    return Target(target.kind, json.dumps({**json.loads(target.spec), "secret": secret}))
+    signed = {key: words[key] for key in ("secret", "signature") if words.get(key) is not None}
+    return Target(target.kind, json.dumps({**json.loads(target.spec), **signed}))
