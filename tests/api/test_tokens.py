@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from http.cookies import SimpleCookie
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +202,6 @@ def test_a_session_is_over_after_its_time_and_no_later_than_its_token(tmp_path: 
 
 
 def test_behind_tls_the_cookie_is_secure(tmp_path: Path) -> None:
-    with serving(tmp_path, behind_proxy=True) as service:
+    with serving(tmp_path, trusted_proxies=(ip_network("127.0.0.1"),)) as service:
         browser = Browser(service, service.admin.secret or "")
         assert browser.cookie["everwhen_session"]["secure"]

@@ -158,6 +158,21 @@ SHAPE = {
     "a size without unit": Broken(
         "api: {max_payload: much}", ('1: api.max_payload: "much" is no size; write it like 64KiB or 16MiB',)
     ),
+    "behind a proxy": Broken(
+        "api: {behind_proxy: true}",
+        (
+            "1: api.behind_proxy: is gone: write trusted_proxies: [127.0.0.1] with the networks of your proxies",
+        ),
+    ),
+    "proxies that are no networks": Broken(
+        "api: {trusted_proxies: [proxy.example, 10.0.0.1/8, 0.0.0.0/0, 7]}",
+        (
+            '1: api.trusted_proxies[0]: "proxy.example" is not a network; write it like 10.0.0.0/8 or 127.0.0.1',
+            '1: api.trusted_proxies[1]: "10.0.0.1/8" is not a network; write it like 10.0.0.0/8 or 127.0.0.1',
+            '1: api.trusted_proxies[2]: "0.0.0.0/0" is everybody; name the networks of your proxies',
+            '1: api.trusted_proxies[3]: "7" is not a network; write it like 10.0.0.0/8 or 127.0.0.1',
+        ),
+    ),
     "half of tls": Broken("api: {tls: {cert: a.pem}}", ("1: api.tls: key is required",)),
     "yes is no truth": Broken("api: {insecure: yes}", ('1: api.insecure: must be true or false, not "yes"',)),
     "an include that is not there": Broken(

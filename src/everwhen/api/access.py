@@ -17,6 +17,7 @@ from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBea
 from everwhen.api.doorway import SAFE
 from everwhen.api.office import Office, office_of
 from everwhen.api.problems import RefusedError
+from everwhen.api.proxies import caller_address
 from everwhen.model.token import AccessRole, Token
 from everwhen.operations.sessions import find_session, is_proven
 from everwhen.operations.submissions import Caller
@@ -94,7 +95,7 @@ def refuse_haste(office: Office, who: str, detail: str) -> None:
 
 def refuse_proof(office: Office, request: Request, reason: str, detail: str) -> NoReturn:
     """A proof that is not good: counted per address, on record, and told without saying what would be right."""
-    wait = office.failures.take(_address(request))
+    wait = office.failures.take(_address(office, request))
     if wait:
         raise _too_many(wait, "Too many requests that could not prove who they are from.")
     _deny(office, request, None, reason)
@@ -111,7 +112,7 @@ GlobalAdmin = Annotated[Caller, Depends(needs("admin", is_global=True))]
 
 def refuse_guessing(office: Office, request: Request) -> None:
     """Somebody tried a secret that opens nothing: too many of those from one address are refused."""
-    wait = office.failures.take(_address(request))
+    wait = office.failures.take(_address(office, request))
     if wait:
         raise _too_many(wait, "Too many requests with a wrong token.")
 
@@ -197,13 +198,13 @@ def _deny(office: Office, request: Request, actor: str | None, reason: str) -> N
     detail: dict[str, object] = {
         "method": request.method,
         "path": request.url.path[:200],
-        "address": _address(request),
+        "address": _address(office, request),
     }
     record_denial(office.house, actor=actor, reason=reason, detail=detail)
 
 
-def _address(request: Request) -> str:
-    return request.client.host if request.client is not None else "unknown"
+def _address(office: Office, request: Request) -> str:
+    return caller_address(request, office.settings.trusted_proxies)
 
 
 def _too_many(wait: float, detail: str) -> RefusedError:

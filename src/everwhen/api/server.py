@@ -39,8 +39,7 @@ class ApiServer:
                 date_header=False,
                 ssl_certfile=cert,
                 ssl_keyfile=key,
-                proxy_headers=settings.behind_proxy,
-                forwarded_allow_ips="*" if settings.behind_proxy else None,
+                proxy_headers=False,  # `proxies` believes fewer of them
                 timeout_graceful_shutdown=max(int(stop_within), 1),
                 backlog=BACKLOG,
                 ws="none",

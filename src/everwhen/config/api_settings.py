@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import ip_address
+from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import Any
 
 from everwhen.config.problems import Report
 from everwhen.config.schema import API
 from everwhen.config.settings import PREFIX, twins
-from everwhen.config.values import parse_size
+from everwhen.config.values import parse_network, parse_size
 from everwhen.errors import ConfigError
 
+Network = IPv4Network | IPv6Network
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
@@ -27,7 +28,7 @@ class ApiSettings:
     max_payload: int = 64 << 10
     max_body: int = 16 << 20
     tls: tuple[str, str] | None = None  # certificate and key
-    behind_proxy: bool = False
+    trusted_proxies: tuple[Network, ...] = ()
     insecure: bool = False
     allowed_hosts: tuple[str, ...] = ()
 
@@ -43,10 +44,10 @@ class ApiSettings:
 
     def refuse_exposure(self) -> None:
         """Beyond this machine tokens travel in the clear, unless TLS or a proxy hides them, or somebody insists."""
-        if not (self.is_local or self.tls or self.behind_proxy or self.insecure):
+        if not (self.is_local or self.tls or self.trusted_proxies or self.insecure):
             raise ConfigError(
                 f"api.host {self.host} serves other machines without TLS: set api.tls {{cert, key}}, or "
-                "api.behind_proxy: true where a proxy speaks TLS, or api.insecure: true if that is meant"
+                "api.trusted_proxies: [NETWORK] where a proxy speaks TLS, or api.insecure: true if that is meant"
             )
 
 
@@ -61,5 +62,8 @@ def api_settings_of(words: Mapping[str, Any] | None, environ: Mapping[str, str])
             chosen[key] = parse_size(chosen[key])
     if "tls" in chosen:
         chosen["tls"] = (chosen["tls"]["cert"], chosen["tls"]["key"])
+    proxies = chosen.get("trusted_proxies", ())
+    named = [proxies] if isinstance(proxies, str) else proxies
+    chosen["trusted_proxies"] = tuple(parse_network(network) for network in named)
     chosen["allowed_hosts"] = tuple(chosen.get("allowed_hosts", ()))
     return ApiSettings(**chosen)

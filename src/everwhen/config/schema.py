@@ -23,6 +23,7 @@ from everwhen.config.values import (
     HEADERS,
     MOST_PAYLOAD,
     NAME_TEXT,
+    NETWORK,
     QUIET_DAYS,
     SIZE,
     URL,
@@ -251,7 +252,13 @@ API = Record(
             ),
             "Serve HTTPS.",
         ),
-        "behind_proxy": Key(Flag(), "A proxy in front of it speaks TLS.", False),
+        "trusted_proxies": Key(
+            Either(((str, NETWORK),), ListOf(NETWORK)), "Networks of proxies whose X-Forwarded-For counts."
+        ),
+        "behind_proxy": Key(
+            Refused("is gone: write trusted_proxies: [127.0.0.1] with the networks of your proxies"),
+            "Replaced by trusted_proxies.",
+        ),
         "insecure": Key(Flag(), "Serve other machines without TLS.", False),
         "allowed_hosts": Key(ListOf(Text()), "Host names that it answers to."),
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any, get_args
 
 from everwhen.config.kinds import Anything, Either, Headers, Key, ListOf, MapOf, Record
@@ -53,6 +54,23 @@ def _workflow_id(value: Any) -> None:
         raise ConfigError(f'"{shown(value)}" must be a number or text')
 
 
+def parse_network(value: Any) -> IPv4Network | IPv6Network:
+    """A network, or a single address; never everybody.
+
+    >>> parse_network("10.0.0.0/8"), parse_network("::1")
+    (IPv4Network('10.0.0.0/8'), IPv6Network('::1/128'))
+    """
+    try:
+        network = ip_network(value if isinstance(value, str) else "")
+    except ValueError:
+        raise ConfigError(
+            f'"{shown(value)}" is not a network; write it like 10.0.0.0/8 or 127.0.0.1'
+        ) from None
+    if network.prefixlen == 0:
+        raise ConfigError(f'"{shown(value)}" is everybody; name the networks of your proxies')
+    return network
+
+
 def _quiet_days(value: Any) -> None:
     parse_weekdays(value, "days")
 
@@ -72,6 +90,7 @@ WEEKDAYS = Parsed(parse_weekdays, {"anyOf": [{"type": "array", "items": _A_WEEKD
 QUIET_DAYS = Parsed(_quiet_days, WEEKDAYS.shape)
 DATE = Parsed(_date)
 WINDOW = Parsed(parse_window, {"type": "string", "examples": ["08:00-18:00"]})
+NETWORK = Parsed(parse_network, {"type": "string", "examples": ["10.0.0.0/8", "127.0.0.1"]})
 SIZE = Parsed(parse_size, {"type": ["string", "integer"], "examples": ["64KiB"]})
 URL = Text(
     "https://host/path",

@@ -207,7 +207,7 @@ def end_session(request: Request, office: Desk, caller: Viewer) -> Response:
 
 def _set_cookie(office: Office, found: Response, secret: str, age: int) -> None:
     settings = office.settings
-    is_encrypted = settings.tls is not None or settings.behind_proxy
+    is_encrypted = settings.tls is not None or bool(settings.trusted_proxies)
     found.set_cookie(
         COOKIE, secret, max_age=age, path="/", secure=is_encrypted, httponly=True, samesite="strict"
     )
