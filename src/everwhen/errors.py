@@ -158,6 +158,17 @@ class PreconditionError(SchedulerError):
         self.revision = revision
 
 
+class UnseenRevisionError(SchedulerError):
+    """A schedule that waits for approval, and nobody said which revision of it was looked at."""
+
+    def __init__(self, revision: int) -> None:
+        super().__init__(
+            "this schedule waits for approval: look at it, then approve the revision that you saw "
+            f"(approve/ with its number, or resume/ with If-Match; it is at revision {revision} now)"
+        )
+        self.revision = revision
+
+
 class SourceError(SchedulerError):
     """A schedule or policy of the configuration file, to be changed by another way."""
 

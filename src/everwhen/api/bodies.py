@@ -19,6 +19,18 @@ class PauseBody(Shape):
     until: Moment | None = Field(default=None, description="It resumes by itself then.")
 
 
+class ApproveBody(Shape):
+    """Which revision was looked at."""
+
+    revision: int = Field(ge=1, lt=1 << 53, strict=True, examples=[1])
+
+
+class DeclineBody(Shape):
+    """Why."""
+
+    note: Line | None = Field(default=None, examples=["once a day is enough"])
+
+
 class TriggerBody(Shape):
     """What to run it with."""
 

@@ -194,6 +194,7 @@ _ABOUT = {
     413: "The body is too large.",
     421: "The Host header names another service.",
     422: "Parameters or body are not valid; `errors` says each of them.",
+    428: "It waits for approval, and no revision was named.",
     429: "Too many requests; Retry-After says when to come again.",
     503: "The database does not answer.",
 }

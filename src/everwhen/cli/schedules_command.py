@@ -20,7 +20,8 @@ NO_SCHEDULES = "no schedules yet; declare some in everwhen.yaml, or: everwhen sc
 
 @click.group(name="schedules")
 def command() -> None:
-    """Schedules: list, show, create, update, pause, resume, revive, trigger, backfill, delete, upcoming."""
+    """Schedules: list, show, create, update, approve, decline, pause, resume, revive, trigger, backfill, delete,
+    upcoming."""
 
 
 def path_of(schedule_id: str, *more: str) -> str:
@@ -102,7 +103,8 @@ _SHOWN = (
     "description group owner source source_file source_line next_slot_at next_run_at held_slot_at held_reason "
     "last_fired_at last_run_at last_success_at last_error run_count error_count current_retry current_repeat "
     "outstanding running_jobs jitter only_between not_on outside_window quiet_hours misfire_grace catch_up "
-    "if_running max_retries retry_delay timeout circuit_breaker queue total_repeats payload run revision uid created_at"
+    "if_running max_retries retry_delay timeout circuit_breaker queue total_repeats payload run paused_by revision uid "
+    "created_at"
 ).split()
 
 
@@ -207,6 +209,30 @@ def pause(
 def resume(client: Client, schedules: tuple[str, ...], as_json: bool) -> None:
     """Fire again: an interval one interval from now, cron at its next match."""
     _each(client, schedules, "resume", "resumed", as_json)
+
+
+@command.command(name="approve")
+@reaching
+@click.argument("schedule")
+@click.option("--revision", type=click.IntRange(1), required=True, help="The revision that you looked at.")
+@json_option
+def approve(client: Client, schedule: str, revision: int, as_json: bool) -> None:
+    """Let a SCHEDULE that waits for approval go on, as the revision that you looked at (see schedules show)."""
+    _each(client, (schedule,), "approve", "approved", as_json, {"revision": revision})
+
+
+@command.command(name="decline")
+@reaching
+@click.argument("schedule")
+@click.option("--note", help="Why; it stands in the audit.")
+@json_option
+def decline(client: Client, schedule: str, note: str | None, as_json: bool) -> None:
+    """Delete a SCHEDULE that waits for approval."""
+    client.post(path_of(schedule, "decline"), {"note": note})
+    if as_json:
+        print_json({"declined": schedule})
+    else:
+        click.echo(f"declined {schedule}")
 
 
 @command.command(name="revive")

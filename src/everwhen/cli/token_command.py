@@ -47,7 +47,7 @@ def create(
     """Make a token and print it, once.
 
     Limits: max_schedules, min_interval, ttl (of what it creates), fires_per_hour, fires_per_day, targets (a list with
-    commas), approval=required (what it creates stays paused until an operator resumes it).
+    commas), approval=required (what it creates or changes stays paused until an operator approves it).
     """
     lasts = None if expires is None else parse_seconds(expires)
     with opened(path, database) as house:

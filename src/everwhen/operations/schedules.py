@@ -186,10 +186,8 @@ def pause_schedule(
     return _change(house, schedule_id, pause, permit)
 
 
-def resume_schedule(
-    house: House, schedule_id: str, *, by: str | None = None, permit: Permit = anybody
-) -> State:
-    return _change(house, schedule_id, lambda s, now, shared: status.resume(s, now, shared, by=by), permit)
+def resume_schedule(house: House, schedule_id: str, *, by: str | None = None) -> State:
+    return _change(house, schedule_id, lambda s, now, shared: status.resume(s, now, shared, by=by))
 
 
 def revive_schedule(

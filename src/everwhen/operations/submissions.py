@@ -13,7 +13,7 @@ from functools import partial
 from hashlib import blake2b
 from uuid import UUID
 
-from everwhen.decide import edit, status
+from everwhen.decide import approval, edit, status
 from everwhen.decide.draft import Draft
 from everwhen.errors import (
     AccessError,
@@ -24,6 +24,7 @@ from everwhen.errors import (
     SourceError,
     SubmissionError,
     UnknownScheduleError,
+    UnseenRevisionError,
 )
 from everwhen.model.decision import Decision
 from everwhen.model.declared import Declared
@@ -40,7 +41,6 @@ from everwhen.ports.house import House
 from everwhen.timetable.trigger import Once
 
 SOURCE = "api"
-APPROVAL = "approval"
 CODE_TARGETS = frozenset(("command", "python"))
 TOKEN_BUDGET = "budget:token:"
 COUNTED = 10_000
@@ -71,22 +71,14 @@ class Caller:
     def refuse_unapproved(self, schedule: Schedule) -> None:
         """What waits for approval is started by nobody whose schedules need it."""
         self.refuse_stranger(schedule)
-        if self.token.limits.needs_approval and schedule.state.paused_by == APPROVAL:
-            raise AccessError("this schedule waits for an operator's approval; an operator resumes it")
+        if self.token.limits.needs_approval and approval.is_waiting(schedule.state):
+            raise AccessError("this schedule waits for approval, which this token cannot give")
 
     def refuse_other_words(self, schedule: Schedule) -> None:
         """What was approved runs as it is: with a payload of his own it would be another."""
         self.refuse_unapproved(schedule)
         if self.token.limits.needs_approval:
             raise AccessError("this token triggers what was approved as it is; leave payload out")
-
-    def refuse_approved(self, schedule: Schedule) -> None:
-        """What was approved is not made another afterwards by a token whose schedules need approval."""
-        self.refuse_stranger(schedule)
-        if self.token.limits.needs_approval and schedule.state.paused_by != APPROVAL:
-            raise AccessError(
-                "this schedule was approved as it is; delete it and make another, or ask an operator"
-            )
 
 
 # -- looking --
@@ -254,9 +246,11 @@ def _new(
         declared.schedule_id,
         now,
         is_enabled=declared.is_enabled and not caller.token.limits.needs_approval,
-        paused_by=APPROVAL if caller.token.limits.needs_approval else "token",
+        paused_by=approval.APPROVAL if caller.token.limits.needs_approval else "token",
         actor=caller.actor,
     )
+    if caller.token.limits.needs_approval:
+        creation = approval.request_for_new(creation, plan, now, actor=caller.actor)
     return NewSchedule(creation, plan, SOURCE, key, caller.token.token_id)
 
 
@@ -300,16 +294,19 @@ def edit_entry(
     expected: int | None = None,
     is_enabled: bool | None = None,
 ) -> State:
-    """A new revision of a schedule, and its switch, in one transaction; `expected` is the revision that was read."""
+    """A new revision of a schedule, and its switch, in one transaction; `expected` is the revision that was read.
+
+    One by a token with an approval limit waits for approval, unless it only gives the schedule another name.
+    """
     refuse_declared_elsewhere(get_entry(house, schedule_id, caller))
     quiet = QuietHoursByName(house)
     quiet.read()
+    to_look_at: list[Definition] = []
 
     def change(schedule: Schedule, now: int, shared: Shared) -> Decision:
         caller.refuse_stranger(schedule)
         if expected is not None and schedule.state.revision != expected:
             raise PreconditionError(expected, schedule.state.revision)
-        caller.refuse_approved(schedule)
         declared = rewrite(schedule)
         definition = _keeping_budgets(on_terms(declared.definition, caller, now), schedule.definition)
         if definition == schedule.definition:
@@ -317,11 +314,18 @@ def edit_entry(
         plan = Plan(schedule.state.schedule_id, definition, quiet.of(definition))
         refuse_beyond(caller.token.limits, plan, now)
         may_be_past = schedule.definition.trigger == definition.trigger
+        if caller.token.limits.needs_approval and approval.needs_new_look(schedule.definition, definition):
+            to_look_at.append(definition)
         return edit.edit(schedule, plan, now, shared, may_be_past=may_be_past, actor=caller.actor)
 
-    further: list[Change] = []
+    def wait(schedule: Schedule, now: int, shared: Shared) -> Decision:
+        if not to_look_at:
+            return Draft(schedule, now, shared).decision()
+        return approval.request(schedule, now, shared, actor=caller.actor)
+
+    further: list[Change] = [wait] if caller.token.limits.needs_approval else []
     if is_enabled is not None:
-        further.append(_switch(is_enabled, caller))
+        further.append(_switch(is_enabled, caller, is_seen=expected is not None))
     decision = house.catalogue.change(house.clock.now(), schedule_id, change, *further)
     house.wake_scheduler()
     house.wake_workers()
@@ -335,16 +339,25 @@ def _keeping_budgets(new: Definition, old: Definition) -> Definition:
     return replace(new, budgets=(*new.budgets, *kept)) if kept else new
 
 
-def _switch(is_enabled: bool, caller: Caller) -> Change:
+def _switch(is_enabled: bool, caller: Caller, *, is_seen: bool) -> Change:
     def switch(schedule: Schedule, now: int, shared: Shared) -> Decision:
         if not is_enabled and schedule.state.status == "active":
             return status.pause(schedule, now, shared, by="token", actor=caller.actor)
         if is_enabled and schedule.state.status == "paused":
             caller.refuse_unapproved(schedule)
-            return status.resume(schedule, now, shared, by=caller.actor)
+            return resumed(schedule, now, shared, caller, schedule.state.revision if is_seen else None)
         return Draft(schedule, now, shared).decision()
 
     return switch
+
+
+def resumed(schedule: Schedule, now: int, shared: Shared, caller: Caller, seen: int | None) -> Decision:
+    """Active again; one that waits for approval only as the revision that was seen."""
+    if not approval.is_waiting(schedule.state):
+        return status.resume(schedule, now, shared, by=caller.actor)
+    if seen is None:
+        raise UnseenRevisionError(schedule.state.revision)
+    return approval.approve(schedule, now, shared, revision=seen, by=caller.actor)
 
 
 def refuse_declared_elsewhere(entry: Entry) -> None:

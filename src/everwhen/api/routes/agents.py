@@ -12,7 +12,7 @@ from everwhen.api.calls import DEFAULT_LIMIT, Cursor, Desk, Limit, answer, curso
 from everwhen.api.office import Office
 from everwhen.api.schedule_payloads import Schedule, ScheduleList, schedule_words
 from everwhen.errors import UnknownScheduleError
-from everwhen.operations import schedules, submissions
+from everwhen.operations import approvals, schedules, submissions
 from everwhen.operations.submissions import Caller
 from everwhen.ports.catalogue import Entry, ScheduleFilter
 
@@ -52,12 +52,12 @@ def list_schedules(
     "/agents/{name}/schedules/{schedule}/enable/",
     summary="Switch a schedule of an agent on",
     response_model=None,
-    responses=says(Schedule, "The schedule, active.", 404),
+    responses=says(Schedule, "The schedule, active.", 404, 428),
 )
 def enable(office: Desk, caller: Operator, name: Name, schedule: ScheduleName) -> Response:
     """The same as resume: only a paused one."""
     found = _find(office, caller, name, schedule).schedule.state.schedule_id
-    schedules.resume_schedule(office.house, found, by=caller.actor, permit=caller.refuse_unapproved)
+    approvals.resume_schedule(office.house, found, caller)
     return _shown(office, caller, found)
 
 

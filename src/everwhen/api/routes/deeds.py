@@ -8,8 +8,17 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from everwhen.api.access import Operator
-from everwhen.api.bodies import BackfillAnswer, BackfillBody, ManyIds, ManyResults, PauseBody, TriggerBody
-from everwhen.api.calls import Desk, ScheduleId, answer, nothing, says
+from everwhen.api.bodies import (
+    ApproveBody,
+    BackfillAnswer,
+    BackfillBody,
+    DeclineBody,
+    ManyIds,
+    ManyResults,
+    PauseBody,
+    TriggerBody,
+)
+from everwhen.api.calls import Desk, IfMatch, ScheduleId, answer, nothing, revision_in, says
 from everwhen.api.job_payloads import Fired, job_words
 from everwhen.api.office import Office
 from everwhen.api.payloads import Object, when_text
@@ -18,7 +27,7 @@ from everwhen.api.schedule_payloads import Schedule, schedule_words
 from everwhen.api.shaped import ShapedRoute
 from everwhen.errors import SchedulerError, UnknownScheduleError
 from everwhen.model.instants import instant_of
-from everwhen.operations import jobs, schedules, submissions
+from everwhen.operations import approvals, jobs, schedules, submissions
 from everwhen.operations.firing import trigger_schedule
 from everwhen.operations.submissions import Caller
 
@@ -59,27 +68,53 @@ def _pause(office: Office, caller: Caller, schedule_id: str, body: PauseBody) ->
     "/schedules/{schedule_id}/resume/",
     summary="Resume a schedule",
     response_model=None,
-    responses=says(Schedule, "The schedule, active.", 404),
+    responses=says(Schedule, "The schedule, active.", 404, 412, 428),
 )
-def resume(office: Desk, caller: Operator, schedule_id: ScheduleId) -> Response:
-    """Only a paused one: an interval fires one interval from now, cron at its next match. Also an approval."""
-    _resume(office, caller, schedule_id)
+def resume(office: Desk, caller: Operator, schedule_id: ScheduleId, if_match: IfMatch = None) -> Response:
+    """Only a paused one: an interval fires one interval from now, cron at its next match. With If-Match it is also an
+    approval of that revision; a schedule that waits for approval is not resumed without."""
+    approvals.resume_schedule(office.house, schedule_id, caller, expected=revision_in(if_match))
     return _shown(office, schedule_id, caller)
 
 
-def _resume(office: Office, caller: Caller, schedule_id: str) -> None:
-    schedules.resume_schedule(office.house, schedule_id, by=caller.actor, permit=caller.refuse_unapproved)
+@router.post(
+    "/schedules/{schedule_id}/approve/",
+    summary="Approve a revision of a schedule",
+    response_model=None,
+    responses=says(Schedule, "The schedule, approved.", 404, 412),
+)
+def approve(office: Desk, caller: Operator, schedule_id: ScheduleId, body: ApproveBody) -> Response:
+    """Only of one that waits for approval, by a token that needs none itself. Nothing from the wait fires."""
+    approvals.approve_schedule(office.house, schedule_id, caller, revision=body.revision)
+    return _shown(office, schedule_id, caller)
+
+
+@router.post(
+    "/schedules/{schedule_id}/decline/",
+    summary="Decline a schedule that waits for approval",
+    status_code=204,
+    response_model=None,
+    responses=says(None, "It is gone; the record says who declined it and why.", 404, status=204),
+)
+def decline(
+    office: Desk, caller: Operator, schedule_id: ScheduleId, body: DeclineBody | None = None
+) -> Response:
+    """It is deleted."""
+    note = None if body is None else body.note
+    approvals.decline_schedule(office.house, schedule_id, caller, note=note)
+    return nothing()
 
 
 @router.post(
     "/schedules/{schedule_id}/revive/",
     summary="Start a dead or done schedule anew",
     response_model=None,
-    responses=says(Schedule, "The schedule, active.", 404),
+    responses=says(Schedule, "The schedule, active.", 404, 428),
 )
 def revive(office: Desk, caller: Operator, schedule_id: ScheduleId) -> Response:
     """Its repeats and retries count from zero."""
-    schedules.revive_schedule(office.house, schedule_id, by=caller.actor, permit=caller.refuse_unapproved)
+    permit = approvals.permit_revival(caller)
+    schedules.revive_schedule(office.house, schedule_id, by=caller.actor, permit=permit)
     return _shown(office, schedule_id, caller)
 
 
@@ -168,7 +203,11 @@ def pause_many(office: Desk, caller: Operator, body: ManyIds) -> Response:
 )
 def resume_many(office: Desk, caller: Operator, body: ManyIds) -> Response:
     """Each by itself: one that cannot be resumed says why, and the others are resumed."""
-    return _many(office, caller, body.schedule_ids, lambda each: _resume(office, caller, each))
+
+    def resume_one(schedule_id: str) -> None:
+        approvals.resume_schedule(office.house, schedule_id, caller)
+
+    return _many(office, caller, body.schedule_ids, resume_one)
 
 
 @router.post(

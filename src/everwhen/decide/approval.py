@@ -1,0 +1,117 @@
+"""Approval: a schedule waits until somebody has looked at one revision of it, and approves or declines that (AP2).
+
+A schedule that waits is paused by `approval`; one that is done or dead stays so and waits as well, so that nobody
+revives what was not looked at.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+from everwhen.decide import status
+from everwhen.decide.draft import Draft
+from everwhen.decide.slots import slot_after_span
+from everwhen.errors import PreconditionError, StatusError
+from everwhen.model.decision import Creation, Decision
+from everwhen.model.events import Event, EventType
+from everwhen.model.instants import moment_of
+from everwhen.model.schedule import Definition, Plan, Schedule, State
+from everwhen.model.shared import Shared
+from everwhen.timetable.describe import describe
+from everwhen.timetable.trigger import OnRequest
+
+APPROVAL = "approval"  # what such a schedule is paused by
+WAITS = "waits for approval"
+SHOWN_SLOTS = 3
+
+
+def is_waiting(state: State) -> bool:
+    return state.paused_by == APPROVAL
+
+
+def needs_new_look(old: Definition, new: Definition) -> bool:
+    """Whether an edit changes more than what a schedule is called."""
+    return replace(new, name=old.name, description=old.description) != old
+
+
+def request_for_new(creation: Creation, plan: Plan, now: int, *, actor: str | None) -> Creation:
+    """A new schedule that was created paused waits for its first revision to be looked at."""
+    state = creation.state._replace(status_reason=WAITS)
+    return Creation(state, (*creation.events, _requested(state, plan, now, actor)))
+
+
+def request(schedule: Schedule, now: int, shared: Shared, *, actor: str | None) -> Decision:
+    """Wait for the revision that is there now; what the one before had queued is over, as with every pause."""
+    if schedule.state.status == "active":
+        decision = status.pause(schedule, now, shared, by=APPROVAL, actor=actor, note=WAITS)
+    else:
+        draft = Draft(schedule, now, shared)
+        if schedule.state.status == "invalid":  # found valid again it would be active at once
+            draft.become("paused", "schedule.paused", "paused", by=actor)
+        draft.state = draft.state._replace(paused_by=APPROVAL, status_reason=WAITS, resume_at=None)
+        decision = draft.decision()
+    event = _requested(decision.after, schedule.plan, now, actor)
+    return decision._replace(events=(*decision.events, event))
+
+
+def approve(schedule: Schedule, now: int, shared: Shared, *, revision: int, by: str | None) -> Decision:
+    """Let the revision that was looked at go on; any other is refused."""
+    state = schedule.state
+    _refuse_idle(schedule, "approve")
+    if state.revision != revision:
+        raise PreconditionError(revision, state.revision)
+    approved = _event("schedule.approved", state, now, by, {"of_revision": revision})
+    if state.status == "paused":
+        decision = status.resume(schedule, now, shared, by=by)
+    else:
+        draft = Draft(schedule, now, shared)
+        draft.state = state._replace(paused_by=None, status_reason=None)
+        decision = draft.decision()
+    return decision._replace(events=(approved, *decision.events))
+
+
+def decline(schedule: Schedule, now: int, shared: Shared, *, note: str | None, by: str | None) -> Decision:
+    """What nobody wants is deleted, and the record says who declined it and why."""
+    _refuse_idle(schedule, "decline")
+    detail = {"of_revision": schedule.state.revision, "note": note}
+    declined = _event("schedule.declined", schedule.state, now, by, detail)
+    decision = status.delete(schedule, now, shared, cancel_running=False, by=by)
+    return decision._replace(events=(declined, *decision.events))
+
+
+def _refuse_idle(schedule: Schedule, verb: str) -> None:
+    if not is_waiting(schedule.state):
+        raise StatusError(verb, schedule.state.status, "it does not wait for approval")
+
+
+def _requested(state: State, plan: Plan, now: int, actor: str | None) -> Event:
+    """What a person is asked: which revision, when it would fire, and what an agent would be told."""
+    definition = plan.definition
+    detail: dict[str, object] = {
+        "of_revision": state.revision,
+        "words": describe(definition.trigger, definition.zone),
+        "next": _next_slots(state, plan, now),
+    }
+    prompt = json.loads(definition.target.spec).get("prompt") if definition.target.kind == "agent" else None
+    if prompt is not None:
+        detail["prompt"] = prompt
+    return _event("schedule.approval_requested", state, now, actor, detail)
+
+
+def _next_slots(state: State, plan: Plan, now: int) -> list[str]:
+    """The first slots if it were approved now."""
+    if isinstance(plan.definition.trigger, OnRequest):
+        return []
+    found = slot_after_span(plan, state.anchor_at, now, state.last_slot_at)
+    calendar, slot_at = plan.calendar(found.anchor_at), found.slot_at
+    slots: list[str] = []
+    while slot_at is not None and len(slots) < SHOWN_SLOTS:
+        slots.append(moment_of(slot_at).isoformat())
+        slot_at = None if calendar.is_chain else calendar.next_after(slot_at)
+    return slots
+
+
+def _event(kind: EventType, state: State, now: int, actor: str | None, detail: Mapping[str, object]) -> Event:
+    return Event(kind, now, state.schedule_id, state.uid, state.owner, actor=actor, detail=detail)

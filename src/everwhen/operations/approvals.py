@@ -1,0 +1,69 @@
+"""Approving and declining what waits for approval, and resuming, which may be an approval as well (AP2)."""
+
+from __future__ import annotations
+
+from everwhen.decide import approval
+from everwhen.errors import AccessError, PreconditionError, UnseenRevisionError
+from everwhen.model.decision import Decision
+from everwhen.model.schedule import Schedule
+from everwhen.model.shared import Shared
+from everwhen.operations.schedules import Permit
+from everwhen.operations.submissions import Caller, resumed
+from everwhen.ports.catalogue import Change
+from everwhen.ports.house import House
+
+
+def approve_schedule(house: House, schedule_id: str, caller: Caller, *, revision: int) -> None:
+    """Let a schedule go on as the revision that was looked at."""
+
+    def change(schedule: Schedule, now: int, shared: Shared) -> Decision:
+        _refuse_to_answer(schedule, caller)
+        return approval.approve(schedule, now, shared, revision=revision, by=caller.actor)
+
+    _change(house, schedule_id, change)
+
+
+def decline_schedule(house: House, schedule_id: str, caller: Caller, *, note: str | None) -> None:
+    """Delete a schedule that waits, and put on record who declined it."""
+
+    def change(schedule: Schedule, now: int, shared: Shared) -> Decision:
+        _refuse_to_answer(schedule, caller)
+        return approval.decline(schedule, now, shared, note=note, by=caller.actor)
+
+    house.catalogue.delete(house.clock.now(), schedule_id, change)
+    house.wake_workers()
+
+
+def resume_schedule(house: House, schedule_id: str, caller: Caller, *, expected: int | None = None) -> None:
+    """End a pause; `expected` is the revision that was read, without which nothing is approved."""
+
+    def change(schedule: Schedule, now: int, shared: Shared) -> Decision:
+        caller.refuse_unapproved(schedule)
+        if expected is not None and schedule.state.revision != expected:
+            raise PreconditionError(expected, schedule.state.revision)
+        return resumed(schedule, now, shared, caller, expected)
+
+    _change(house, schedule_id, change)
+
+
+def permit_revival(caller: Caller) -> Permit:
+    """Nobody revives what waits for approval: it is looked at first."""
+
+    def permit(schedule: Schedule) -> None:
+        caller.refuse_unapproved(schedule)
+        if approval.is_waiting(schedule.state):
+            raise UnseenRevisionError(schedule.state.revision)
+
+    return permit
+
+
+def _refuse_to_answer(schedule: Schedule, caller: Caller) -> None:
+    caller.refuse_stranger(schedule)
+    if caller.token.limits.needs_approval:
+        raise AccessError("a token whose own schedules need approval neither approves nor declines any")
+
+
+def _change(house: House, schedule_id: str, change: Change) -> None:
+    house.catalogue.change(house.clock.now(), schedule_id, change)
+    house.wake_scheduler()
+    house.wake_workers()
