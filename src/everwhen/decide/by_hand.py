@@ -33,6 +33,7 @@ def trigger(
     *,
     payload: Mapping[str, Any] | None = None,
     if_running: IfRunning = "queue",
+    actor: str | None = None,
 ) -> Decision:
     """A person's job now, with the payload merged over the schedule's; next_run_at and counters stay (X3)."""
     draft = Draft(schedule, now, shared)
@@ -40,6 +41,8 @@ def trigger(
     if refusal is not None:
         return draft.decision()._replace(refusal=refusal)
     _enqueue(draft, "manual", now, line_of("manual", draft.plan.definition.if_running, if_running), payload)
+    if actor is not None:
+        draft.record("job.triggered", slot_at=now, job_id=draft.jobs[-1].job_id, actor=actor)
     return draft.decision()
 
 

@@ -31,6 +31,7 @@ EventType = Literal[
     "job.lost",
     "job.rescued",
     "job.rerun",
+    "job.triggered",
     "schedule.overdue",
     "schedule.failing",
     "schedule.slow",

@@ -54,17 +54,23 @@ def _from_template(template: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def message_of(claimed: ClaimedJob, now: int) -> NewMessage:
-    """The message of one job, as it is written when the job is settled."""
+def spoken_by(target: Target, actor: str | None) -> Target:
+    """The message with that actor, whatever it says of itself."""
+    words = {key: value for key, value in json.loads(target.spec).items() if key != "actor"}
+    return Target(target.kind, json.dumps(words if actor is None else {**words, "actor": actor}))
+
+
+def message_of(claimed: ClaimedJob, now: int, actor: str | None = None) -> NewMessage:
+    """The message of one job, as it is written when the job is settled; `actor` asked for the job by hand."""
     job, definition = claimed.job, claimed.definition
     event_id = str(uuid5(_NAMESPACE, job.job_id))
-    body = event_of(claimed, event_id, now)
+    body = event_of(claimed, event_id, now, actor)
     return NewMessage(
         event_id, job.schedule_id, job.uid, definition.owner, job.job_id, json.dumps(body, sort_keys=True)
     )
 
 
-def event_of(claimed: ClaimedJob, event_id: str, now: int) -> dict[str, Any]:
+def event_of(claimed: ClaimedJob, event_id: str, now: int, actor: str | None = None) -> dict[str, Any]:
     job, definition = claimed.job, claimed.definition
     spec = _short(json.loads(definition.target.spec))
     payload = json.loads(job.payload or definition.payload)
@@ -78,7 +84,7 @@ def event_of(claimed: ClaimedJob, event_id: str, now: int) -> dict[str, Any]:
             "thread_id": spec.get("thread_id"),
             "message_id": job.job_id,
         },
-        "actor": spec.get("actor") or definition.owner,
+        "actor": actor or spec.get("actor") or definition.owner,
         "content": {
             "text": spec.get("text", ""),
             "structured": {**(spec.get("structured") or {}), **payload},

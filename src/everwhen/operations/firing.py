@@ -39,13 +39,14 @@ def trigger_schedule(
     *,
     payload: Mapping[str, Any] | None = None,
     if_running: IfRunning = "queue",
+    actor: str | None = None,
     permit: Permit = anybody,
 ) -> Firing:
     """Run it now, beside its slots: the schedule and its counters do not move (X3)."""
 
     def trigger(schedule: Schedule, now: int, shared: Shared) -> Decision:
         permit(schedule)
-        return by_hand.trigger(schedule, now, shared, payload=payload, if_running=if_running)
+        return by_hand.trigger(schedule, now, shared, payload=payload, if_running=if_running, actor=actor)
 
     return _ask(house, schedule_id, trigger)
 

@@ -29,6 +29,7 @@ from everwhen.errors import (
 from everwhen.model.decision import Decision
 from everwhen.model.declared import Declared
 from everwhen.model.instants import SECOND
+from everwhen.model.message import MESSAGE, spoken_by
 from everwhen.model.payload import LARGEST_PAYLOAD
 from everwhen.model.policy import Budget
 from everwhen.model.schedule import Definition, Plan, Schedule, State
@@ -238,7 +239,7 @@ def new_id(now: int) -> str:
 def _new(
     declared: Declared, caller: Caller, quiet: QuietHoursByName, now: int, key: str | None
 ) -> NewSchedule:
-    definition = on_terms(declared.definition, caller, now)
+    definition = speaking(on_terms(declared.definition, caller, now), caller)
     plan = Plan(declared.schedule_id, definition, quiet.of(definition))
     refuse_beyond(caller.token.limits, plan, now)
     creation = edit.create(
@@ -282,6 +283,19 @@ def on_terms(definition: Definition, caller: Caller, now: int) -> Definition:
     return replace(definition, **changes)  # type: ignore[arg-type]
 
 
+def speaking(definition: Definition, caller: Caller, before: Definition | None = None) -> Definition:
+    """A message that came over REST speaks for whoever gave it its words, not for whom its body names."""
+    if definition.target.kind != MESSAGE:
+        return definition
+    if before is not None and _say_the_same(before, definition):
+        return replace(definition, target=before.target)
+    return replace(definition, target=spoken_by(definition.target, caller.actor))
+
+
+def _say_the_same(one: Definition, other: Definition) -> bool:
+    return one.payload == other.payload and spoken_by(one.target, None) == spoken_by(other.target, None)
+
+
 # -- editing --
 
 
@@ -309,6 +323,7 @@ def edit_entry(
             raise PreconditionError(expected, schedule.state.revision)
         declared = rewrite(schedule)
         definition = _keeping_budgets(on_terms(declared.definition, caller, now), schedule.definition)
+        definition = speaking(definition, caller, schedule.definition)
         if definition == schedule.definition:
             return Draft(schedule, now, shared).decision()
         plan = Plan(schedule.state.schedule_id, definition, quiet.of(definition))

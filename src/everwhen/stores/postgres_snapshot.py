@@ -350,6 +350,10 @@ class PostgresSnapshot:
         rows = self._rows(sql.ANSWER, (token_id, key, At(since)))
         return Answer(*rows[0]) if rows else None
 
+    def requester(self, job: Job) -> str | None:
+        rows = self._rows(sql.REQUESTER, (job.uid, At(job.slot_at), job.job_id))
+        return rows[0][0] if rows else None
+
     def users_of_policy(self, policy_id: str) -> list[str]:
         # A pass over schedules: asked when somebody deletes a policy.
         query = "SELECT schedule_id FROM schedules WHERE quiet_hours_policy_id = %s ORDER BY schedule_id"

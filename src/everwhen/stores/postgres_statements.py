@@ -365,6 +365,10 @@ SELECT {", ".join(f"t.{name}" for name in TOKEN_COLUMNS)} FROM sessions s JOIN t
 WHERE s.hash = %s AND s.expires_at > %s"""
 FORGET_SESSIONS = "DELETE FROM sessions WHERE expires_at <= %s"
 DELETE_SESSION = "DELETE FROM sessions WHERE hash = %s"
+# idx_audit_schedule.
+REQUESTER = """
+SELECT actor FROM audit_events
+WHERE uid = %s AND slot_at = %s AND job_id = %s AND type IN ('job.triggered', 'job.rerun')"""
 # The primary key of idempotency_keys; idx_idempotency_age, a few from its front.
 ANSWER = """
 SELECT token_id, key, digest, answer FROM idempotency_keys WHERE token_id = %s AND key = %s AND created_at > %s"""

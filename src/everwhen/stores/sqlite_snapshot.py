@@ -318,6 +318,10 @@ class SqliteSnapshot:
         row = self._all(sql.ANSWER, (token_id, key, since)).fetchone()
         return None if row is None else Answer(*row)
 
+    def requester(self, job: Job) -> str | None:
+        row = self._all(sql.REQUESTER, (job.uid, job.slot_at, job.job_id)).fetchone()
+        return None if row is None else row[0]
+
     def users_of_policy(self, policy_id: str) -> list[str]:
         # A pass over schedules: asked when somebody deletes a policy.
         query = "SELECT schedule_id FROM schedules WHERE quiet_hours_policy_id = ? ORDER BY schedule_id"

@@ -345,6 +345,10 @@ WHERE s.hash = ? AND s.expires_at > ?"""
 INSERT_SESSION = "INSERT INTO sessions (hash, token_id, created_at, expires_at) VALUES (?, ?, ?, ?)"
 FORGET_SESSIONS = "DELETE FROM sessions WHERE expires_at <= ?"
 DELETE_SESSION = "DELETE FROM sessions WHERE hash = ?"
+# idx_audit_schedule.
+REQUESTER = """
+SELECT actor FROM audit_events
+WHERE uid = ? AND slot_at = ? AND job_id = ? AND type IN ('job.triggered', 'job.rerun')"""
 # The primary key of idempotency_keys; idx_idempotency_age, a few from its front.
 ANSWER = "SELECT token_id, key, digest, answer FROM idempotency_keys WHERE token_id = ? AND key = ? AND created_at > ?"
 INSERT_ANSWER = """

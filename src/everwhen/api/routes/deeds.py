@@ -135,6 +135,7 @@ def trigger(
         schedule_id,
         payload=body.payload,
         if_running=body.if_running,
+        actor=caller.actor,
         permit=caller.refuse_unapproved if body.payload is None else caller.refuse_other_words,
     )
     job = None if firing.job_id is None else job_words(jobs.get_job(office.house, firing.job_id))

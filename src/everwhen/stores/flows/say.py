@@ -13,7 +13,7 @@ from everwhen.model.claim import ClaimedJob
 from everwhen.model.decision import Decision
 from everwhen.model.job import Job
 from everwhen.model.message import MESSAGE, message_of
-from everwhen.model.outcome import Outcome
+from everwhen.model.outcome import NewMessage, Outcome
 from everwhen.model.shared import Shared
 from everwhen.stores.flows.commit import write_starts
 from everwhen.stores.flows.load import add_shared, schedules_of
@@ -40,7 +40,7 @@ def say_claimed(
     if not spoken:
         return list(claimed)
     uids = {one.job.uid for one in spoken}
-    end_jobs(tx, plans, _ended(spoken, now), _shared(tx, plans, uids, [c.job for c in spoken]), now)
+    end_jobs(tx, plans, _ended(tx, spoken, now), _shared(tx, plans, uids, [c.job for c in spoken]), now)
     _say_ready(tx, plans, uids, now)
     return [one for one in claimed if one.definition.target.kind != MESSAGE]
 
@@ -56,19 +56,25 @@ def _say_ready(tx: Transaction, plans: PlanCache, uids: Collection[str], now: in
         if not claims.taken:
             return
         write_starts(tx, claims, now)
-        end_jobs(tx, plans, _ended(claims.taken, now), shared, now)
+        end_jobs(tx, plans, _ended(tx, claims.taken, now), shared, now)
 
 
 def _may_start(job: Job, now: int) -> bool:
     return job.status == "queued" and job.is_ready and (job.not_before is None or job.not_before <= now)
 
 
-def _ended(claimed: Sequence[ClaimedJob], now: int) -> list[tuple[Job, Outcome]]:
+def _ended(tx: Transaction, claimed: Sequence[ClaimedJob], now: int) -> list[tuple[Job, Outcome]]:
     # Starting a job counts it, if it was not counted before; what was read before the start does not show it.
     return [
-        (one.job._replace(is_counted=True), Outcome("succeeded", also=message_of(one, now)))
+        (one.job._replace(is_counted=True), Outcome("succeeded", also=_message(tx, one, now)))
         for one in claimed
     ]
+
+
+def _message(tx: Transaction, claimed: ClaimedJob, now: int) -> NewMessage:
+    """Whoever asked for a job by hand is who speaks."""
+    actor = tx.requester(claimed.job) if claimed.job.origin == "manual" else None
+    return message_of(claimed, now, actor)
 
 
 def _shared(tx: Transaction, plans: PlanCache, uids: Collection[str], jobs: Sequence[Job]) -> Shared:

@@ -1,0 +1,84 @@
+"""Who speaks in a message that came over REST: the caller, whatever the body says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from everwhen.testing.manual import ManualClock
+from tests.api.serving import Client, Service, serving
+from tests.api.working import NODE, triggered
+from tests.servers.everwhen_database import PostgresDatabase
+
+SHORT = {"every": "1h", "run": {"message": {"text": "Pay this.", "actor": "ceo"}}}
+TEMPLATE = {"type": "interval", "spec": "3600", "payload": {"content": {"text": "Pay this."}, "actor": "ceo"}}
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock("2026-01-05T08:00:00Z")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def service(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[Service]:
+    url = None
+    if request.param == "postgresql":
+        database: PostgresDatabase = request.getfixturevalue("everwhen_on_18")
+        url = database.empty()
+    with serving(tmp_path, url=url, clock=clock) as found:
+        yield found
+
+
+def actor_of(client: Client) -> str:
+    return f"token:{client.get('/me/').words['id']}"
+
+
+def actors(service: Service) -> list[Any]:
+    """Of all messages, the oldest first, once what is due is fired and what is queued is said."""
+    now = service.house.clock.now()
+    service.house.slots.heartbeat(now, node=NODE, version="1", is_scheduler=False)
+    for behind in (False, True):
+        service.house.slots.tick(now, limit=500, behind=behind)
+    service.house.slots.claim_jobs(now, node=NODE, limit=100)
+    said = service.admin.get("/messages/").words["items"]
+    return [one["event"]["actor"] for one in reversed(said)]
+
+
+@pytest.mark.parametrize("body", [SHORT, TEMPLATE], ids=["short", "template"])
+def test_the_maker_of_a_schedule_speaks_and_not_whom_the_body_names(
+    service: Service, clock: ManualClock, body: dict[str, Any]
+) -> None:
+    maker = service.client(owner="team-b")
+    assert maker.post("/schedules/", body).status == 201
+    clock.advance("1h")
+    assert set(actors(service)) == {actor_of(maker)}
+
+
+def test_whoever_triggers_it_speaks(service: Service, clock: ManualClock) -> None:
+    maker, other = service.client(), service.client()
+    made = maker.create(every=None, cron="0 9 * * *", run=SHORT["run"])
+    triggered(other, made, payload={"actor": "ceo"})
+    assert actors(service) == [actor_of(other)]
+    (event,) = service.admin.get("/audit/?type=job.triggered").words["items"]
+    assert (event["actor"], event["schedule_id"]) == (actor_of(other), made["id"])
+    (job,) = service.admin.get(f"/jobs/?schedule_id={made['id']}").words["items"]
+    third = service.client()
+    assert third.post(f"/jobs/{job['id']}/rerun/").status == 202
+    assert actors(service) == [actor_of(other), actor_of(third)]
+    clock.advance("1h")
+    assert actors(service) == [actor_of(other), actor_of(third), actor_of(maker)]
+
+
+def test_whoever_gives_it_other_words_speaks_from_then_on(service: Service, clock: ManualClock) -> None:
+    maker, other = service.client(), service.client()
+    made = maker.create(every=None, cron="0 * * * *", run=SHORT["run"])
+    path = f"/schedules/{made['id']}/"
+    other.patch(path, {"name": "Another name", "run": SHORT["run"]})
+    clock.advance("1h")
+    assert actors(service) == [actor_of(maker)]
+    other.patch(path, {"run": {"message": {"text": "Pay me.", "actor": "ceo"}}})
+    clock.advance("1h")
+    assert actors(service) == [actor_of(maker), actor_of(other)]
