@@ -16,6 +16,7 @@ from everwhen.operations.schedules import invalidate_schedule
 from everwhen.testing.manual import ManualClock
 from tests.api.serving import HTTP_RUN, Client, Service, serving
 from tests.api.working import FAILED, ran, triggered
+from tests.servers.everwhen_database import PostgresDatabase
 
 
 @pytest.fixture
@@ -296,3 +297,19 @@ def test_the_command_line_approves_and_declines(service: Service, agent: Client)
     assert now(service, wanted)[0] == "active"
     assert run("decline", unwanted["id"], "--note", "no") == f"declined {unwanted['id']}\n"
     assert service.admin.get(f"{path_of(unwanted)}/").status == 404
+
+
+def test_on_postgresql_an_approval_binds_too(
+    everwhen_on_18: PostgresDatabase, tmp_path: Path, clock: ManualClock
+) -> None:
+    with serving(tmp_path, url=everwhen_on_18.empty(), clock=clock) as service:
+        agent = service.client(approval="required")
+        made = agent.create()
+        assert (made["paused_by"], made["status_reason"]) == ("approval", "waits for approval")
+        agent.patch(f"{path_of(made)}/", {"every": "2h"})
+        assert service.admin.post(f"{path_of(made)}/approve/", {"revision": 1}).status == 412
+        assert approved(service, {**made, "revision": 2})["status"] == "active"
+        agent.patch(f"{path_of(made)}/", {"every": "3h"})
+        assert now(service, made) == ("paused", "approval", 3)
+        assert service.admin.post(f"{path_of(made)}/decline/").status == 204
+        assert prove(service.house).is_clean
