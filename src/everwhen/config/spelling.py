@@ -11,6 +11,7 @@ from typing import Any
 
 from everwhen.model.bound_queue import plain_queue
 from everwhen.model.instants import SECOND
+from everwhen.model.message import SPOKEN_BY
 from everwhen.model.schedule import Definition, Target
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, Trigger
 from everwhen.timetable.windows import weekday_names
@@ -87,9 +88,11 @@ def run_words(target: Target) -> Words:
         case "workflow":
             number = int(spec["workflow_id"]) if spec.get("is_number") else spec["workflow_id"]
             return {"workflow": _some({"id": number, "trigger_node_id": spec.get("trigger_node_id")})}
+        case "message":
+            return {"message": {key: value for key, value in spec.items() if key != SPOKEN_BY}}
         case "http":
             return {"http": {key: value for key, value in spec.items() if key != "source"}}
-        case _:  # message, and kinds that are installed
+        case _:  # kinds that are installed
             return {target.kind: spec}
 
 

@@ -19,6 +19,7 @@ from everwhen.model.schedule import Target
 MESSAGE = "message"
 SCHEMA_VERSION = "1.0"
 CHANNEL = "scheduler"
+SPOKEN_BY = "spoken_by"  # who gave it its words, beside those words
 _SHORT = ("text", "thread_id", "actor", "structured")
 _NAMESPACE = UUID("6f1d9a0e-6f0b-5c6e-9d0a-0c2f5f5d9e11")
 
@@ -55,9 +56,9 @@ def _from_template(template: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def spoken_by(target: Target, actor: str | None) -> Target:
-    """The message with that actor, whatever it says of itself."""
-    words = {key: value for key, value in json.loads(target.spec).items() if key != "actor"}
-    return Target(target.kind, json.dumps(words if actor is None else {**words, "actor": actor}))
+    """The message as that actor says it, whatever it says of itself."""
+    words = {key: value for key, value in json.loads(target.spec).items() if key not in ("actor", SPOKEN_BY)}
+    return Target(target.kind, json.dumps(words if actor is None else {**words, SPOKEN_BY: actor}))
 
 
 def message_of(claimed: ClaimedJob, now: int, actor: str | None = None) -> NewMessage:
@@ -72,7 +73,8 @@ def message_of(claimed: ClaimedJob, now: int, actor: str | None = None) -> NewMe
 
 def event_of(claimed: ClaimedJob, event_id: str, now: int, actor: str | None = None) -> dict[str, Any]:
     job, definition = claimed.job, claimed.definition
-    spec = _short(json.loads(definition.target.spec))
+    words = json.loads(definition.target.spec)
+    spec = _short(words)
     payload = json.loads(job.payload or definition.payload)
     return {
         "event_id": event_id,
@@ -84,7 +86,7 @@ def event_of(claimed: ClaimedJob, event_id: str, now: int, actor: str | None = N
             "thread_id": spec.get("thread_id"),
             "message_id": job.job_id,
         },
-        "actor": actor or spec.get("actor") or definition.owner,
+        "actor": actor or words.get(SPOKEN_BY) or spec.get("actor") or definition.owner,
         "content": {
             "text": spec.get("text", ""),
             "structured": {**(spec.get("structured") or {}), **payload},
