@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -99,6 +100,12 @@ _GONE = (psycopg.OperationalError, psycopg.InterfaceError)
 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 
 
+def _close_pool(pool: ConnectionPool[Any], process: int) -> None:
+    """At the end of the program; a fork has the parent's connections and must not end them."""
+    if os.getpid() == process:
+        pool.close()
+
+
 class PostgresDatabase:
     """One database, for all threads of one process."""
 
@@ -124,6 +131,8 @@ class PostgresDatabase:
         )
         self._asking = Asking(self._pool, partial(self._take, is_question=True), self._give_back)
         self._pool.open()
+        # A program that ends without closing its scheduler: from 3.14 on the pool's own end would come too late.
+        weakref.finalize(self, _close_pool, self._pool, self._process)
 
     def transact(self, work: Callable[[Connection[Any]], T], *, begin: str = "BEGIN") -> T:
         """What the work returns, once committed; when it raises, nothing of it remains."""
