@@ -146,6 +146,42 @@ def test_code_is_refused_unless_the_house_allows_it_and_an_admin_asks(
         assert open_house.admin.post("/schedules/", body).status == 201
 
 
+@pytest.mark.parametrize("role", ["operator", "admin"])
+@pytest.mark.parametrize(
+    ("run", "status"),
+    [
+        ({"command": ["id"]}, 403),
+        ({"python": "os:getcwd"}, 403),
+        ({"http": {"url": "https://example.com/?key=${HOME}"}}, 422),
+        ({"http": {"url": "https://example.com/", "headers": {"X": "${HOME:-none}"}}}, 422),
+        ({"agent": {"name": "bot", "prompt": "${HOME}"}}, 422),
+    ],
+)
+def test_code_and_the_environment_are_not_for_tokens_with_an_owner(
+    tmp_path: Path, role: str, run: dict[str, object], status: int
+) -> None:
+    """An owner's admin token would run commands as the service, and read its environment."""
+    body = {"every": "1h", "run": run}
+    with serving(
+        tmp_path, file='agents: {bot: {command: ["true"], owner: ada}}', allow_code_targets=True
+    ) as house:
+        ada = house.client(role, owner="ada")  # type: ignore[arg-type]
+        made = ada.create()
+        answers = [
+            ada.post("/schedules/", body),
+            ada.call("PUT", "/schedules/key/mine/", body),
+            ada.patch(f"/schedules/{made['id']}/", {"run": run}),
+        ]
+        assert [answer.status for answer in answers] == [status] * 3
+        (item,) = ada.post("/schedules/batch/", {"schedules": [body]}).words["items"]
+        assert item["problem"]["status"] == status
+        assert house.admin.post("/schedules/", body).status == 201
+        assert (
+            ada.patch(f"/schedules/{made['id']}/", {"ping": {"url": "https://x.example/${HOME}"}}).status
+            == 422
+        )
+
+
 def test_the_environment_of_workers_is_not_for_callers(service: Service) -> None:
     run = {"http": {"url": "https://example.com/", "headers": {"X": "${DATABASE_PASSWORD}"}}}
     answer = service.admin.post("/schedules/", {"every": "1h", "run": run})

@@ -320,7 +320,9 @@ def test_an_edit_may_leave_alone_what_is_over(around: Surroundings) -> None:
 def test_references_to_the_environment_can_be_kept_to_the_file(around: Surroundings) -> None:
     words = {"every": "1h", "run": {"http": {"url": "https://x/?k=${KEY}", "headers": {"a": "${B:-c}"}}}}
     assert "${KEY}" in definition(words, around).target.spec
-    message = "refers to the environment, which is for the configuration file only"
+    message = (
+        "refers to the environment, which is for the configuration file and for callers that may run code"
+    )
     assert problems(words, replace(around, may_refer=False)) == [
         ("run.http.headers.a", message),
         ("run.http.url", message),

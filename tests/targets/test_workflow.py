@@ -18,6 +18,7 @@ from everwhen.ports.workflows import DispatchEvent, Workflow
 from everwhen.targets.command import CommandTarget
 from everwhen.targets.workflow import WorkflowRegistry, WorkflowTarget
 from everwhen.testing import ManualClock
+from tests.targets.http_server import Requests, a_server, status
 from tests.targets.running import a_run, perform, until
 
 
@@ -116,6 +117,25 @@ def test_a_handler_that_blocks_is_over_when_its_time_is_up_and_its_place_stays_t
 def test_over_http_the_event_is_the_body() -> None:
     outcome = ask(Target("http", '{"url": "http://127.0.0.1:9000/run"}'))
     assert json.loads(outcome.result or "") == [{"url": "http://127.0.0.1:9000/run", "body": EVENT}, EVENT]
+
+
+def test_the_words_of_a_payload_do_not_read_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The URL is the file's, and its references count; name and payload are the submitter's."""
+    monkeypatch.setenv("EVERWHEN_TEST_SECRET", "hunter2")
+    said: dict[str, Any] = {
+        "a": "${EVERWHEN_TEST_SECRET}",
+        "b": ["$${EVERWHEN_TEST_SECRET}", {"c": "${NOT_SET}"}],
+    }
+    with a_server(status(200)) as server:
+        registry = WorkflowRegistry()
+        spec = {"url": f"{server.url}/run?key=${{EVERWHEN_TEST_SECRET}}"}
+        registry.register(Workflow("1", Target("http", json.dumps(spec))))
+        target = WorkflowTarget(registry, {"http": Requests()}, ManualClock("2026-01-05T08:00:00Z"))
+        outcome = perform(target, {"workflow_id": "1"}, a_run(**said))
+    assert outcome.status == "succeeded"
+    (seen,) = server.seen
+    assert seen.path == "/run?key=hunter2"
+    assert seen.json["payload"] == said
 
 
 def test_over_a_command_the_event_is_the_payload_and_its_exit_code_the_outcome() -> None:

@@ -196,7 +196,10 @@ def _refuse_references(submitted: Node) -> None:
     for path in references_in(submitted.value.get("run"), ("run",)) + references_in(
         submitted.value.get("ping"), ("ping",)
     ):
-        submitted.complain("refers to the environment, which is for the configuration file only", *path)
+        submitted.complain(
+            "refers to the environment, which is for the configuration file and for callers that may run code",
+            *path,
+        )
 
 
 def as_submitted(path: str, spelled: Mapping[str, str]) -> str:

@@ -62,7 +62,8 @@ class Caller:
 
     @property
     def may_run_code(self) -> bool:
-        return self.allows_code and self.token.may("admin")
+        """Code runs as the service and reads its environment, which belongs to no owner."""
+        return self.allows_code and self.token.may("admin") and self.token.owner is None
 
     def refuse_stranger(self, schedule: Schedule) -> None:
         """Whose schedule it is not, for him there is none."""
@@ -260,8 +261,8 @@ def on_terms(definition: Definition, caller: Caller, now: int) -> Definition:
     token, limits = caller.token, caller.token.limits
     if definition.target.kind in CODE_TARGETS and not caller.may_run_code:
         raise AccessError(
-            f"a {definition.target.kind} target runs code: only an admin may submit one, and only where "
-            "api.allow_code_targets is true"
+            f"a {definition.target.kind} target runs code: only an admin token without an owner may submit one, "
+            "and only where api.allow_code_targets is true"
         )
     if token.owner is not None and definition.owner not in (None, token.owner):
         raise AccessError(

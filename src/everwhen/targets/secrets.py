@@ -33,6 +33,23 @@ class UnresolvedError(Exception):
         self.name = name
 
 
+def escape_references(words: Any) -> Any:
+    """The words with every reference written as text: resolving them gives the words back.
+
+    >>> escape_references({"a": ["${HOME}", "$${HOME}", "${", 5]})
+    {'a': ['$${HOME}', '$$${HOME}', '${', 5]}
+    """
+    match words:
+        case str():
+            return _REFERENCE.sub(lambda found: "$" + found[0], words) if "${" in words else words
+        case dict():
+            return {key: escape_references(value) for key, value in words.items()}
+        case list():
+            return [escape_references(value) for value in words]
+        case _:
+            return words
+
+
 class Secrets:
     """Resolves references, and remembers what is to be masked."""
 

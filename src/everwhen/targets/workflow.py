@@ -23,6 +23,7 @@ from everwhen.ports.clock import Clock
 from everwhen.ports.target import Run, Target
 from everwhen.ports.workflows import DispatchEvent, Workflow, Workflows
 from everwhen.targets.aside import aside
+from everwhen.targets.secrets import escape_references
 
 LONGEST_RESULT = 4_096
 
@@ -74,7 +75,8 @@ class WorkflowTarget:
             return drifted(f'no target of kind "{declared.kind}" on this node')
         spec = declared.spec
         if declared.kind == "http":
-            spec = json.dumps({**json.loads(spec), "body": data})
+            # Name and payload are the submitter's, who may not read this node's environment through them.
+            spec = json.dumps({**json.loads(spec), "body": escape_references(data)})
         told = replace(run, payload=data)
         work = partial(target.run, spec, told)
         is_async = inspect.iscoroutinefunction(target.run)
