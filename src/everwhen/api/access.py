@@ -73,7 +73,8 @@ async def _admitted(request: Request, secret: str | None, role: AccessRole, is_g
         detail = f"This call needs the role {role}{' and no owner' if is_global else ''}."
         await run_sync(_deny, office, request, actor_of(token), "role")
         raise RefusedError(403, detail)
-    return Caller(token, office.settings.allow_code_targets, office.settings.max_payload)
+    settings = office.settings
+    return Caller(token, settings.allow_code_targets, settings.max_payload, office.safe_kinds)
 
 
 async def refuse_unknown(request: Request) -> None:

@@ -21,6 +21,7 @@ from everwhen.operations.submissions import Caller
 from everwhen.operations.tokens import hash_of
 from everwhen.ports.catalogue import Entry
 from everwhen.ports.house import House
+from everwhen.targets.installed import safe_kinds
 from everwhen.telemetry.metrics import Metrics
 
 PER_SECOND, BURST = 500.0, 1_000  # of one token
@@ -49,6 +50,7 @@ class Office:
     )  # by hash, with when it was seen
     insiders: dict[str, Token] = field(default_factory=dict)  # by hash
     _places: tuple[int, Mapping[str, str]] = field(init=False)
+    _safe_kinds: frozenset[str] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         monotonic = self.house.clock.monotonic
@@ -64,6 +66,12 @@ class Office:
     def admit(self, secret: str, token: Token) -> None:
         """Let somebody in who is not on the list: whoever sits at the machine of the database."""
         self.insiders[hash_of(secret)] = token
+
+    def safe_kinds(self) -> frozenset[str]:
+        """The kinds of targets that other packages bring and that run no code; looked up when first asked for."""
+        if self._safe_kinds is None:
+            self._safe_kinds = safe_kinds()
+        return self._safe_kinds
 
     def surroundings_for(self, caller: Caller, words: object) -> Surroundings:
         """What a submission of this caller is judged by."""

@@ -7,7 +7,7 @@ inside the transaction that does it, so that nothing can change between the judg
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
@@ -25,6 +25,7 @@ from everwhen.errors import (
     SubmissionError,
     UnknownScheduleError,
     UnseenRevisionError,
+    shown,
 )
 from everwhen.model.decision import Decision
 from everwhen.model.declared import Declared
@@ -43,6 +44,7 @@ from everwhen.timetable.trigger import Once
 
 SOURCE = "api"
 CODE_TARGETS = frozenset(("command", "python"))
+SAFE_TARGETS = frozenset(("http", "message", "plugin", "agent", "workflow"))
 TOKEN_BUDGET = "budget:token:"
 COUNTED = 10_000
 PORTION = 200  # schedules that one turn of the writer makes
@@ -55,6 +57,7 @@ class Caller:
     token: Token
     allows_code: bool = False
     max_payload: int = LARGEST_PAYLOAD
+    safe_kinds: Callable[[], Collection[str]] = frozenset  # of other packages: those that run no code
 
     @property
     def actor(self) -> str | None:
@@ -64,6 +67,16 @@ class Caller:
     def may_run_code(self) -> bool:
         """Code runs as the service and reads its environment, which belongs to no owner."""
         return self.allows_code and self.token.may("admin") and self.token.owner is None
+
+    def refuse_code(self, kind: str) -> None:
+        """What runs code is not for this caller; a kind of another package does unless it says otherwise."""
+        if self.may_run_code or kind in SAFE_TARGETS:
+            return
+        if kind in CODE_TARGETS or kind not in self.safe_kinds():
+            raise AccessError(
+                f"a {shown(kind)} target runs code: only an admin token without an owner may submit one, and only "
+                "where api.allow_code_targets is true"
+            )
 
     def refuse_stranger(self, schedule: Schedule) -> None:
         """Whose schedule it is not, for him there is none."""
@@ -259,11 +272,7 @@ def _new(
 def on_terms(definition: Definition, caller: Caller, now: int) -> Definition:
     """The definition as this caller may have it: his own, within his token's time and budget."""
     token, limits = caller.token, caller.token.limits
-    if definition.target.kind in CODE_TARGETS and not caller.may_run_code:
-        raise AccessError(
-            f"a {definition.target.kind} target runs code: only an admin token without an owner may submit one, "
-            "and only where api.allow_code_targets is true"
-        )
+    caller.refuse_code(definition.target.kind)
     if token.owner is not None and definition.owner not in (None, token.owner):
         raise AccessError(
             f"this token makes schedules of its owner only; leave owner out, or say {token.owner}"

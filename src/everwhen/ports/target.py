@@ -112,7 +112,8 @@ class Target(Protocol):
     lets CancelledError pass. The worker then says `timed_out` or `cancelled`, with the returned error as detail.
     A plain `run` is called in a thread and can only look at `run.cancelled`.
 
-    May also have `kill()`: end everything at once, from any thread; and `async close()`: the loop ends.
+    May also have `kill()`: end everything at once, from any thread; and `async close()`: the loop ends. One of
+    another package counts as a code target over REST, unless it has `runs_code = False`.
     """
 
     def run(self, spec: str, run: Run) -> Awaitable[Outcome] | Outcome: ...

@@ -1,7 +1,8 @@
 """Targets that other packages bring: entry points of the group `everwhen.targets`, named by their kind.
 
 An entry point is called without arguments and returns a target. One that cannot be loaded is there all the same,
-and says so to every job that asks for it; so the rest of the node runs on.
+and says so to every job that asks for it; so the rest of the node runs on. What a target does with the words of a
+schedule only its package knows, so it counts as one that runs code unless it says `runs_code = False`.
 """
 
 from __future__ import annotations
@@ -40,6 +41,12 @@ def installed_targets() -> dict[str, Target]:
             continue
         found[entry.name] = _load(entry)
     return found
+
+
+def safe_kinds() -> frozenset[str]:
+    """The installed kinds whose targets say that they run no code of whoever submits a schedule."""
+    installed = installed_targets().items()
+    return frozenset(kind for kind, target in installed if getattr(target, "runs_code", True) is False)
 
 
 def _load(entry: EntryPoint) -> Target:
