@@ -178,6 +178,16 @@ class SourceError(SchedulerError):
         self.source = source
 
 
+class UnknownGroupError(SchedulerError, LookupError):
+    """A plugin, agent or workflow that does not exist, or not for this caller."""
+
+    def __init__(self, kind: str, name: str) -> None:
+        is_workflow = kind == "workflow"
+        super().__init__("Workflow not found." if is_workflow else f'there is no {kind} "{shown(name)}"')
+        self.kind = kind
+        self.name = name
+
+
 class TokenError(SchedulerError, ValueError):
     """A token that cannot be made, or that there is not."""
 

@@ -13,6 +13,7 @@ from everwhen.engine.delivery import Deliveries
 from everwhen.engine.dispatcher import Dispatcher
 from everwhen.engine.service import Service
 from everwhen.errors import QueueError, StoreError, shown_url
+from everwhen.model.group import Groups
 from everwhen.model.node import Role
 from everwhen.model.retention import Retention
 from everwhen.operations.validity import restore_valid_schedules
@@ -319,11 +320,13 @@ def build_service(
     retention: Retention | None = None,
     observer: Observer | None = None,
     workshop: Workshop | None = None,
+    groups: Callable[[], Groups] = dict,
     subscribers: Sequence[Subscriber] = (),
     queue: Queue | None = None,
     links: Links | None = None,
 ) -> Service:
-    """A node on that stack: one that ticks and delivers messages, one that works, or both.
+    """A node on that stack: one that ticks and delivers messages, one that works, or both; `groups` are those of the
+    configuration in force.
 
     Where a queue carries the jobs it works on none. With `links` it does not tick either: schedules go on by
     themselves, and it watches over that.
@@ -343,7 +346,7 @@ def build_service(
         changes=stack.changes,
         observer=observer,
         deliveries=Deliveries(house.messages, house.clock, subscribers),
-        heal=partial(restore_valid_schedules, house, workshop.fault_of),
+        heal=partial(restore_valid_schedules, house, workshop.fault_of, groups),
         dispatcher=dispatcher,
         chain_watch=None if links is None else ChainWatch(house, links),
     )

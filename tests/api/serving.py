@@ -17,13 +17,13 @@ from everwhen.api.readiness import Unready
 from everwhen.api.server import ApiServer
 from everwhen.config.api_settings import ApiSettings
 from everwhen.config.read import Configuration, Host, read_configuration
-from everwhen.config.submission import surroundings_of
+from everwhen.config.submission import Surroundings, surroundings_of
 from everwhen.model.token import AccessRole, TokenLimits, limits_of
 from everwhen.operations.apply import apply
 from everwhen.operations.tokens import create_token
 from everwhen.ports.clock import Clock
 from everwhen.ports.house import House
-from everwhen.wiring import open_stack, python_fault
+from everwhen.wiring import open_stack, plugins_in, python_fault
 
 PROBLEM = "application/problem+json"
 HTTP_RUN = {"http": {"url": "https://example.com/run"}}
@@ -139,11 +139,10 @@ def serving(
     **settings: Any,
 ) -> Iterator[Service]:
     """A server as long as the block lasts, on a database in the folder unless another is named."""
-    configuration = _configuration(folder, file)
+    configuration = configuration_of(folder, file)
     chosen = ApiSettings(port=0, **settings)
     stack = open_stack(url or f"sqlite:///{folder}/api.db", clock=clock)
-    host = Host({}, lambda: "UTC", stack.house.clock.now(), python_fault=python_fault)
-    around = surroundings_of(configuration, host, ())
+    around = around_of(configuration, stack.house)
     apply(stack.house, configuration.declared)
     office = Office(stack.house, chosen, lambda: around, unready, stack.changes)
     server = ApiServer(create_app(office), chosen, stop_within=1)
@@ -156,7 +155,13 @@ def serving(
         stack.close()
 
 
-def _configuration(folder: Path, file: str) -> Configuration:
+def around_of(configuration: Configuration, house: House) -> Surroundings:
+    """What submissions are judged by under that configuration."""
+    host = Host({}, lambda: "UTC", house.clock.now(), plugins_in=plugins_in, python_fault=python_fault)
+    return surroundings_of(configuration, host, ())
+
+
+def configuration_of(folder: Path, file: str) -> Configuration:
     path = folder / "everwhen.yaml"
     path.write_text(file)
-    return read_configuration(path, Host({}, lambda: "UTC", 0))
+    return read_configuration(path, Host({}, lambda: "UTC", 0, plugins_in=plugins_in))

@@ -82,6 +82,74 @@ plugins:
     assert not found["withings.a"].is_enabled
 
 
+SHARED = """
+agents:
+  bot: {command: [x], owner: ada, shared: true, circuit_breaker: {threshold: 2}, max_outstanding: 4, timeout: 5m, schedules: {%s}}
+plugins:
+  withings: {owner: ada, shared: true, timeouts: {poll: 60s}, config: {token_file: t}, schedules: [%s]}
+workflows:
+  "7": {owner: ada, shared: true, timeout: 5m, run: {http: {url: "http://x/run"}}}
+schedules: [%s]
+"""  # noqa: E501
+
+
+def test_another_owner_on_a_shared_group_has_keys_of_its_own(tmp_path: Path) -> None:
+    text = SHARED % (
+        "a: {interval: 5m, owner: bob}, b: {interval: 5m}",
+        "{id: a, every: 1h, owner: bob, timeout: 30s}, {id: b, every: 1h}",
+        "{id: w, every: 1h, owner: bob, run: {workflow: {id: '7'}}}",
+    )
+    found = {name: one.definition for name, one in by_id(read(tmp_path, text)).items()}
+    tenant, own = found["bot.a"], found["bot.b"]
+    assert (tenant.owner, own.owner) == ("bob", "ada")
+    assert (tenant.breaker, own.breaker) == (
+        BreakerRule("bot@bob", 2, 30 * MINUTE),
+        BreakerRule("bot", 2, 30 * MINUTE),
+    )
+    assert (tenant.guard, own.guard) == (Guard("guard:bot@bob", 4), Guard("guard:bot", 4))
+    assert tenant.capacity == own.capacity == Capacity("capacity:bot", 1)
+    assert tenant.timeout == found["w"].timeout == 5 * MINUTE
+    tenant, own = found["withings.a"], found["withings.b"]
+    assert tenant.breaker and tenant.breaker.key == "withings:poll@bob"
+    assert (tenant.timeout, own.timeout) == (30 * SECOND, 60 * SECOND)
+
+
+@pytest.mark.parametrize("shared", ["", "shared: false, "])
+def test_what_runs_a_group_belongs_to_the_groups_owner(tmp_path: Path, shared: str) -> None:
+    text = (SHARED % ("a: {interval: 5m, owner: bob}", "{every: 1h, owner: bob}", WORKFLOW)).replace(
+        "shared: true, ", shared
+    )
+    assert [line.partition(": ")[2] for line in mistakes(tmp_path, text)] == [
+        'agents.bot.schedules.a.owner: must be "ada", whose agent it runs; leave it out',
+        'plugins.withings.schedules[0].owner: must be "ada", whose plugin it runs; leave it out',
+        'schedules[0].owner: must be "ada", whose workflow it runs; leave it out',
+    ]
+
+
+WORKFLOW = "{id: w, every: 1h, owner: bob, run: {workflow: {id: '7'}}}"
+
+
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        ("circuit_breaker: false", "circuit_breaker"),
+        ("max_outstanding: 9", "max_outstanding"),
+        ("queue: fast", "queue"),
+        ("on_lost: fail", "on_lost"),
+        ("timeout: 6m", "timeout"),
+        ("timeout: 0", "timeout"),
+    ],
+)
+def test_another_owner_cannot_say_what_a_shared_group_says(tmp_path: Path, words: str, key: str) -> None:
+    said = f"every: 1h, owner: bob, {words}"
+    text = SHARED % (f"a: {{{said}}}", f"{{{said}}}", f"{{id: w, run: {{workflow: {{id: '7'}}}}, {said}}}")
+    assert [line.split(": ")[1] for line in mistakes(tmp_path, text)] == [
+        f"agents.bot.schedules.a.{key}",
+        f"plugins.withings.schedules[0].{key}",
+        f"schedules[0].{key}",
+    ]
+
+
 def test_a_disabled_plugin_need_not_be_installed(tmp_path: Path) -> None:
     configuration = read(tmp_path, "plugins: {garmin: {enabled: false, schedule: {every: 1h}}}")
     assert [str(warning).partition(": ")[2] for warning in configuration.warnings] == [

@@ -25,7 +25,7 @@ FILE = """
 service: {timezone: Europe/Berlin, misfire_grace: 3m}
 quiet_hours: {nights: {windows: [{between: "22:00-07:00"}]}}
 workflows:
-  "1": {name: report, owner: ada, max_concurrent: 2, run: {http: {url: "http://x/run"}}, triggers: [t1]}
+  "1": {name: report, owner: "7", max_concurrent: 2, run: {http: {url: "http://x/run"}}, triggers: [t1]}
 plugins: {withings: {config: {token_file: t}}}
 agents: {bot: {command: [x]}}
 budgets: {bob: {fires_per_hour: 5}}
@@ -380,7 +380,7 @@ EVERYTHING: dict[str, dict[str, Any]] = {
     "a plugin": {"every": "1h", "run": {"plugin": {"name": "withings", "command": "poll"}}},
     "an agent": {"every": "1h", "run": {"agent": {"name": "bot", "prompt": "Hello."}}},
     "a workflow": {"interval_seconds": 300, "workflow_id": 1, "trigger_node_id": "t1", "total_repeats": 9},
-    "a workflow by its text": {"every": "1h", "workflow_id": "1", "owner": "bob", "queue": "slow"},
+    "a workflow by its text": {"every": "1h", "workflow_id": "1", "owner": "7", "queue": "slow"},
     "a template": {"type": "cron", "spec": "@daily", "payload": {"content": {"text": "x"}}},
 }
 

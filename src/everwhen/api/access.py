@@ -74,7 +74,7 @@ async def _admitted(request: Request, secret: str | None, role: AccessRole, is_g
         await run_sync(_deny, office, request, actor_of(token), "role")
         raise RefusedError(403, detail)
     settings = office.settings
-    return Caller(token, settings.allow_code_targets, settings.max_payload, office.safe_kinds)
+    return Caller(token, settings.allow_code_targets, settings.max_payload, office.safe_kinds, office.groups)
 
 
 async def refuse_unknown(request: Request) -> None:

@@ -15,8 +15,10 @@ from everwhen.api.record import event_source, message_source
 from everwhen.api.streams import Streams
 from everwhen.config.api_settings import ApiSettings
 from everwhen.config.submission import Surroundings
+from everwhen.model.group import Groups
 from everwhen.model.retention import Retention
 from everwhen.model.token import Token
+from everwhen.operations.groups import usable_groups
 from everwhen.operations.submissions import Caller
 from everwhen.operations.tokens import hash_of
 from everwhen.ports.catalogue import Entry
@@ -73,6 +75,10 @@ class Office:
             self._safe_kinds = safe_kinds()
         return self._safe_kinds
 
+    def groups(self) -> Groups:
+        """The groups of the configuration in force."""
+        return self.surroundings().groups
+
     def surroundings_for(self, caller: Caller, words: object) -> Surroundings:
         """What a submission of this caller is judged by."""
         names = _policies(words)
@@ -82,6 +88,8 @@ class Office:
             around,
             now=self.house.clock.now(),
             quiet_hours=frozenset(found),
+            groups=usable_groups(around.groups, caller.token.owner),
+            owner=caller.token.owner,
             may_refer=caller.may_run_code,
             # To look whether a function is there is to import its module, which runs it.
             python_fault=around.python_fault if caller.may_run_code else None,

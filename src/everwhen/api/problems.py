@@ -29,6 +29,7 @@ _BY_ERROR: tuple[tuple[type[Exception], int, str], ...] = (
     (errors.UnknownPolicyError, 404, "not-found"),
     (errors.UnknownBreakerError, 404, "not-found"),
     (errors.UnknownTokenError, 404, "not-found"),
+    (errors.UnknownGroupError, 404, "not-found"),
     (errors.SourceGoneError, 409, "conflict"),
     (errors.DuplicatePolicyError, 409, "duplicate"),
     (errors.StatusError, 400, "wrong-status"),

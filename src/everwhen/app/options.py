@@ -172,6 +172,7 @@ class AgentScheduleInfo(TypedDict, total=False):
     instances: Mapping[str, int]
     enabled: bool
     owner: str
+    shared: bool
     queue: str
     timezone: str
     timeout: Duration

@@ -9,6 +9,8 @@ import click
 from everwhen.config.file_workflows import FileWorkflows
 from everwhen.config.read import Configuration
 from everwhen.config.settings import Settings
+from everwhen.model.group import Groups
+from everwhen.operations.groups import invalidate_unusable
 from everwhen.operations.validity import restore_valid_schedules
 from everwhen.ports.subscriber import Subscriber
 from everwhen.wiring import Stack, http_subscriber
@@ -45,10 +47,15 @@ class Equipment:
         """The one in force."""
         return self._current
 
+    def groups(self) -> Groups:
+        """The groups of the configuration in force."""
+        return self._current.groups
+
     def take(self, configuration: Configuration) -> None:
         """A new configuration is in force; what could not run and can run now goes on (R7)."""
         self._workflows.take(configuration)
-        restore_valid_schedules(self._house, self.workshop.fault_of)
+        invalidate_unusable(self._house, configuration.groups)
+        restore_valid_schedules(self._house, self.workshop.fault_of, lambda: configuration.groups)
         for what, before, after in (
             ("plugin_dirs", self._current.plugin_dirs, configuration.plugin_dirs),
             ("messages", self._current.sections.get("messages"), configuration.sections.get("messages")),

@@ -34,6 +34,7 @@ from everwhen.errors import SchedulerShutdownError, shown_url
 from everwhen.model.instants import SECOND
 from everwhen.model.node import Role
 from everwhen.operations.apply import Applied, apply
+from everwhen.operations.groups import invalidate_unusable
 from everwhen.operations.system import LoopFigures
 from everwhen.ports.links import Links
 from everwhen.ports.observer import Observer, Several
@@ -186,6 +187,7 @@ def _service(
         retention=settings.retention,
         observer=observer,
         workshop=equipment.workshop,
+        groups=equipment.groups,
         subscribers=equipment.subscribers,
         queue=queue,
         links=links,
@@ -197,6 +199,7 @@ def _reconcile(
 ) -> None:
     """Before the first tick: bring the database to what the file says, and say what that changed."""
     applied = apply(stack.house, configuration.declared, may_remove_most=may_remove_most)
+    invalidate_unusable(stack.house, configuration.groups)
     count = len(configuration.declared.schedules)
     _greet(f"{_title(role)}: {count} schedule{'' if count == 1 else 's'}", url, applied)
 

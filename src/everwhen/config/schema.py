@@ -38,7 +38,8 @@ from everwhen.timetable.trigger import parse_every
 
 GROUP: dict[str, Key] = {
     "enabled": Key(Flag(), "false pauses all its schedules and keeps their state.", True),
-    "owner": Key(Text(), "Whose it is."),
+    "owner": Key(Text(), "Whose it is; what runs it belongs to the same owner."),
+    "shared": Key(Flag(), "true: every owner may run it, each with a breaker of its own.", False),
     "queue": Key(NAME_TEXT, "Which workers may take its jobs.", "default"),
     "timezone": Key(ZONE, "An IANA name, or local."),
     "max_concurrent": Key(Number(0), "At most so many running jobs; 0 means no limit."),

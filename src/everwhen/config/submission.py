@@ -13,7 +13,7 @@ from typing import Any
 from everwhen.config.document import Block
 from everwhen.config.doors.admission import Admission, NoPlugins, Words
 from everwhen.config.doors.agents import read_agents
-from everwhen.config.doors.general import read_schedule
+from everwhen.config.doors.general import group_in, read_schedule
 from everwhen.config.environment import references_in
 from everwhen.config.kinds import NAME, NO_NAME
 from everwhen.config.node import Node
@@ -27,7 +27,9 @@ from everwhen.config.spelling import schedule_words
 from everwhen.config.submission_keys import SUBMISSION, Translated, translate
 from everwhen.errors import SubmissionError, TimetableError, shown
 from everwhen.model.declared import Declared
+from everwhen.model.group import RESERVED, is_longer, tenant_of
 from everwhen.model.instants import SECOND
+from everwhen.model.plugin_schedule import DEFAULT_COMMAND
 from everwhen.model.schedule import Definition
 from everwhen.ports.plugins import Plugins
 from everwhen.ports.workflows import Workflow
@@ -51,6 +53,7 @@ class Surroundings:
     plugin_dirs: str = "plugins"
     python_fault: Callable[[str], str | None] | None = None
     may_refer: bool = True  # to the environment of the workers, as in ${NAME}
+    owner: str | None = None  # of whoever submits it: what names no owner is theirs
 
 
 def surroundings_of(
@@ -120,6 +123,7 @@ def read_change(
     if is_new_trigger := any(key in block for key in TRIGGER):
         stored = {key: value for key, value in stored.items() if key not in TRIGGER}
     _move_retries(changes, current, block)
+    stored = _without_reserved(stored, block, current, surroundings)
     kept = plain_document(stored, submitted.report).root
     block.update({key: value for key, value in kept.items() if key not in block})
     declared = _judged(translated, before, schedule_id, surroundings, may_be_past=True)
@@ -157,6 +161,20 @@ def _judged(
     return admission.admitted[schedule_id]
 
 
+def _without_reserved(stored: Words, block: Block, current: Definition, surroundings: Surroundings) -> Words:
+    """The stored words of a tenant's schedule without those that its shared group says for all (X9)."""
+    owner = block.get("owner") or stored.get("owner") or surroundings.owner
+    run = block.get("run") or stored["run"]
+    key = group_in(run) if isinstance(run, dict) else None
+    group = None if key is None else surroundings.groups.get(key)
+    if key is None or group is None or tenant_of(group, owner) is None:
+        return stored
+    reserved = set(RESERVED)
+    if is_longer(current.timeout, key[0], group, run[key[0]].get("command") or DEFAULT_COMMAND):
+        reserved.add("timeout")
+    return {word: value for word, value in stored.items() if word not in reserved}
+
+
 def _move_retries(changes: Mapping[str, Any], current: Definition, block: Block) -> None:
     """Pipelit's retries wait for one interval: they go along with it."""
     is_pipelits = (
@@ -180,6 +198,7 @@ def _admission(surroundings: Surroundings, report: Report, *, may_be_past: bool)
         surroundings.misfire_grace,
         surroundings.dispatch,
         is_file=False,
+        owner=surroundings.owner,
         may_be_past=may_be_past,
         policy_places=dict.fromkeys(surroundings.quiet_hours, Place("", 0)),
         budgets=dict(surroundings.budgets),

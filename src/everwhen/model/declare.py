@@ -56,8 +56,11 @@ def declare(
     now: int,
     timezone: str = "UTC",
     group: str | None = None,
+    tenant: str | None = None,
 ) -> Definition:
     """The definition that the words say; the first thing wrong with them is a typed error with its key.
+
+    `tenant` is the owner of a schedule that uses somebody else's shared group: its guard and its breaker are its own.
 
     A definition does not say whose it is, so schedules that are declared alike share one: of a bulk load most
     are. Words that count from now, or name limits after the schedule, are read each time.
@@ -70,8 +73,8 @@ def declare(
         and _PLAIN_VALUES.issuperset(map(type, values))
     )
     if not is_alike:
-        return _declare(schedule_id, words, target, now, timezone, group)
-    return _declared_alike(tuple(words.items()), tuple(map(type, values)), target, timezone, group)
+        return _declare(schedule_id, words, target, now, timezone, group, tenant)
+    return _declared_alike(tuple(words.items()), tuple(map(type, values)), target, timezone, group, tenant)
 
 
 @lru_cache(maxsize=4_096)
@@ -81,12 +84,19 @@ def _declared_alike(
     target: Target,
     timezone: str,
     group: str | None,
+    tenant: str | None,
 ) -> Definition:
-    return _declare("", dict(words), target, 0, timezone, group)
+    return _declare("", dict(words), target, 0, timezone, group, tenant)
 
 
 def _declare(
-    schedule_id: str, words: Mapping[str, Any], target: Target, now: int, timezone: str, group: str | None
+    schedule_id: str,
+    words: Mapping[str, Any],
+    target: Target,
+    now: int,
+    timezone: str,
+    group: str | None,
+    tenant: str | None,
 ) -> Definition:
     where = zone(words.get("timezone") or timezone)
     gap, fold = _dst(words.get("dst"))
@@ -95,7 +105,7 @@ def _declare(
     keys: dict[str, Any] = {key: str(given[key]) for key in _PLAIN_KEYS if key in given}
     keys |= _closed_times(given)
     if not _SHARED.isdisjoint(given):
-        keys |= _limits(schedule_id, given, group)
+        keys |= _limits(schedule_id, given, group, tenant)
     keys |= _policies(given)
     for key in ("start_at", "end_at"):
         if key in given:
@@ -112,7 +122,7 @@ def _declare(
         payload=_payload(given.get("payload")),
         gap=gap,
         fold=fold,
-        timeout=_timeout(given.get("timeout"), target),
+        timeout=timeout_of(given.get("timeout"), HOUR if target.kind == "command" else 10 * MINUTE),
         **keys,
     )
 
@@ -161,11 +171,14 @@ def _closed_times(words: Mapping[str, Any]) -> dict[str, Any]:
     return keys
 
 
-def _limits(schedule_id: str, words: Mapping[str, Any], group: str | None) -> dict[str, Any]:
-    """Guard, capacity and breaker with the keys that they share (O3, O4, R6)."""
+def _limits(
+    schedule_id: str, words: Mapping[str, Any], group: str | None, tenant: str | None
+) -> dict[str, Any]:
+    """Guard, capacity and breaker with the keys that they share (O3, O4, R6); tenants share capacity alone (X9)."""
     keys: dict[str, Any] = {}
     command = words.get("command")
     own = f"{group}:{command}" if group and command else (group or schedule_id)
+    own += f"@{tenant}" if tenant is not None else ""
     if words.get("max_outstanding") is not None:
         keys["guard"] = Guard(f"guard:{own}", _number("max_outstanding", words["max_outstanding"], 1))
     if words.get("max_concurrent") is not None:
@@ -212,9 +225,10 @@ def _breaker(key: str, value: Any) -> BreakerRule:
     )
 
 
-def _timeout(value: Any, target: Target) -> int | None:
+def timeout_of(value: Any, default: int) -> int | None:
+    """How long a run may take, in microseconds; None: for ever."""
     if value is None:
-        return HOUR if target.kind == "command" else 10 * MINUTE
+        return default
     return None if value in (0, "0", "0s") else _duration("timeout", value)
 
 

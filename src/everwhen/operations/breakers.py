@@ -48,7 +48,10 @@ def _is_visible(house: House, key: str, caller: Caller) -> bool:
     alone = house.catalogue.entry(key)
     if alone is not None and caller.token.sees(alone.schedule.state.owner) and _has(alone, key):
         return True
-    wanted = ScheduleFilter(group=key.partition(":")[0], owner=caller.token.owner)
+    group = key.partition(":")[0].partition("@")[0]
+    if caller.is_hidden(group):
+        return False
+    wanted = ScheduleFilter(group=group, owner=caller.token.owner)
     return any(_has(entry, key) for entry in house.catalogue.entries(wanted, limit=LOOKED_AT))
 
 

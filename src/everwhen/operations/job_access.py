@@ -40,6 +40,8 @@ def list_jobs(
         if uid is None or not caller.token.sees(_owner_of(house, uid)):
             return NOTHING
         wanted = replace(wanted, uid=uid)
+    elif caller.is_hidden(wanted.group):
+        return NOTHING
     elif caller.token.owner is not None:
         wanted = replace(wanted, owner=caller.token.owner)
     return house.ledger.job_page(wanted, limit=limit, before=before, offset=offset)

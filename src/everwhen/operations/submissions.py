@@ -29,6 +29,7 @@ from everwhen.errors import (
 )
 from everwhen.model.decision import Decision
 from everwhen.model.declared import Declared
+from everwhen.model.group import Groups
 from everwhen.model.instants import SECOND
 from everwhen.model.message import MESSAGE, spoken_by
 from everwhen.model.payload import LARGEST_PAYLOAD
@@ -36,6 +37,7 @@ from everwhen.model.policy import Budget
 from everwhen.model.schedule import Definition, Plan, Schedule, State
 from everwhen.model.shared import Shared
 from everwhen.model.token import Answer, Token, refuse_beyond
+from everwhen.operations.groups import is_hidden, refuse_unusable
 from everwhen.operations.schedules import QuietHoursByName, marked
 from everwhen.operations.tokens import actor_of
 from everwhen.ports.catalogue import Change, Entry, NewSchedule, ScheduleFilter, Terms
@@ -58,6 +60,7 @@ class Caller:
     allows_code: bool = False
     max_payload: int = LARGEST_PAYLOAD
     safe_kinds: Callable[[], Collection[str]] = frozenset  # of other packages: those that run no code
+    groups: Callable[[], Groups] = dict  # of the configuration in force
 
     @property
     def actor(self) -> str | None:
@@ -78,6 +81,11 @@ class Caller:
                 "where api.allow_code_targets is true"
             )
 
+    def is_hidden(self, group: str | None) -> bool:
+        """Whether there is a group of that name, but not for this caller."""
+        owner = self.token.owner
+        return group is not None and owner is not None and is_hidden(self.groups(), group, owner)
+
     def refuse_stranger(self, schedule: Schedule) -> None:
         """Whose schedule it is not, for him there is none."""
         if not self.token.sees(schedule.state.owner):
@@ -86,6 +94,8 @@ class Caller:
     def refuse_unapproved(self, schedule: Schedule) -> None:
         """What waits for approval is started by nobody whose schedules need it."""
         self.refuse_stranger(schedule)
+        if self.token.owner is not None:
+            refuse_unusable(self.groups(), schedule, self.token.owner)
         if self.token.limits.needs_approval and approval.is_waiting(schedule.state):
             raise AccessError("this schedule waits for approval, which this token cannot give")
 
@@ -128,7 +138,7 @@ def list_entries(
     """Schedules that the caller may see, newest first."""
     owner = caller.token.owner
     if owner is not None:
-        if wanted.owner not in (None, owner):
+        if wanted.owner not in (None, owner) or caller.is_hidden(wanted.group):
             return Page([], 0)
         wanted = replace(wanted, owner=owner)
     entries = house.catalogue.entries(wanted, limit=limit, before=before, offset=offset)
@@ -322,7 +332,8 @@ def edit_entry(
 
     One by a token with an approval limit waits for approval, unless it only gives the schedule another name.
     """
-    refuse_declared_elsewhere(get_entry(house, schedule_id, caller))
+    entry = get_entry(house, schedule_id, caller)
+    refuse_declared_elsewhere(entry)
     quiet = QuietHoursByName(house)
     quiet.read()
     to_look_at: list[Definition] = []
@@ -348,7 +359,11 @@ def edit_entry(
             return Draft(schedule, now, shared).decision()
         return approval.request(schedule, now, shared, actor=caller.actor)
 
-    further: list[Change] = [wait] if caller.token.limits.needs_approval else []
+    further: list[Change] = []
+    if entry.schedule.state.status == "invalid":  # as it is now, it was found valid (R7)
+        further.append(status.restore)
+    if caller.token.limits.needs_approval:
+        further.append(wait)
     if is_enabled is not None:
         further.append(_switch(is_enabled, caller, is_seen=expected is not None))
     decision = house.catalogue.change(house.clock.now(), schedule_id, change, *further)

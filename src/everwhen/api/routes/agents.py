@@ -77,6 +77,8 @@ def disable(office: Desk, caller: Operator, name: Name, schedule: ScheduleName) 
 
 
 def _find(office: Office, caller: Caller, name: str, schedule: str) -> Entry:
+    if caller.is_hidden(name):
+        raise UnknownScheduleError(schedule)
     for schedule_id in (f"{name}.{schedule}", schedule):
         try:
             entry = submissions.get_entry(office.house, schedule_id, caller)

@@ -43,6 +43,7 @@ class Admission:
     misfire_grace: str | int = "auto"
     dispatch: str = "local"
     is_file: bool = True  # or one schedule by itself, which is told less about others
+    owner: str | None = None  # of whoever submits one by itself: what names no owner is theirs
     may_be_past: bool = True  # with a warning, or refused (T6)
     policies: dict[str, QuietHoursPolicy] = field(default_factory=dict)
     policy_places: dict[str, Place] = field(default_factory=dict)  # of the unsound ones as well
@@ -68,6 +69,7 @@ class Admission:
         target: Target,
         *,
         group: str | None = None,
+        tenant: str | None = None,
         spelled: Mapping[str, str] | None = None,
     ) -> None:
         """Let a schedule in, or say why not.
@@ -84,7 +86,13 @@ class Admission:
         try:
             complete = self._completed(words, group)
             definition = declare(
-                schedule_id, complete, target=target, now=self.now, timezone=self.timezone, group=group
+                schedule_id,
+                complete,
+                target=target,
+                now=self.now,
+                timezone=self.timezone,
+                group=group,
+                tenant=tenant,
             )
         except SchedulerError as error:
             if was_sound or not str(error).startswith(_NO_TRIGGER):  # it may be the one that was left out

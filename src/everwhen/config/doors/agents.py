@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from everwhen.config.doors.admission import NOTHING, Admission
-from everwhen.config.doors.groups import inherited, join
+from everwhen.config.doors.groups import find_tenant, inherited, join
 from everwhen.config.node import Node
 from everwhen.errors import SchedulerError
 from everwhen.model.agent_schedule import agent_target, agent_words
@@ -44,7 +44,9 @@ def _refuse_two_limits(agent: Node, group: dict[str, Any]) -> None:
 
 
 def _read(entry: Node, agent: str, schedule: str, group: dict[str, Any], admission: Admission) -> None:
-    words = inherited(entry.words(), group)
+    own = entry.words()
+    tenant = find_tenant(entry, own, "agent", group)
+    words = inherited(own, group)
     _refuse_mixture(entry, words)
     spelled = {"every": "interval"} if "interval" in words else {}
     spelled |= {"cron": "expression"} if "expression" in words else {}
@@ -59,7 +61,9 @@ def _read(entry: Node, agent: str, schedule: str, group: dict[str, Any], admissi
         "circuit_breaker": group.get("circuit_breaker"),
         "max_outstanding": group.get("max_outstanding"),
     } | complete
-    admission.admit(entry, f"{agent}.{schedule}", complete, target, group=agent, spelled=spelled)
+    admission.admit(
+        entry, f"{agent}.{schedule}", complete, target, group=agent, tenant=tenant, spelled=spelled
+    )
 
 
 def _refuse_mixture(entry: Node, words: dict[str, Any]) -> None:

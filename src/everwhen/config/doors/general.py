@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from everwhen.config.doors.admission import NOTHING, Admission
-from everwhen.config.doors.groups import inherited
+from everwhen.config.doors.groups import find_tenant, inherited
 from everwhen.config.doors.plugins import find_manifest, refuse_faults
 from everwhen.config.node import Node
 from everwhen.config.problems import unknown
@@ -29,19 +30,30 @@ def read_schedules(node: Node, admission: Admission) -> None:
 def read_schedule(item: Node, schedule_id: str, admission: Admission) -> None:
     """One general schedule whose keys were checked."""
     words = {key: value for key, value in item.words().items() if key != "id"}
+    if admission.owner is not None:
+        words.setdefault("owner", admission.owner)
     run = words.pop("run", None)
-    kind = next((kind for kind in _GROUPS if run and run.get(kind) is not None), None)
-    if kind is None:
+    found = group_in(run or {})
+    if run is None or found is None:
         admission.admit(item, schedule_id, words, _target(item, run, admission))
         return
-    name = str(run[kind].get("id" if kind == "workflow" else "name"))
-    group = admission.groups.get((kind, name))
+    kind, name = found
+    group = admission.groups.get(found)
     if group is None:
         _refuse_unknown(item, kind, name, admission)
         return
+    tenant = find_tenant(item, words, kind, group, run[kind].get("command") or DEFAULT_COMMAND)
     words = {**{key: group[key] for key in _LIMITS if key in group}, **inherited(words, group)}
     target = _TARGETS[kind](item, schedule_id, name, run[kind], words, admission)
-    admission.admit(item, schedule_id, words, target, group=name)
+    admission.admit(item, schedule_id, words, target, group=name, tenant=tenant)
+
+
+def group_in(run: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The kind and the name of the group whose work `run` names; None where it names another target."""
+    for kind in _GROUPS:
+        if isinstance(run.get(kind), dict):
+            return kind, str(run[kind].get("id" if kind == "workflow" else "name"))
+    return None
 
 
 def _target(item: Node, run: dict[str, Any] | None, admission: Admission) -> Target:

@@ -6,6 +6,9 @@ from typing import Any
 
 from everwhen.config.doors.admission import Admission
 from everwhen.config.node import Node
+from everwhen.errors import SchedulerError
+from everwhen.model.declare import timeout_of
+from everwhen.model.group import RESERVED, is_anothers, is_longer, tenant_of, timeout_words
 
 INHERITED = ("owner", "queue", "timezone")
 
@@ -21,6 +24,36 @@ def join(node: Node, name: str, kind: str, admission: Admission) -> dict[str, An
     words = node.words()
     admission.groups.setdefault((kind, name), words)
     return words
+
+
+def find_tenant(
+    node: Node, words: dict[str, Any], kind: str, group: dict[str, Any], command: str | None = None
+) -> str | None:
+    """The owner that uses somebody else's shared group, None where a schedule is the group's own.
+
+    What that owner cannot say is complained about, and so is an owner whose group it is not (X9).
+    """
+    owner = words.get("owner")
+    if is_anothers(group, owner):
+        node.complain(f'must be "{group["owner"]}", whose {kind} it runs; leave it out', "owner")
+    tenant = tenant_of(group, owner)
+    if tenant is None:
+        return None
+    for key in RESERVED:
+        if key in words:
+            node.complain(f"is what the shared {kind} says for all; leave it out", key)
+    if "timeout" not in words:
+        words["timeout"] = timeout_words(group, command)
+    elif _is_too_long(words["timeout"], kind, group, command):
+        node.complain(f"is longer than that of the shared {kind}; take a shorter one", "timeout")
+    return tenant
+
+
+def _is_too_long(value: Any, kind: str, group: dict[str, Any], command: str | None) -> bool:
+    try:
+        return is_longer(timeout_of(value, 0), kind, group, command)
+    except SchedulerError:  # said where it is declared
+        return False
 
 
 def inherited(words: dict[str, Any], group: dict[str, Any]) -> dict[str, Any]:

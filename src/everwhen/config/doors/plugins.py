@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from everwhen.config.doors.admission import Admission
-from everwhen.config.doors.groups import inherited, join
+from everwhen.config.doors.groups import find_tenant, inherited, join
 from everwhen.config.node import Node
 from everwhen.config.problems import Path, Severity
 from everwhen.errors import ManifestError, shown
@@ -79,14 +79,16 @@ def _read(
     manifest: Manifest | None,
     admission: Admission,
 ) -> None:
-    words = inherited(entry.words(), group)
+    own = entry.words()
+    command = own.get("command", DEFAULT_COMMAND)
+    tenant = find_tenant(entry, own, "plugin", group, command)
+    words = inherited(own, group)
     words.pop("id", None)
-    command = words.get("command", DEFAULT_COMMAND)
     if manifest is not None:
         refuse_faults(entry, (), manifest, schedule_id, command, words.get("payload") or {})
     complete = plugin_words(manifest or Manifest(plugin, "", "", ()), words, group=group)
     target = plugin_target(plugin, command, group.get("config"))
-    admission.admit(entry, f"{plugin}.{schedule_id}", complete, target, group=plugin)
+    admission.admit(entry, f"{plugin}.{schedule_id}", complete, target, group=plugin, tenant=tenant)
 
 
 def refuse_faults(

@@ -1,0 +1,119 @@
+"""Which groups (plugins, agents, workflows) somebody may use, decided here for every way that leads to them (X9).
+
+Whoever is confined to an owner reaches the groups of that owner and those that are shared. All others are like groups
+that do not exist.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from everwhen.errors import UnknownGroupError
+from everwhen.model.group import Group, Groups, is_anothers, is_longer, is_shared, tenant_of
+from everwhen.model.schedule import Definition, Schedule, State
+from everwhen.operations.schedules import invalidate_schedule
+from everwhen.ports.catalogue import Entry, ScheduleFilter
+from everwhen.ports.house import House
+
+UNUSABLE = "its owner may not use the"  # how the reason begins
+_PAGE = 500
+
+log = logging.getLogger("everwhen")
+
+
+def may_use(group: Group | None, owner: str | None) -> bool:
+    """Whether a caller reaches a group; `owner` is the one that the caller is confined to, None for nobody."""
+    return group is not None and (owner is None or is_shared(group) or group.get("owner") == owner)
+
+
+def usable_groups(groups: Groups, owner: str | None) -> Groups:
+    """The groups that there are for a caller."""
+    if owner is None:
+        return groups
+    return {key: group for key, group in groups.items() if may_use(group, owner)}
+
+
+def is_hidden(groups: Groups, name: str, owner: str | None) -> bool:
+    """Whether a group of that name is there, and not for this caller; kinds share one name space."""
+    found = [group for (_, known), group in groups.items() if known == name]
+    return bool(found) and not any(may_use(group, owner) for group in found)
+
+
+def refuse_unusable(groups: Groups, schedule: Schedule, owner: str) -> None:
+    """UnknownGroupError when a caller may not run what a schedule runs, or there is no such group any more.
+
+    A schedule that a file or a program declares belongs to its group's owner by its declaration, wherever that is
+    known; one that was submitted is looked at.
+    """
+    group = schedule.definition.group
+    if group is None or not _is_submitted(schedule.state):
+        return
+    kind = schedule.definition.target.kind
+    if not may_use(groups.get((kind, group)), owner):
+        raise UnknownGroupError(kind, group)
+
+
+def _is_submitted(state: State) -> bool:
+    """Whether it came over REST: its uid is its id (R5)."""
+    return state.uid == state.schedule_id
+
+
+# -- what is stored --
+
+
+def invalidate_unusable(house: House, groups: Groups) -> list[str]:
+    """Make every submitted schedule invalid that runs what its owner may not use; their ids."""
+    found: list[str] = []
+    makers: dict[str, str | None] | None = None
+    for (kind, name), group in groups.items():
+        after: str | None = None
+        wanted = ScheduleFilter(status="active", group=name, target=kind)
+        while page := house.catalogue.states(wanted, limit=_PAGE, after=after):
+            after = page[-1].schedule_id
+            suspects = [state for state in page if state.owner is not None and _is_submitted(state)]
+            if suspects and makers is None:
+                makers = _owners_of_tokens(house)
+            for state in suspects:
+                entry = house.catalogue.entry(state.schedule_id)
+                fault = None if entry is None else _fault(entry, group, makers or {})
+                if fault is not None:
+                    log.warning("schedule %s is invalid: %s", state.schedule_id, fault)
+                    invalidate_schedule(house, state.schedule_id, fault)
+                    found.append(state.schedule_id)
+    return found
+
+
+def stays_unusable(house: House, groups: Groups, schedule: Schedule) -> bool:
+    """Whether an invalid schedule still runs what its owner may not use, as far as the groups here tell."""
+    definition, state = schedule.definition, schedule.state
+    if definition.group is None or state.owner is None or not _is_submitted(state):
+        return False
+    group = groups.get((definition.target.kind, definition.group))
+    if group is None:  # nobody here knows whose it is
+        return (state.status_reason or "").startswith(UNUSABLE)
+    entry = house.catalogue.entry(state.schedule_id)
+    return entry is not None and _fault(entry, group, _owners_of_tokens(house)) is not None
+
+
+def _owners_of_tokens(house: House) -> dict[str, str | None]:
+    return {token.token_id: token.owner for token in house.tokens.all()}
+
+
+def _fault(entry: Entry, group: Group, makers: dict[str, str | None]) -> str | None:
+    """Why a stored schedule breaks X9. It is told to its owner, who is not told whose the group is."""
+    definition, owner = entry.schedule.definition, entry.schedule.state.owner
+    named = f'{definition.target.kind} "{definition.group}"'
+    maker = makers.get(entry.token_id or "")
+    if is_anothers(group, owner) or not may_use(group, maker):
+        return f"{UNUSABLE} {named}: it belongs to another owner, or to none, and is not shared"
+    if tenant_of(group, owner) is not None and _is_beyond(definition, group, f"@{owner}"):
+        return f"{UNUSABLE} {named} with limits of its own: it is shared; change anything of the schedule to drop them"
+    return None
+
+
+def _is_beyond(definition: Definition, group: Group, suffix: str) -> bool:
+    """Whether it says what a tenant cannot say."""
+    rules = [rule for rule in (definition.guard, definition.breaker) if rule is not None]
+    if not all(rule.key.endswith(suffix) for rule in rules):
+        return True
+    return is_longer(definition.timeout, definition.target.kind, group, definition.command)
