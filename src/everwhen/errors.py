@@ -220,6 +220,17 @@ class QuotaError(LimitError):
         self.most = most
 
 
+class FiringLimitError(LimitError):
+    """More firings than a token may cause in an hour or a day; `retry_after` is in seconds."""
+
+    def __init__(self, retry_after: int) -> None:
+        super().__init__(
+            f"this token has caused as many firings as it may by now; try again in {retry_after}s",
+            limit="fires",
+        )
+        self.retry_after = retry_after
+
+
 class RepeatedRequestError(SchedulerError):
     """An Idempotency-Key that was used before."""
 

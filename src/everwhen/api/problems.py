@@ -41,6 +41,7 @@ _BY_ERROR: tuple[tuple[type[Exception], int, str], ...] = (
     (errors.PreconditionError, 412, "changed-meanwhile"),
     (errors.UnseenRevisionError, 428, "revision-needed"),
     (errors.RepeatedRequestError, 422, "idempotency-key-reused"),
+    (errors.FiringLimitError, 429, "too-many-requests"),
     (errors.QuotaError, 403, "limit-reached"),
     (errors.LimitError, 403, "beyond-limit"),
     (errors.AccessError, 403, "forbidden"),
@@ -165,7 +166,8 @@ def words_of(error: Exception) -> Words:
 
 
 async def on_error(_request: Request, error: Exception) -> Response:
-    return _answered(words_of(error))
+    wait = getattr(error, "retry_after", None)
+    return _answered(words_of(error), None if wait is None else {"retry-after": str(wait)})
 
 
 async def on_refusal(_request: Request, error: Exception) -> Response:

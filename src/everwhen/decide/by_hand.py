@@ -91,7 +91,9 @@ def fire(
 
 
 def _refusal_of_request(draft: Draft) -> SkipReason | None:
-    if draft.state.status != "active" or draft.shared.is_system_paused:
+    end_at = draft.plan.definition.end_at
+    is_over = end_at is not None and draft.now >= end_at * SECOND
+    if draft.state.status != "active" or draft.shared.is_system_paused or is_over:
         return "paused"
     refusal = _make_way(draft, draft.plan.definition.if_running)
     return "already_running" if refusal == "retrying" else refusal  # the closed list for requests

@@ -1,7 +1,8 @@
 """Which ready jobs a node may take, and what taking them moves (O1, O4, R6).
 
 Jobs of one schedule run one after another unless they may run side by side; capacity is kept whatever the
-origin; a retry waits while its breaker is open, and is the probe when it comes first after the pause.
+origin; a retry waits while its breaker is open, and is the probe when it comes first after the pause. It counts for the
+limits of the token that made its schedule, and waits while they are reached (O5).
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from everwhen.decide import breaker as breakers
+from everwhen.decide.charge import makers_budgets
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.instants import SECOND
 from everwhen.model.job import Job
+from everwhen.model.policy import Budget
 from everwhen.model.schedule import Plan
 from everwhen.model.shared import Shared
 from everwhen.model.standing import ORDINARY, Standing, Start
@@ -47,10 +50,11 @@ def claim(
         plan = plans[job.uid, job.revision]
         if not _is_its_turn(job, standings) or not _has_place(job, shared):
             continue
-        waits_until = breaker_wait(job, plan, shared, now)
-        if waits_until is not None:
-            claims.postponed.append((job, waits_until))
-            continue
+        if job.origin == "retry":
+            waits_until = retry_wait(job, plan, shared, now)
+            if waits_until is not None:
+                claims.postponed.append((job, waits_until))
+                continue
         is_probe = _count(job, plan, shared, now)
         standing = standings.get(job.uid)
         if standing is not None:
@@ -88,10 +92,24 @@ def _has_place(job: Job, shared: Shared) -> bool:
     return shared.limit(job.capacity_key).running < job.capacity_limit
 
 
-def breaker_wait(job: Job, plan: Plan, shared: Shared, now: int) -> int | None:
+def retry_wait(job: Job, plan: Plan, shared: Shared, now: int) -> int | None:
+    """Until when a retry has to wait, for its breaker or for its token's limits; None when it may go."""
+    if job.origin != "retry":
+        return None
+    refills = [shared.limit(one.key).refill_at(one, now) for one in budgets_of_retry(job, plan)]
+    waits = [*refills, _breaker_wait(job, plan, shared, now)]
+    return max((until for until in waits if until is not None), default=None)
+
+
+def budgets_of_retry(job: Job, plan: Plan) -> tuple[Budget, ...]:
+    """The token's limits that a retry counts for when it begins; one that is rescued has begun before."""
+    return () if job.origin != "retry" or job.fence else makers_budgets(plan.definition)
+
+
+def _breaker_wait(job: Job, plan: Plan, shared: Shared, now: int) -> int | None:
     """Until when a retry has to wait for its breaker; None when it may go (perhaps as the probe)."""
     rule = plan.definition.breaker
-    if job.origin != "retry" or rule is None:
+    if rule is None:
         return None
     breaker = shared.breaker(rule.key)
     if breakers.gate(shared, rule, now) != "shut" or breaker.probe_job_id == job.job_id:
@@ -105,9 +123,12 @@ def _count(job: Job, plan: Plan, shared: Shared, now: int) -> bool:
     """It takes its places, and is perhaps the probe of its breaker; whether it is."""
     rule = plan.definition.breaker
     is_probe = job.is_probe
-    if job.origin == "retry" and rule is not None and breakers.gate(shared, rule, now) == "probe":
-        breakers.begin_probe(shared, rule, job.job_id, now)
-        is_probe = True
+    if job.origin == "retry":
+        if rule is not None and breakers.gate(shared, rule, now) == "probe":
+            breakers.begin_probe(shared, rule, job.job_id, now)
+            is_probe = True
+        for budget in budgets_of_retry(job, plan):
+            shared.put(shared.limit(budget.key).fired(now))
     if not job.is_counted:
         shared.move(job.guard_key, outstanding=1)
         shared.move(job.capacity_key, outstanding=1)

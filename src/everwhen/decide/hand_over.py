@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from everwhen.decide.claim import breaker_wait, in_line
+from everwhen.decide.claim import in_line, retry_wait
 from everwhen.model.job import Job
 from everwhen.model.message import MESSAGE
 from everwhen.model.schedule import Plan
@@ -52,7 +52,7 @@ def hand_over(
         plan = plans[job.uid, job.revision]
         if not _is_its_turn(job, standings, under_way) or not _has_place(job, shared, under_way):
             continue
-        waits_until = breaker_wait(job, plan, shared, now)
+        waits_until = retry_wait(job, plan, shared, now)
         if waits_until is not None:
             chosen.postponed.append((job, waits_until))
         elif plan.definition.target.kind == MESSAGE:

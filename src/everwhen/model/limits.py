@@ -32,15 +32,26 @@ class Limit(NamedTuple):
         key, places, runs, *rest = self
         return Limit(key, places + outstanding, runs + running, *rest)
 
-    def fired(self, now: int) -> Limit:
-        """One more firing by the clock; windows are whole hours and days of UTC."""
+    def fired(self, now: int, count: int = 1) -> Limit:
+        """One more firing, or so many; windows are whole hours and days of UTC."""
         hour, day = now - now % HOUR, now - now % DAY
         return self._replace(
             hour=hour,
-            hour_fires=(self.hour_fires if hour == self.hour else 0) + 1,
+            hour_fires=(self.hour_fires if hour == self.hour else 0) + count,
             day=day,
-            day_fires=(self.day_fires if day == self.day else 0) + 1,
+            day_fires=(self.day_fires if day == self.day else 0) + count,
         )
+
+    def refill_at(self, budget: Budget, now: int, count: int = 1) -> int | None:
+        """When a window begins in which the budget may have room for so many more firings; None when it has now."""
+        hour, day = now - now % HOUR, now - now % DAY
+        day_fires = self.day_fires if day == self.day else 0
+        hour_fires = self.hour_fires if hour == self.hour else 0
+        if budget.per_day is not None and day_fires + count > budget.per_day:
+            return day + DAY
+        if budget.per_hour is not None and hour_fires + count > budget.per_hour:
+            return hour + HOUR
+        return None
 
     def is_spent(self, budget: Budget, now: int) -> bool:
         hour_fires = self.hour_fires if now - now % HOUR == self.hour else 0

@@ -44,10 +44,18 @@ class BreakerRule:
     reset_after: int
 
 
+TOKEN_BUDGET = "budget:token:"
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """At most so many firings by the clock per hour and per day share this key."""
+    """At most so many firings per hour and per day share this key: of the clock, and of a token by every way (O5)."""
 
     key: str
     per_hour: int | None = None
     per_day: int | None = None
+
+    @property
+    def is_of_token(self) -> bool:
+        """Whether it bounds what a token causes, and not a group or an owner."""
+        return self.key.startswith(TOKEN_BUDGET)

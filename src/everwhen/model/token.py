@@ -166,8 +166,8 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 2**31
 
 
-def refuse_beyond(limits: TokenLimits, plan: Plan, now: int) -> None:
-    """LimitError when a definition goes beyond what its maker may make."""
+def refuse_beyond(limits: TokenLimits, plan: Plan, now: int, created_at: int) -> None:
+    """LimitError when the definition of a schedule created then goes beyond what the token may make."""
     definition = plan.definition
     if limits.targets is not None and definition.target.kind not in limits.targets:
         allowed = ", ".join(limits.targets) or "none"
@@ -175,7 +175,7 @@ def refuse_beyond(limits: TokenLimits, plan: Plan, now: int) -> None:
     if limits.min_interval is not None:
         _refuse_too_often(limits.min_interval, plan, now)
     if limits.ttl is not None:
-        _refuse_too_long(limits.ttl, definition, now)
+        _refuse_too_long(limits.ttl, definition, now, created_at)
 
 
 def _refuse_too_often(least: int, plan: Plan, now: int) -> None:
@@ -203,9 +203,14 @@ def _smallest_gap(plan: Plan, now: int) -> float:
     return min(((after - before) / SECOND for before, after in pairwise(slots)), default=float("inf"))
 
 
-def _refuse_too_long(ttl: int, definition: Definition, now: int) -> None:
+def _refuse_too_long(ttl: int, definition: Definition, now: int, created_at: int) -> None:
     """A one-shot has no end_at: it must lie within the time that what the token makes may last."""
-    last = now // SECOND + ttl
+    last = created_at // SECOND + ttl
+    if last <= now // SECOND:
+        raise LimitError(
+            f"what this token makes lasts {ttl}s from its creation, and this schedule is older; make another",
+            limit="ttl",
+        )
     ends_at = definition.trigger.instant if isinstance(definition.trigger, Once) else definition.end_at
     if ends_at is None or ends_at > last:
         raise LimitError(f"what this token makes lasts {ttl}s at most; end it sooner", limit="ttl")

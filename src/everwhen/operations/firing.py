@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from everwhen.decide import by_hand
+from everwhen.decide.charge import charge, makers_budgets
 from everwhen.errors import RepeatedRequestError
 from everwhen.model.decision import Decision
-from everwhen.model.policy import IfRunning
+from everwhen.model.policy import Budget, IfRunning
 from everwhen.model.reasons import SkipReason
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
@@ -41,14 +42,30 @@ def trigger_schedule(
     if_running: IfRunning = "queue",
     actor: str | None = None,
     permit: Permit = anybody,
+    budget: Budget | None = None,
 ) -> Firing:
-    """Run it now, beside its slots: the schedule and its counters do not move (X3)."""
+    """Run it now, beside its slots: the schedule and its counters do not move (X3).
+
+    `budget` is that of the token that asks; FiringLimitError when it is spent.
+    """
+    budgets = budgets_of(budget)
 
     def trigger(schedule: Schedule, now: int, shared: Shared) -> Decision:
         permit(schedule)
-        return by_hand.trigger(schedule, now, shared, payload=payload, if_running=if_running, actor=actor)
+        decision = by_hand.trigger(schedule, now, shared, payload=payload, if_running=if_running, actor=actor)
+        charge(shared, budgets, len(decision.jobs), now)
+        return decision
 
-    return _ask(house, schedule_id, trigger)
+    return _ask(house, schedule_id, trigger, limits=keys_of(budgets))
+
+
+def budgets_of(budget: Budget | None) -> tuple[Budget, ...]:
+    return () if budget is None else (budget,)
+
+
+def keys_of(budgets: Sequence[Budget]) -> list[str]:
+    """What a transaction locks to count against budgets."""
+    return [budget.key for budget in budgets]
 
 
 class Once(NamedTuple):
@@ -65,22 +82,38 @@ def fire_schedule(
     payload: Mapping[str, Any] | None = None,
     permit: Permit = anybody,
     once: Once | None = None,
+    budget: Budget | None = None,
 ) -> Firing:
     """Fire a webhook or chat schedule: an own job, or a skip that is on record.
 
     `once` is remembered by the transaction that fires: when the same request comes again, to whichever process and
-    also after a restart, nothing is fired, and the answer is what came of it the first time.
+    also after a restart, nothing is fired, and the answer is what came of it the first time. It counts for `budget`,
+    that of the token that asks, and for the limits of the token that made the schedule, whoever asks.
     """
+    budgets = budgets_of(budget)
 
     def fire(schedule: Schedule, now: int, shared: Shared) -> Decision:
         permit(schedule)
-        return by_hand.fire(schedule, now, shared, payload=payload)
+        decision = by_hand.fire(schedule, now, shared, payload=payload)
+        charge(shared, (*makers_budgets(schedule.definition), *budgets), len(decision.jobs), now)
+        return decision
 
-    return _ask(house, schedule_id, fire) if once is None else _ask_once(house, schedule_id, fire, once)
+    if once is not None:
+        return _ask_once(house, schedule_id, fire, once)
+    return _ask(house, schedule_id, fire, limits=keys_of(budgets))
 
 
-def _ask(house: House, schedule_id: str, request: Change, remember: Remember | None = None) -> Firing:
-    decision = house.catalogue.change(house.clock.now(), schedule_id, request, remember=remember)
+def _ask(
+    house: House,
+    schedule_id: str,
+    request: Change,
+    remember: Remember | None = None,
+    *,
+    limits: Sequence[str] = (),
+) -> Firing:
+    decision = house.catalogue.change(
+        house.clock.now(), schedule_id, request, remember=remember, limits=limits
+    )
     house.wake_scheduler()
     house.wake_workers()
     return _firing(decision)

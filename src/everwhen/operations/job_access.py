@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from everwhen.decide import by_hand
+from everwhen.decide.charge import charge
 from everwhen.errors import SourceGoneError, StatusError, UnknownJobError, UnknownScheduleError
 from everwhen.model.decision import Decision
 from everwhen.model.job import Job
@@ -16,7 +17,7 @@ from everwhen.model.policy import IfRunning
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
 from everwhen.operations import jobs
-from everwhen.operations.firing import Firing
+from everwhen.operations.firing import Firing, budgets_of, keys_of
 from everwhen.operations.submissions import Caller
 from everwhen.ports.house import House
 from everwhen.ports.ledger import EventFilter, JobFilter, JobPage
@@ -75,12 +76,16 @@ def rerun_job(house: House, job_id: str, caller: Caller, *, if_running: IfRunnin
     if job.is_outstanding:
         raise StatusError("rerun", job.status)
 
+    budgets = budgets_of(caller.budget)
+
     def rerun(schedule: Schedule, now: int, shared: Shared) -> Decision:
         caller.refuse_unapproved(schedule)
-        return by_hand.rerun(schedule, job, now, shared, if_running=if_running, actor=caller.actor)
+        decision = by_hand.rerun(schedule, job, now, shared, if_running=if_running, actor=caller.actor)
+        charge(shared, budgets, len(decision.jobs), now)
+        return decision
 
     try:
-        decision = house.catalogue.change(house.clock.now(), job.uid, rerun)
+        decision = house.catalogue.change(house.clock.now(), job.uid, rerun, limits=keys_of(budgets))
     except UnknownScheduleError:
         raise SourceGoneError(job.job_id) from None
     house.wake_workers()

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 
 from everwhen.decide import by_hand
+from everwhen.decide.charge import charge
 from everwhen.errors import BackfillError, OutcomeError, UnknownJobError, UnknownScheduleError, shown
+from everwhen.model.decision import Decision
 from everwhen.model.instants import instant_of
 from everwhen.model.job import ELSEWHERE, Job
 from everwhen.model.outcome import Outcome
 from everwhen.model.output import OutputPiece
-from everwhen.model.policy import IfRunning
+from everwhen.model.policy import Budget, IfRunning
 from everwhen.model.reasons import SkipReason
+from everwhen.model.schedule import Schedule
+from everwhen.model.shared import Shared
+from everwhen.operations.firing import budgets_of, keys_of
 from everwhen.operations.schedules import Permit, anybody, get_schedule
 from everwhen.ports.house import House
 from everwhen.ports.ledger import JobFilter
@@ -96,8 +102,12 @@ def backfill(
     if_running: IfRunning = "queue",
     dry_run: bool = False,
     permit: Permit = anybody,
+    budget: Budget | None = None,
 ) -> Backfill:
-    """Jobs for the slots of a past span that have none; the schedule and its counters do not move (X3)."""
+    """Jobs for the slots of a past span that have none; the schedule and its counters do not move (X3).
+
+    `budget` is that of the token that asks.
+    """
     schedule = get_schedule(house, schedule_id)
     permit(schedule)
     if start >= end:
@@ -110,12 +120,16 @@ def backfill(
         )
     if dry_run or not slots:
         return Backfill(slots)
-    decision = house.catalogue.backfill(
-        house.clock.now(),
-        schedule_id,
-        slots,
-        lambda s, free, now, shared: by_hand.backfill(s, free, now, shared, if_running=if_running),
-    )
+    budgets = budgets_of(budget)
+
+    def fill(schedule: Schedule, free: Sequence[int], now: int, shared: Shared) -> Decision:
+        permit(schedule)
+        decision = by_hand.backfill(schedule, free, now, shared, if_running=if_running)
+        charge(shared, budgets, len(decision.jobs), now)
+        return decision
+
+    now = house.clock.now()
+    decision = house.catalogue.backfill(now, schedule_id, slots, fill, limits=keys_of(budgets))
     house.wake_workers()
     return Backfill(tuple(job.slot_at for job in decision.jobs), decision.refusal)
 

@@ -33,7 +33,7 @@ from everwhen.model.group import Groups
 from everwhen.model.instants import SECOND
 from everwhen.model.message import MESSAGE, spoken_by
 from everwhen.model.payload import LARGEST_PAYLOAD
-from everwhen.model.policy import Budget
+from everwhen.model.policy import TOKEN_BUDGET, Budget
 from everwhen.model.schedule import Definition, Plan, Schedule, State
 from everwhen.model.shared import Shared
 from everwhen.model.token import Answer, Token, refuse_beyond
@@ -47,7 +47,6 @@ from everwhen.timetable.trigger import Once
 SOURCE = "api"
 CODE_TARGETS = frozenset(("command", "python"))
 SAFE_TARGETS = frozenset(("http", "message", "plugin", "agent", "workflow"))
-TOKEN_BUDGET = "budget:token:"
 COUNTED = 10_000
 PORTION = 200  # schedules that one turn of the writer makes
 
@@ -65,6 +64,14 @@ class Caller:
     @property
     def actor(self) -> str | None:
         return actor_of(self.token)
+
+    @property
+    def budget(self) -> Budget | None:
+        """How many firings its token may cause; None when that is not limited."""
+        limits = self.token.limits
+        if limits.fires_per_hour is None and limits.fires_per_day is None:
+            return None
+        return Budget(f"{TOKEN_BUDGET}{self.token.token_id}", limits.fires_per_hour, limits.fires_per_day)
 
     @property
     def may_run_code(self) -> bool:
@@ -265,7 +272,7 @@ def _new(
 ) -> NewSchedule:
     definition = speaking(on_terms(declared.definition, caller, now), caller)
     plan = Plan(declared.schedule_id, definition, quiet.of(definition))
-    refuse_beyond(caller.token.limits, plan, now)
+    refuse_beyond(caller.token.limits, plan, now, now)
     creation = edit.create(
         plan,
         declared.schedule_id,
@@ -279,8 +286,8 @@ def _new(
     return NewSchedule(creation, plan, SOURCE, key, caller.token.token_id)
 
 
-def on_terms(definition: Definition, caller: Caller, now: int) -> Definition:
-    """The definition as this caller may have it: his own, within his token's time and budget."""
+def on_terms(definition: Definition, caller: Caller, created_at: int) -> Definition:
+    """The definition as this caller may have it: his own, within his token's budget and time, counted from creation."""
     token, limits = caller.token, caller.token.limits
     caller.refuse_code(definition.target.kind)
     if token.owner is not None and definition.owner not in (None, token.owner):
@@ -294,10 +301,9 @@ def on_terms(definition: Definition, caller: Caller, now: int) -> Definition:
     if token.owner is not None:
         changes["owner"] = token.owner
     if limits.ttl is not None and not isinstance(definition.trigger, Once):
-        last = now // SECOND + limits.ttl
+        last = created_at // SECOND + limits.ttl
         changes["end_at"] = last if definition.end_at is None else min(definition.end_at, last)
-    if limits.fires_per_hour is not None or limits.fires_per_day is not None:
-        budget = Budget(f"{TOKEN_BUDGET}{token.token_id}", limits.fires_per_hour, limits.fires_per_day)
+    if (budget := caller.budget) is not None:
         others = tuple(other for other in definition.budgets if other.key != budget.key)
         changes["budgets"] = (*others, budget)
     return replace(definition, **changes)  # type: ignore[arg-type]
@@ -343,12 +349,13 @@ def edit_entry(
         if expected is not None and schedule.state.revision != expected:
             raise PreconditionError(expected, schedule.state.revision)
         declared = rewrite(schedule)
-        definition = _keeping_budgets(on_terms(declared.definition, caller, now), schedule.definition)
+        allowed = on_terms(declared.definition, caller, entry.created_at)
+        definition = _keeping_budgets(allowed, schedule.definition)
         definition = speaking(definition, caller, schedule.definition)
         if definition == schedule.definition:
             return Draft(schedule, now, shared).decision()
         plan = Plan(schedule.state.schedule_id, definition, quiet.of(definition))
-        refuse_beyond(caller.token.limits, plan, now)
+        refuse_beyond(caller.token.limits, plan, now, entry.created_at)
         may_be_past = schedule.definition.trigger == definition.trigger
         if caller.token.limits.needs_approval and approval.needs_new_look(schedule.definition, definition):
             to_look_at.append(definition)
@@ -375,7 +382,7 @@ def edit_entry(
 def _keeping_budgets(new: Definition, old: Definition) -> Definition:
     """Who made a schedule pays for its firings, whoever edits it."""
     known = {budget.key for budget in new.budgets}
-    kept = [one for one in old.budgets if one.key.startswith(TOKEN_BUDGET) and one.key not in known]
+    kept = [one for one in old.budgets if one.is_of_token and one.key not in known]
     return replace(new, budgets=(*new.budgets, *kept)) if kept else new
 
 

@@ -8,7 +8,7 @@ from hashlib import sha256
 
 from everwhen.errors import AccessError, TokenError, UnknownTokenError, shown
 from everwhen.model.events import Event
-from everwhen.model.instants import SECOND
+from everwhen.model.instants import SECOND, moment_of
 from everwhen.model.token import NO_LIMITS, ROLES, AccessRole, Token, TokenLimits
 from everwhen.ports.house import House
 
@@ -51,11 +51,25 @@ def create_token(
         limits,
         now,
         actor,
-        None if lasts is None else now + lasts * SECOND,
+        _expiry(maker, now, lasts),
     )
     secret = PREFIX + secrets.token_urlsafe(32)
     house.tokens.add(token, hash_of(secret), _created(token, now, actor))
     return NewToken(token, secret)
+
+
+def _expiry(maker: Token | None, now: int, lasts: int | None) -> int | None:
+    """When a new token ends: not later than the one that makes it, and then where nothing else is said."""
+    wanted = None if lasts is None else now + lasts * SECOND
+    last = None if maker is None else maker.expires_at
+    if wanted is None or last is None:
+        return last if wanted is None else wanted
+    if wanted > last:
+        ends = moment_of(last).isoformat(timespec="seconds")
+        raise AccessError(
+            f"this token ends at {ends} and makes none that lives longer; take a shorter expires_in"
+        )
+    return wanted
 
 
 def first_token(house: House, preset: str | None = None) -> NewToken | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -87,16 +87,31 @@ class Catalogue(Protocol):
         ...
 
     def change(
-        self, now: int, schedule_id: str, decide: Change, *further: Change, remember: Remember | None = None
+        self,
+        now: int,
+        schedule_id: str,
+        decide: Change,
+        *further: Change,
+        remember: Remember | None = None,
+        limits: Collection[str] = (),
     ) -> Decision:
         """Decide about one schedule and write it, with a new revision where its plan changed.
 
         Further decisions are made on what the one before left, all in one transaction; the last is returned. What
         was decided is remembered in it, where wanted: a request that comes again changes nothing and is refused.
+        `limits` are the keys of further limits that a single decision needs.
         """
         ...
 
-    def backfill(self, now: int, schedule_id: str, slots: Sequence[int], decide: Filling) -> Decision:
+    def backfill(
+        self,
+        now: int,
+        schedule_id: str,
+        slots: Sequence[int],
+        decide: Filling,
+        *,
+        limits: Collection[str] = (),
+    ) -> Decision:
         """Decide about those of the slots that have no job yet, and write it; another may fill some meanwhile."""
         ...
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from everwhen.model.decision import Decision
 from everwhen.model.schedule import QuietHoursPolicy, Schedule, State
@@ -55,11 +55,17 @@ class StoredCatalogue:
         return self._store.write(Lane.API, lambda tx: create_schedules(tx, now, schedules, terms))
 
     def change(
-        self, now: int, schedule_id: str, decide: Change, *further: Change, remember: Remember | None = None
+        self,
+        now: int,
+        schedule_id: str,
+        decide: Change,
+        *further: Change,
+        remember: Remember | None = None,
+        limits: Collection[str] = (),
     ) -> Decision:
         if not further:
             return self._store.write(
-                Lane.API, lambda tx: self._change(tx, now, schedule_id, decide, remember)
+                Lane.API, lambda tx: self._change(tx, now, schedule_id, decide, remember, limits)
             )
 
         def work(tx: Transaction) -> Decision:
@@ -72,15 +78,33 @@ class StoredCatalogue:
             raise
 
     def _change(
-        self, tx: Transaction, now: int, schedule_id: str, decide: Change, remember: Remember | None = None
+        self,
+        tx: Transaction,
+        now: int,
+        schedule_id: str,
+        decide: Change,
+        remember: Remember | None = None,
+        limits: Collection[str] = (),
     ) -> Decision:
-        return change_schedule(tx, self._plans, now, schedule_id, decide, remember, clock=self._clock)
-
-    def backfill(self, now: int, schedule_id: str, slots: Sequence[int], decide: Filling) -> Decision:
-        return self._store.write(
-            Lane.API,
-            lambda tx: fill_slots(tx, self._plans, now, schedule_id, slots, decide, clock=self._clock),
+        return change_schedule(
+            tx, self._plans, now, schedule_id, decide, remember, clock=self._clock, limits=limits
         )
+
+    def backfill(
+        self,
+        now: int,
+        schedule_id: str,
+        slots: Sequence[int],
+        decide: Filling,
+        *,
+        limits: Collection[str] = (),
+    ) -> Decision:
+        def fill(tx: Transaction) -> Decision:
+            return fill_slots(
+                tx, self._plans, now, schedule_id, slots, decide, clock=self._clock, limits=limits
+            )
+
+        return self._store.write(Lane.API, fill)
 
     def cancel_orphan(self, now: int, job_id: str) -> None:
         self._store.write(Lane.API, lambda tx: cancel_job_of_nobody(tx, self._plans, now, job_id))

@@ -137,6 +137,7 @@ def trigger(
         if_running=body.if_running,
         actor=caller.actor,
         permit=caller.refuse_unapproved if body.payload is None else caller.refuse_other_words,
+        budget=caller.budget,
     )
     job = None if firing.job_id is None else job_words(jobs.get_job(office.house, firing.job_id))
     return answer({"job": job, "skipped": firing.skip_reason}, 202)
@@ -158,6 +159,7 @@ def backfill(office: Desk, caller: Operator, schedule_id: ScheduleId, body: Back
         if_running=body.if_running,
         dry_run=body.dry_run,
         permit=caller.refuse_unapproved,
+        budget=caller.budget,
     )
     words = {
         "slots": [when_text(slot) for slot in found.slots],

@@ -135,7 +135,10 @@ def _fired(office: Office, schedule_id: str, knock: Knock, kind: Kind) -> Respon
             raise RequestError(schedule.state.schedule_id)
 
     payload = {"body": _words(knock)}
-    firing = fire_schedule(office.house, schedule_id, payload=payload, permit=permit_kind, once=once)
+    budget = None if knock.caller is None else knock.caller.budget
+    firing = fire_schedule(
+        office.house, schedule_id, payload=payload, permit=permit_kind, once=once, budget=budget
+    )
     job = None if firing.job_id is None else job_words(jobs.get_job(office.house, firing.job_id))
     repeated = {"idempotent-replayed": "true"} if firing.is_repeated else None
     return answer({"job": job, "skipped": firing.skip_reason}, 202, repeated)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from operator import itemgetter
 
 from everwhen.decide.by_hand import cancel_orphan
@@ -86,13 +86,16 @@ def change_schedule(
     remember: Remember | None = None,
     *,
     clock: Clock | None = None,
+    limits: Collection[str] = (),
 ) -> Decision:
     """Decide about one schedule, and write it; what was decided before about the same request is not decided again.
+
+    `limits` are keys that the decision needs beside the schedule's own.
 
     With a clock, it is decided by the time at which the row is ours: others may have fired slots while we waited, and
     a change that dates from before them would take them away from the revision that they belong to.
     """
-    shared = hold(tx, plans, tx.glance_schedule(schedule_id))
+    shared = hold(tx, plans, tx.glance_schedule(schedule_id), limits=limits)
     schedule = load_schedule(tx, plans, schedule_id)
     if schedule is None:
         raise UnknownScheduleError(schedule_id)
@@ -121,6 +124,7 @@ def fill_slots(
     decide: Filling,
     *,
     clock: Clock | None = None,
+    limits: Collection[str] = (),
 ) -> Decision:
     """Decide about the slots that have no job; which ones is asked once the row is ours."""
 
@@ -128,7 +132,7 @@ def fill_slots(
         filled = tx.filled_slots(schedule.state.uid, slots)
         return decide(schedule, [slot_at for slot_at in slots if slot_at not in filled], now, shared)
 
-    return change_schedule(tx, plans, now, schedule_id, fill, clock=clock)
+    return change_schedule(tx, plans, now, schedule_id, fill, clock=clock, limits=limits)
 
 
 def cancel_job_of_nobody(tx: Transaction, plans: PlanCache, now: int, job_id: str) -> None:

@@ -12,7 +12,7 @@ from everwhen.model.job import Job
 from everwhen.model.shared import Shared
 from everwhen.model.standing import Standing
 from everwhen.stores.flows.commit import write_shared, write_starts
-from everwhen.stores.flows.load import add_shared, hold, system_paused_at
+from everwhen.stores.flows.load import add_shared, hold, plans_to_claim, system_paused_at
 from everwhen.stores.flows.say import say_claimed
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Transaction
@@ -35,7 +35,7 @@ def take_jobs(
         if is_edge:
             jobs = with_those_beyond(tx, jobs, standings, now, queues)
         add_shared(tx, shared, (), jobs)
-        known = plans.load(tx, [(job.uid, job.revision) for job in jobs])
+        known = plans_to_claim(tx, plans, shared, jobs)
         claims = claim(jobs, known, standings, shared, node=node, limit=limit, now=now)
         if len(claims.taken) == limit or not is_edge:
             break
@@ -56,7 +56,7 @@ def take_job(tx: Transaction, plans: PlanCache, now: int, *, node: str, job_id: 
         return None
     standings |= tx.standings({job.uid} - standings.keys())
     add_shared(tx, shared, (), [job])
-    known = plans.load(tx, [(job.uid, job.revision)])
+    known = plans_to_claim(tx, plans, shared, [job])
     claims = claim([job], known, standings, shared, node=node, limit=1, now=now)
     taken = write_claims(tx, plans, claims, shared, now)
     return taken[0] if taken else None

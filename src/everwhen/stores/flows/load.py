@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from everwhen.decide.claim import budgets_of_retry
 from everwhen.decide.overlap import may_be_full
 from everwhen.model.instants import DAY
 from everwhen.model.job import Job
@@ -24,12 +25,13 @@ def hold(
     shared: Shared | None = None,
     *,
     wait: bool = True,
+    limits: Collection[str] = (),
 ) -> Shared:
-    """The limits and breakers of what was glanced at, locked before any row of theirs."""
+    """The limits and breakers of what was glanced at, and further limits, locked before any row of theirs."""
     shared = Shared() if shared is None else shared
-    if glanced:
-        known = plans.load(tx, {(seen.uid, seen.revision) for seen in glanced})
-        _add(tx, shared, known.values(), glanced, wait=wait)
+    if glanced or limits:
+        known = plans.load(tx, {(seen.uid, seen.revision) for seen in glanced}) if glanced else {}
+        _add(tx, shared, known.values(), glanced, wait=wait, also=limits)
     return shared
 
 
@@ -45,6 +47,18 @@ def add_shared(
     _add(tx, shared, [schedule.plan for schedule in schedules], jobs, wait=wait)
 
 
+def plans_to_claim(
+    tx: Snapshot, plans: PlanCache, shared: Shared, jobs: Sequence[Job]
+) -> dict[tuple[str, int], Plan]:
+    """The plans of jobs that are about to begin; the limits that retries of them count for are added."""
+    known = plans.load(tx, [(job.uid, job.revision) for job in jobs])
+    retries = [(job, known[job.uid, job.revision]) for job in jobs if job.origin == "retry"]
+    if retries:
+        keys = {budget.key for job, plan in retries for budget in budgets_of_retry(job, plan)}
+        _add(tx, shared, (), (), wait=True, also=keys)
+    return known
+
+
 def _add(
     tx: Snapshot,
     shared: Shared,
@@ -52,8 +66,10 @@ def _add(
     holders: Iterable[Holder],
     *,
     wait: bool,
+    also: Collection[str] = (),
 ) -> None:
     limits, breakers = _keys(plans, holders)
+    limits.update(also)
     if missing := limits - shared.limits.keys() - shared.busy:
         found = tx.limits(missing) if wait else tx.limits_at_hand(missing)
         shared.limits |= found

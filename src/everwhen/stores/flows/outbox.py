@@ -39,7 +39,7 @@ from everwhen.model.policy import MOST_RESCUES
 from everwhen.model.shared import Shared
 from everwhen.model.standing import Standing
 from everwhen.stores.flows.claim import with_those_beyond, write_claims
-from everwhen.stores.flows.load import add_shared, hold, system_paused_at
+from everwhen.stores.flows.load import add_shared, hold, plans_to_claim, system_paused_at
 from everwhen.stores.flows.say import SPEAKER
 from everwhen.stores.flows.settle import end_jobs
 from everwhen.stores.plans import PlanCache
@@ -63,7 +63,7 @@ def send_jobs(tx: Transaction, plans: PlanCache, now: int, *, limit: int, until:
     if not jobs:
         return []
     add_shared(tx, shared, (), jobs)
-    known = plans.load(tx, [(job.uid, job.revision) for job in jobs])
+    known = plans_to_claim(tx, plans, shared, jobs)
     under_way = tx.on_their_way(jobs)
     chosen = hand_over(jobs, known, standings, shared, under_way, limit=limit, now=now)
     if chosen.postponed:
@@ -93,7 +93,7 @@ def take_delivered(
     standings |= tx.standings({job.uid} - standings.keys())
     add_shared(tx, shared, (), [job])
     tx.close_deliveries([job])  # from here on no message counts
-    known = plans.load(tx, [(job.uid, job.revision)])
+    known = plans_to_claim(tx, plans, shared, [job])
     is_paused = system_paused_at(tx) is not None
     claims = claim([] if is_paused else [job], known, standings, shared, node=node, limit=1, now=now)
     if not claims.taken and not claims.postponed:
