@@ -218,6 +218,25 @@ def test_the_failures_of_a_tenant_open_its_own_breaker_alone(tmp_path: Path) -> 
         assert b.post("/breakers/ag-shared@team-b/reset/").words["state"] == "closed"
 
 
+def test_what_the_file_gives_an_owner_of_a_group_without_one_is_not_triggered_by_that_owner(
+    tmp_path: Path,
+) -> None:
+    file = """
+agents: {bot: {command: ["true"]}, mine: {command: ["true"], owner: team-b, schedules: {s: {interval: 1h}}}}
+schedules: [{id: given, every: 1h, owner: team-b, run: {agent: {name: bot}}}]
+"""
+    with serving(tmp_path, file=file) as service:
+        client = service.client(owner="team-b")
+        assert client.get("/schedules/given/").status == 200
+        assert client.post("/schedules/given/trigger/").status == 404
+        assert client.post("/schedules/mine.s/trigger/").status == 202
+        assert service.admin.post("/schedules/given/trigger/").status == 202
+        # Agents of a program are not in the file: what a program declares belongs to whom it says.
+        around = around_of(configuration_of(tmp_path, "{}"), service.house)
+        service.office.surroundings = lambda: around
+        assert client.post("/schedules/mine.s/trigger/").status == 202
+
+
 GONE = 'agents: {ag-other: {command: ["true"]}}\nworkflows: {wf-other: {run: {http: {url: "http://x/"}}}}'
 
 

@@ -42,15 +42,16 @@ def is_hidden(groups: Groups, name: str, owner: str | None) -> bool:
 def refuse_unusable(groups: Groups, schedule: Schedule, owner: str) -> None:
     """UnknownGroupError when a caller may not run what a schedule runs, or there is no such group any more.
 
-    A schedule that a file or a program declares belongs to its group's owner by its declaration, wherever that is
-    known; one that was submitted is looked at.
+    A group that nobody here knows may be declared by a program, and what runs it with it; what was submitted is then
+    of a group that is gone.
     """
-    group = schedule.definition.group
-    if group is None or not _is_submitted(schedule.state):
+    kind, name = schedule.definition.target.kind, schedule.definition.group
+    if name is None:
         return
-    kind = schedule.definition.target.kind
-    if not may_use(groups.get((kind, group)), owner):
-        raise UnknownGroupError(kind, group)
+    group = groups.get((kind, name))
+    is_declared_elsewhere = group is None and not _is_submitted(schedule.state)
+    if not is_declared_elsewhere and not may_use(group, owner):
+        raise UnknownGroupError(kind, name)
 
 
 def _is_submitted(state: State) -> bool:
