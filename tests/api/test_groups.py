@@ -237,6 +237,23 @@ schedules: [{id: given, every: 1h, owner: team-b, run: {agent: {name: bot}}}]
         assert client.post("/schedules/mine.s/trigger/").status == 202
 
 
+def test_nobody_approves_what_runs_a_group_that_is_not_there_for_them(tmp_path: Path) -> None:
+    put_plugins(tmp_path)
+    with serving(tmp_path, file=FILE) as service:
+        asking, approving = (
+            service.client(owner="team-b", approval="required"),
+            service.client(owner="team-b"),
+        )
+        made = asking.create(run={"agent": {"name": "ag-ours"}})
+        file = FILE.replace("owner: team-b", "owner: team-a")
+        around = around_of(configuration_of(tmp_path, file), service.house)
+        service.office.surroundings = lambda: around
+        path = f"/schedules/{made['id']}"
+        assert approving.post(f"{path}/approve/", {"revision": 1}).status == 404
+        assert approving.post(f"{path}/resume/", headers={"If-Match": '"1"'}).status == 404
+        assert approving.post(f"{path}/decline/", {"note": "not ours"}).status == 204
+
+
 GONE = 'agents: {ag-other: {command: ["true"]}}\nworkflows: {wf-other: {run: {http: {url: "http://x/"}}}}'
 
 

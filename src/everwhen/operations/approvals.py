@@ -18,6 +18,7 @@ def approve_schedule(house: House, schedule_id: str, caller: Caller, *, revision
 
     def change(schedule: Schedule, now: int, shared: Shared) -> Decision:
         _refuse_to_answer(schedule, caller)
+        caller.refuse_unusable(schedule)
         return approval.approve(schedule, now, shared, revision=revision, by=caller.actor)
 
     _change(house, schedule_id, change)

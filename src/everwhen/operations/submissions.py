@@ -98,11 +98,15 @@ class Caller:
         if not self.token.sees(schedule.state.owner):
             raise UnknownScheduleError(schedule.state.schedule_id)
 
-    def refuse_unapproved(self, schedule: Schedule) -> None:
-        """What waits for approval is started by nobody whose schedules need it."""
+    def refuse_unusable(self, schedule: Schedule) -> None:
+        """Nobody starts what is not theirs, or what runs a group that is not there for them."""
         self.refuse_stranger(schedule)
         if self.token.owner is not None:
             refuse_unusable(self.groups(), schedule, self.token.owner)
+
+    def refuse_unapproved(self, schedule: Schedule) -> None:
+        """What waits for approval is started by nobody whose schedules need it."""
+        self.refuse_unusable(schedule)
         if self.token.limits.needs_approval and approval.is_waiting(schedule.state):
             raise AccessError("this schedule waits for approval, which this token cannot give")
 
