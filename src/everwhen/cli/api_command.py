@@ -12,6 +12,7 @@ from everwhen.cli.collector import collect_seldom
 from everwhen.cli.configuration import config_option, database_option, is_missing, this_host
 from everwhen.cli.front import api_settings, open_front, token_file_option
 from everwhen.cli.serving import show_log
+from everwhen.cli.terminal import secho
 from everwhen.config.problems import Report
 from everwhen.config.read import Configuration, examine, read_configuration
 from everwhen.errors import shown_url
@@ -54,11 +55,11 @@ def command(path: Path, database: str | None, token_file: Path | None) -> None:
                 backstage=_backstage(file, configuration.settings.dispatch),
                 changes=stack.changes,
             )
-            click.secho(f"everwhen api on {shown_url(url)}; Ctrl-C stops", err=True, bold=True)
+            secho(f"everwhen api on {shown_url(url)}; Ctrl-C stops", err=True, bold=True)
             wait_until(stopped)
-            click.secho("stopping …", err=True)
+            secho("stopping …", err=True)
             server.stop()
-        click.secho("stopped", err=True)
+        secho("stopped", err=True)
     finally:
         stack.close()
 

@@ -6,11 +6,11 @@ import threading
 from typing import Any
 
 import click
-from rich.text import Text
 
 from everwhen.cli.client import Client
 from everwhen.cli.reach import reaching
-from everwhen.cli.screen import console, json_option, print_json, print_json_line, until_interrupted
+from everwhen.cli.screen import Text, json_option, print_text, until_interrupted
+from everwhen.cli.terminal import print_json, print_json_line
 from everwhen.cli.times import instant_option, moment_text
 
 LOOK_EVERY = 1.0
@@ -70,7 +70,7 @@ def _tell(events: list[dict[str, Any]], as_json: bool) -> None:
         if as_json:
             print_json_line(event)
         else:
-            console().print(_line(event))
+            print_text(_line(event))
 
 
 def _line(event: dict[str, Any]) -> Text:

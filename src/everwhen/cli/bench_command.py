@@ -11,7 +11,8 @@ import click
 
 from everwhen.cli.configuration import database_option
 from everwhen.cli.progress import Bar
-from everwhen.cli.screen import json_option, print_json, print_table
+from everwhen.cli.screen import json_option, print_table
+from everwhen.cli.terminal import echo, print_json
 from everwhen.errors import shown_url
 from everwhen.operations.bench import Figure, bench
 from everwhen.ports.house import House
@@ -37,7 +38,8 @@ def command(database: str | None, count: int, as_json: bool) -> None:
             {"database": where, "python": platform.python_version(), "figures": [_words(f) for f in found]}
         )
         return
-    click.echo(f"{where}, Python {platform.python_version()}\n")
+    echo(f"{where}, Python {platform.python_version()}")
+    echo()
     rows = [(f.what, f"{f.count:,}", f"{f.seconds:.2f} s", f"{f.per_second:,.0f}") for f in found]
     print_table(("", ">how many", ">took", ">a second"), rows)
 

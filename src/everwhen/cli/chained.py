@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 import click
 
+from everwhen.cli.terminal import secho
 from everwhen.config.settings import Settings
 from everwhen.engine.chain_watch import ChainWatch
 from everwhen.engine.loop import Doze, Loop
@@ -34,7 +35,7 @@ def chain_links(role: Role, settings: Settings) -> Links | None:
 
 
 def tell_of_workers() -> None:
-    click.secho(f"schedules go on by RQ; start a worker with: {WORKER}", err=True)
+    secho(f"schedules go on by RQ; start a worker with: {WORKER}", err=True)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from everwhen.cli.config_diff import as_words
 from everwhen.cli.config_diff import show as show_changes
 from everwhen.cli.configuration import config_option, database_option, opened, show_warnings, this_host
 from everwhen.cli.reloader import spelled
+from everwhen.cli.terminal import echo, print_json, print_lines, secho
 from everwhen.config.problems import Problem, Report
 from everwhen.config.read import Configuration, examine, read_configuration
 from everwhen.config.schema import json_schema
@@ -50,7 +50,7 @@ def _show_json(report: Report, count: int) -> None:
         "errors": [_words(problem) for problem in report.errors],
         "warnings": [_words(problem) for problem in report.warnings],
     }
-    click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
+    print_json(answer)
 
 
 def _words(problem: Problem) -> dict[str, object]:
@@ -68,11 +68,11 @@ def _show_text(path: Path, report: Report, count: int) -> None:
     show_warnings(report.warnings)
     errors = report.errors
     for problem in errors:
-        click.echo(str(problem))
+        echo(str(problem))
     if errors:
-        click.secho(f"{path}: {_counted(len(errors), 'mistake')}", err=True, fg="red")
+        secho(f"{path}: {_counted(len(errors), 'mistake')}", err=True, fg="red")
     else:
-        click.secho(f"{path}: valid, {_counted(count, 'schedule')}", err=True, fg="green")
+        secho(f"{path}: valid, {_counted(count, 'schedule')}", err=True, fg="green")
 
 
 def _counted(count: int, noun: str) -> str:
@@ -82,7 +82,7 @@ def _counted(count: int, noun: str) -> str:
 @command.command()
 def schema() -> None:
     """Print a JSON Schema of the file, for editors."""
-    click.echo(json.dumps(json_schema(), indent=2, ensure_ascii=False))
+    print_json(json_schema())
 
 
 @command.command()
@@ -105,9 +105,9 @@ def reload(path: Path, database: str | None, yes: bool, as_json: bool) -> None:
         applied = reload_operation(house, read, actor="config reload", may_remove_most=yes)
     show_warnings(configuration[0].warnings)
     if as_json:
-        click.echo(json.dumps(asdict(applied), indent=2))
+        print_json(asdict(applied))
     else:
-        click.secho(f"reloaded: {spelled(applied)}", err=True, bold=True)
+        secho(f"reloaded: {spelled(applied)}", err=True, bold=True)
 
 
 @command.command()
@@ -117,7 +117,7 @@ def show(path: Path, as_json: bool) -> None:
     """Print the configuration as it takes effect: one file, defaults filled in, secrets as references."""
     host = this_host()
     found = effective(read_configuration(path, host).files, host.environ)
-    click.echo(json.dumps(found, indent=2, ensure_ascii=False) if as_json else written(found), nl=as_json)
+    print_json(found) if as_json else print_lines(written(found))
 
 
 @command.command()
@@ -133,9 +133,9 @@ def diff(path: Path, database: str | None, as_json: bool) -> None:
     with opened(path, database, may_create=False) as house:
         changes = compared(house, configuration.declared)
     if as_json:
-        click.echo(json.dumps({"changes": [as_words(change) for change in changes]}, indent=2))
+        print_json({"changes": [as_words(change) for change in changes]})
     else:
         show_changes(changes)
-        click.secho(_counted(len(changes), "schedule") + " would change", err=True, bold=True)
+        secho(_counted(len(changes), "schedule") + " would change", err=True, bold=True)
     if changes:
         raise SystemExit(3)

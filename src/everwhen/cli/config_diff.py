@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import click
-
+from everwhen.cli.terminal import echo, styled
 from everwhen.model.instants import SECOND
 from everwhen.operations.diff import KeyChange, ScheduleChange
 from everwhen.timetable.civil_time import Zone, zone
@@ -26,13 +25,13 @@ _MICROSECONDS = (
 def show(changes: Iterable[ScheduleChange]) -> None:
     for change in changes:
         sign, colour = _SIGNS[change.what]
-        where = f"  {click.style(change.place, dim=True)}" if change.place else ""
-        click.echo(f"{click.style(f'{sign} {change.schedule_id}', fg=colour, bold=True)}{where}")
+        where = f"  {change.place}" if change.place else ""
+        echo(styled(f"{sign} {change.schedule_id}", fg=colour, bold=True), styled(where, dim=True))
         if change.what == "changed":
             for key in change.keys:
-                click.echo(f"    {_key(key)}")
+                echo(f"    {_key(key)}")
         for line in _firings(change):
-            click.echo(f"    {line}")
+            echo(f"    {line}")
 
 
 def _key(change: KeyChange) -> str:

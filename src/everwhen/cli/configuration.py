@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from everwhen.cli.terminal import secho
 from everwhen.config.problems import Problem, Report
 from everwhen.config.read import Host, examine
 from everwhen.config.settings import Settings
@@ -68,7 +69,7 @@ def this_host() -> Host:
 
 def show_warnings(warnings: Iterable[Problem]) -> None:
     for warning in warnings:
-        click.secho(f"warning: {warning}", err=True, fg="yellow")
+        secho(f"warning: {warning}", err=True, fg="yellow")
 
 
 @contextmanager

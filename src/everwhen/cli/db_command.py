@@ -5,7 +5,6 @@ Answers go to stdout, progress and talk to stderr. What only one of them needs i
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -16,6 +15,7 @@ import click
 
 from everwhen.cli.configuration import config_option, database_option, read_settings
 from everwhen.cli.progress import Bar
+from everwhen.cli.terminal import echo, print_json_line, secho, styled
 from everwhen.config.settings import Settings
 from everwhen.decide.check_ledger import LedgerReport
 from everwhen.errors import IntervalParseError, shown_url
@@ -51,15 +51,15 @@ def migrate(path: Path, database: str | None, after: bool, as_json: bool) -> Non
     Every start does so by itself. Run it before an update, to see it happen, or twice: it does nothing then.
     """
     url = _settings(path, database).database
-    click.echo(f"migrating {shown_url(url)} …", err=True)
+    echo(f"migrating {shown_url(url)} …", err=True)
     done = migrate_database(url, after=after)
     if as_json:
         _answer({"database": shown_url(url), "applied": [step._asdict() for step in done]})
         return
     for step in done:
-        click.echo(f"applied migration {step.number} ({step.name}), step {step.step}")
+        echo(f"applied migration {step.number} ({step.name}), step {step.step}")
     if not done:
-        click.echo("nothing to do: the schema is up to date")
+        echo("nothing to do: the schema is up to date")
 
 
 @command.command()
@@ -116,7 +116,7 @@ def prune(path: Path, database: str | None, dry_run: bool, as_json: bool, **ages
     settings = _settings(path, database)
     kept = replace(settings.retention, **{age: length for age, length in ages.items() if length is not None})
     with _opened(settings) as stack:
-        click.echo(f"{'counting' if dry_run else 'pruning'} {shown_url(settings.database)} …", err=True)
+        echo(f"{'counting' if dry_run else 'pruning'} {shown_url(settings.database)} …", err=True)
         rows = retention.prune(stack.house, kept, dry_run=dry_run)
     if as_json:
         _answer({"dry_run": dry_run, "rows": rows, "total": sum(rows.values())})
@@ -124,8 +124,8 @@ def prune(path: Path, database: str | None, dry_run: bool, as_json: bool, **ages
     for what, count in rows.items():
         limit = getattr(kept, what, kept.audit)
         age = describe_seconds(limit // SECOND)
-        click.echo(f"{what:<20} {count:>12,} row{'s'[: count != 1]} older than {age}")
-    click.echo(f"{sum(rows.values()):,} rows {'would go' if dry_run else 'forgotten'}")
+        echo(f"{what:<20} {count:>12,} row{'s'[: count != 1]} older than {age}")
+    echo(f"{sum(rows.values()):,} rows {'would go' if dry_run else 'forgotten'}")
 
 
 @command.command()
@@ -149,7 +149,7 @@ def backup(path: Path, database: str | None, target: Path, force: bool, as_json:
     if as_json:
         _answer({"database": shown_url(settings.database), "path": str(target), "bytes": size})
     else:
-        click.echo(f"{target}: {size:,} bytes")
+        echo(f"{target}: {size:,} bytes")
 
 
 # -- opening --
@@ -173,7 +173,7 @@ def _opened(settings: Settings) -> Iterator[Stack]:
 
 
 def _answer(words: dict[str, Any]) -> None:
-    click.echo(json.dumps(words, ensure_ascii=False))
+    print_json_line(words)
 
 
 def _report_words(report: LedgerReport) -> dict[str, Any]:
@@ -190,14 +190,14 @@ def _report_words(report: LedgerReport) -> dict[str, Any]:
 def _tell_report(report: LedgerReport) -> None:
     seen = f"{report.schedules:,} schedules, {report.slots:,} slots, {report.jobs:,} jobs"
     if report.is_clean:
-        click.secho(f"{seen}: every slot has exactly one entry, every count agrees", fg="green")
+        secho(f"{seen}: every slot has exactly one entry, every count agrees", fg="green")
         return
     for fault in report.faults[:FAULTS_SHOWN]:
         when = f" at {_moment(fault.slot_at)}" if fault.slot_at is not None else ""
-        click.echo(f"{click.style(fault.kind, fg='red')}  {fault.schedule_id}{when}: {fault.sentence}")
+        echo(styled(fault.kind, fg="red"), f"  {fault.schedule_id}{when}: {fault.sentence}")
     if report.fault_count > FAULTS_SHOWN:
-        click.echo(f"… and {report.fault_count - FAULTS_SHOWN:,} more (--json shows the first thousand)")
-    click.secho(f"{seen}: {report.fault_count:,} fault{'s'[: report.fault_count != 1]}", fg="red")
+        echo(f"… and {report.fault_count - FAULTS_SHOWN:,} more (--json shows the first thousand)")
+    secho(f"{seen}: {report.fault_count:,} fault{'s'[: report.fault_count != 1]}", fg="red")
 
 
 def _moment(instant: int | None) -> str | None:

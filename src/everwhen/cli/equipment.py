@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import click
-
+from everwhen.cli.terminal import secho
 from everwhen.config.file_workflows import FileWorkflows
 from everwhen.config.read import Configuration
 from everwhen.config.settings import Settings
@@ -62,5 +61,5 @@ class Equipment:
             ("api", self._current.sections.get("api"), configuration.sections.get("api")),
         ):
             if before != after:
-                click.secho(f"{what} changed: it takes effect at the next start", err=True, fg="yellow")
+                secho(f"{what} changed: it takes effect at the next start", err=True, fg="yellow")
         self._current = configuration

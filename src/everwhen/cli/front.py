@@ -15,6 +15,7 @@ import click
 
 from everwhen.api.backstage import Backstage
 from everwhen.cli.configuration import this_host
+from everwhen.cli.terminal import echo, secho
 from everwhen.config.api_settings import ApiSettings, api_settings_of
 from everwhen.config.read import Configuration
 from everwhen.config.submission import Surroundings, surroundings_of
@@ -80,7 +81,7 @@ def open_front(
     except BaseException:
         server.stop()
         raise
-    click.secho(f"API on {server.url}/api/v1/, documented at {server.url}/api/docs", err=True, bold=True)
+    secho(f"API on {server.url}/api/v1/, documented at {server.url}/api/docs", err=True, bold=True)
     return server
 
 
@@ -107,10 +108,10 @@ def tell_first_token(house: House, token_file: Path | None) -> None:
         if made is None or preset is not None:
             return
         if handle is None:
-            click.echo(f"admin token: {made.secret}")
+            echo(f"admin token: {made.secret}")
         else:
             os.write(handle, f"{made.secret}\n".encode())
-            click.secho(f"the admin token is in {token_file}", err=True)
+            secho(f"the admin token is in {token_file}", err=True)
     finally:
         if handle is not None:
             os.close(handle)

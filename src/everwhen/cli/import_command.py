@@ -3,13 +3,13 @@ error."""
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
+from everwhen.cli.terminal import echo, print_json, print_lines, secho
 from everwhen.config.problems import Report
 from everwhen.config.write import written
 from everwhen.config.yaml_reader import read_document
@@ -88,9 +88,9 @@ def _text(file: Path) -> str:
 
 def _show(imported: Imported, file: Path, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps({"document": imported.document, "notes": imported.notes}, indent=2))
+        print_json({"document": imported.document, "notes": imported.notes})
         return
-    click.echo(f"# imported from {file}; `everwhen config check` says whether it is complete")
-    click.echo(written(imported.document), nl=False)
+    echo(f"# imported from {file}; `everwhen config check` says whether it is complete")
+    print_lines(written(imported.document))
     for note in imported.notes:
-        click.secho(f"note: {note}", err=True, fg="yellow")
+        secho(f"note: {note}", err=True, fg="yellow")

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from everwhen.cli.terminal import echo, secho
+
 FILE = """\
 # everwhen.yaml: check it with `everwhen config check`, run it with `everwhen up`.
 service:
@@ -73,10 +75,11 @@ def command(directory: Path) -> None:
     plugin.mkdir(parents=True, exist_ok=True)
     for path, text in files.items():
         path.write_text(text, encoding="utf-8")
-        click.echo(f"wrote {path}")
+        echo(f"wrote {path}")
     (plugin / "hello.py").chmod(0o755)
     where = "" if directory == Path() else f"cd {directory} && "
-    click.secho(f"\nnext: {where}everwhen up", err=True, bold=True)
+    echo(err=True)
+    secho(f"next: {where}everwhen up", err=True, bold=True)
 
 
 def _name(directory: Path) -> str:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import click
-from rich.text import Text
 
 from everwhen.cli.client import Client, part
 from everwhen.cli.reach import reaching
-from everwhen.cli.screen import json_option, print_json, print_table, status_text, until_interrupted
+from everwhen.cli.screen import Text, json_option, print_table, status_text, until_interrupted
+from everwhen.cli.terminal import OutputText, echo, print_bytes, print_json
 from everwhen.cli.times import away, instant_option, moment_text, seconds_between, span_text
 
 LOOK_EVERY = 0.5
@@ -102,25 +103,54 @@ def _value(name: str, value: Any) -> str | Text:
 @reaching
 @click.argument("job")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job is over.")
+@click.option("--raw", is_flag=True, help="The bytes as they were printed, control characters and all.")
 @json_option
-def logs(client: Client, job: str, follow: bool, as_json: bool) -> None:
-    """What a job printed; -f while it runs."""
+def logs(client: Client, job: str, follow: bool, raw: bool, as_json: bool) -> None:
+    """What a job printed; -f while it runs.
+
+    Of its control characters a terminal gets colours and line breaks; the others are spelled out.
+    """
     if as_json:
+        if raw or follow:
+            raise click.UsageError("--json goes with neither --raw nor --follow")
         print_json(client.get(_path(job, "log")))
         return
-    if not follow:
-        click.echo(client.text(_path(job, "log")), nl=False)
-        return
-    with until_interrupted():
-        _follow(client, job)
+    write = _print_raw if raw else _Pieces()
+    try:
+        with until_interrupted():
+            if follow:
+                _follow(client, job, write)
+            else:
+                write(client.text(_path(job, "log")), err=False)
+    finally:
+        if isinstance(write, _Pieces):
+            write.close()
 
 
-def _follow(client: Client, job: str) -> None:
+def _print_raw(text: str, *, err: bool) -> None:
+    print_bytes(text.encode(errors="surrogatepass"), err=err)
+
+
+class _Pieces:
+    """Pieces of two streams, each to its own."""
+
+    def __init__(self) -> None:
+        self._streams = {err: OutputText(err=err) for err in (False, True)}
+
+    def __call__(self, text: str, *, err: bool) -> None:
+        self._streams[err].write(text)
+
+    def close(self) -> None:
+        for stream in self._streams.values():
+            stream.close()
+
+
+def _follow(client: Client, job: str, write: Callable[..., None]) -> None:
     pause, after = threading.Event(), None
     while True:
         found = client.get(_path(job, "log"), after=after)
         for piece in found["items"]:
-            click.echo(piece["text"], nl=False, err=piece["stream"] == "stderr")
+            write(piece["text"], err=piece["stream"] == "stderr")
         after = found["next_after"] or None
         if found["is_over"]:
             return
@@ -138,7 +168,7 @@ def cancel(client: Client, jobs: tuple[str, ...], as_json: bool) -> None:
         print_json(found if len(found) > 1 else found[0])
         return
     for one in found:
-        click.echo(f"{one['id']}: {one['status']}")
+        echo(f"{one['id']}: {one['status']}")
 
 
 @command.command(name="rerun")
@@ -151,6 +181,6 @@ def rerun(client: Client, job: str, as_json: bool) -> None:
     if as_json:
         print_json(found)
     elif found["job"] is None:
-        click.echo(f"skipped: {found['skipped']}")
+        echo(f"skipped: {found['skipped']}")
     else:
-        click.echo(f"job {found['job']['id']}; its output: everwhen jobs logs -f {found['job']['id']}")
+        echo(f"job {found['job']['id']}; its output: everwhen jobs logs -f {found['job']['id']}")

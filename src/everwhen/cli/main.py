@@ -6,10 +6,12 @@ imports none of them.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 
 import click
 
+from everwhen.cli.terminal import EscapingGroup, print_lines, print_traceback
 from everwhen.errors import SchedulerError
 from everwhen.version import __version__
 
@@ -35,7 +37,7 @@ COMMANDS = {
 }
 
 
-class LazyGroup(click.Group):
+class LazyGroup(EscapingGroup):
     """A group that knows its commands by name and loads one only to run it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -61,8 +63,9 @@ def everwhen() -> None:
 
 def main() -> None:
     """Run the command line; an error of everwhen's own is one sentence on stderr and exit code 1."""
+    sys.excepthook = print_traceback
     try:
         everwhen(prog_name="everwhen")
     except SchedulerError as error:
-        click.secho(f"error: {error}", err=True, fg="red")
+        print_lines(f"error: {error}", err=True, fg="red")
         raise SystemExit(1) from None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from everwhen import system_clock
+from everwhen.cli.terminal import echo, print_json, secho, styled
 from everwhen.errors import CronParseError, IntervalParseError, SchedulerError, TimetableError
 from everwhen.timetable.civil_time import Zone, epoch_seconds, zone
 from everwhen.timetable.cron import parse_cron
@@ -104,25 +103,27 @@ def _show_json(
             for slot_at in instants
         ],
     }
-    click.echo(json.dumps(answer, indent=2, ensure_ascii=False))
+    print_json(answer)
 
 
 def _show_text(
     expression: str, words: str, where: Zone, begin: int, instants: list[int], series: Series
 ) -> None:
-    click.echo(f"{click.style(words[0].upper() + words[1:], bold=True)} ({where.name})\n")
+    echo(styled(words[0].upper() + words[1:], bold=True), f" ({where.name})")
+    echo()
     for slot_at in instants:
-        click.echo(_line(where, begin, slot_at, describe_dst(series, slot_at)))
+        _show_instant(where, begin, slot_at, describe_dst(series, slot_at))
     if not instants:
-        click.echo("  never again")
+        echo("  never again")
 
 
-def _line(where: Zone, begin: int, slot_at: int, note: str | None) -> str:
+def _show_instant(where: Zone, begin: int, slot_at: int, note: str | None) -> None:
     moment = where.datetime(slot_at)
     offset = moment.isoformat()[19:]
-    distance = click.style(f"in {_rough(slot_at - begin)}", dim=True)
-    line = f"  {moment:%a %Y-%m-%d %H:%M:%S} {offset}  {distance}"
-    return f"{line}\n{click.style(f'      ↳ {note}', fg='yellow')}" if note else line
+    distance = styled(f"in {_rough(slot_at - begin)}", dim=True)
+    echo(f"  {moment:%a %Y-%m-%d %H:%M:%S} {offset}  ", distance)
+    if note:
+        secho(f"      ↳ {note}", fg="yellow")
 
 
 def _rough(seconds: int) -> str:

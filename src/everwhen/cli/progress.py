@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 
-import click
-
+from everwhen.cli.terminal import echo, redraw_line, styled
 from everwhen.errors import shown
 from everwhen.model.outcome import Outcome
 from everwhen.ports.target import Run
@@ -19,16 +18,15 @@ class JobLines:
 
     def started(self, run: Run) -> None:
         late = "" if run.origin == "schedule" else f" ({run.origin})"
-        click.echo(
-            f"{clock_time()}  {shown(run.schedule_name):<24} started{late}  {click.style(run.job_id, dim=True)}",
-            err=True,
-        )
+        line = f"{clock_time()}  {shown(run.schedule_name):<24} started{late}  "
+        echo(line, styled(run.job_id, dim=True), err=True)
 
     def ended(self, run: Run, outcome: Outcome) -> None:
-        word = click.style(outcome.status, fg=_COLOURS[outcome.status])
+        word = styled(outcome.status, fg=_COLOURS[outcome.status])
         text = (outcome.result if outcome.status == "succeeded" else outcome.error) or ""
-        first = shown(text.splitlines()[0]) if text else ""  # a job must not paint on the terminal
-        click.echo(f"{clock_time()}  {shown(run.schedule_name):<24} {word}  {first}".rstrip(), err=True)
+        first = shown(text.splitlines()[0]) if text else ""
+        tail = f"  {first}" if first else ""
+        echo(f"{clock_time()}  {shown(run.schedule_name):<24} ", word, tail, err=True)
 
 
 def clock_time() -> str:
@@ -50,11 +48,11 @@ class Bar:
         line = f"{self._word}  {'█' * done}{'░' * (30 - done)} {share:4.0%}"
         if self._is_shown and line != self._last:
             self._last = line
-            click.echo(f"\r{line}", err=True, nl=False)
+            redraw_line(line)
 
     def clear(self) -> None:
         if self._last:
-            click.echo("\r\x1b[K", err=True, nl=False)
+            redraw_line()
 
     def __enter__(self) -> Bar:
         return self

@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 import click
-from rich.text import Text
 
 from everwhen.cli.client import Client, part
 from everwhen.cli.reach import reaching
-from everwhen.cli.screen import json_option, print_json, print_table
+from everwhen.cli.screen import Text, json_option, print_table
 from everwhen.cli.submission import file_option, setting_option, submission
+from everwhen.cli.terminal import echo, print_json
 
 
 @click.group(name="quiet-hours")
@@ -105,4 +105,4 @@ def _tell(one: dict[str, Any], what: str, as_json: bool) -> None:
     if as_json:
         print_json(one)
     else:
-        click.echo(f"{what} {one['id']}")
+        echo(f"{what} {one['id']}")

@@ -15,9 +15,8 @@ from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
 
-import click
-
 from everwhen.cli.configuration import show_warnings
+from everwhen.cli.terminal import print_lines, secho
 from everwhen.config.read import Configuration
 from everwhen.config.settings import Settings
 from everwhen.engine.give_way import giving_way
@@ -78,7 +77,7 @@ class Reloader:
         with self._turn, _yielding():
             applied = reload(self._house, self._declared, actor=actor, may_remove_most=may_remove_most)
             self._be(self._newest)
-        click.secho(f"reloaded: {spelled(applied)}", err=True, bold=True)
+        secho(f"reloaded: {spelled(applied)}", err=True, bold=True)
         return applied
 
     def look(self) -> Declarations:
@@ -107,10 +106,10 @@ class Reloader:
             with self._turn, _yielding():
                 step()
         except ConfigError as error:
-            click.secho("reload refused, the old configuration goes on:", err=True, fg="red", bold=True)
-            click.secho(str(error), err=True, fg="red")
+            secho("reload refused, the old configuration goes on:", err=True, fg="red", bold=True)
+            print_lines(str(error), err=True, fg="red")
         except SchedulerError as error:  # the database; the next request may find it
-            click.secho(f"reload failed: {error}", err=True, fg="red")
+            print_lines(f"reload failed: {error}", err=True, fg="red")
 
     def _take(self) -> None:
         if self._applies:
@@ -119,7 +118,7 @@ class Reloader:
             self._declared()
             said = "plugins and workflows as the file has them"
         self._be(self._newest)
-        click.secho(f"reloaded: {said}", err=True, bold=True)
+        secho(f"reloaded: {said}", err=True, bold=True)
 
     def _loaded_elsewhere(self) -> str | None:
         """What another process has loaded since the last look, when it is not what this node runs with."""
@@ -133,10 +132,10 @@ class Reloader:
     def _follow(self, digest: str) -> None:
         if self._declared().digest == digest:
             self._be(self._newest)
-            click.secho("another process reloaded the configuration; this node goes on with it", err=True)
+            secho("another process reloaded the configuration; this node goes on with it", err=True)
         else:
             message = "another process reloaded a configuration that is not the one in this node's file"
-            click.secho(message, err=True, fg="yellow")
+            secho(message, err=True, fg="yellow")
 
     def _declared(self) -> Declarations:
         self._tried = self._newest.stamps_now  # of a file that is refused, too
@@ -149,7 +148,7 @@ class Reloader:
         """It is in force: what is not in the database is taken here."""
         before, self._current = self._current, configuration
         for name in _other_settings(before.settings, configuration.settings):
-            click.secho(f"service.{name} changed: it {_NEXT_START}", err=True, fg="yellow")
+            secho(f"service.{name} changed: it {_NEXT_START}", err=True, fg="yellow")
         if before.directories != configuration.directories:
             self._moved.set()
         self._on_taken(configuration)

@@ -7,12 +7,12 @@ import sys
 from typing import Any
 
 import click
-from rich.text import Text
 
 from everwhen.cli.client import Client, part
 from everwhen.cli.reach import reaching
-from everwhen.cli.screen import console, json_option, print_json, print_table, status_text
+from everwhen.cli.screen import Text, json_option, print_table, print_text, status_text
 from everwhen.cli.submission import file_option, setting_option, submission
+from everwhen.cli.terminal import echo, escape_controls, print_json, secho
 from everwhen.cli.times import away, instant_option, moment_text
 
 NO_SCHEDULES = "no schedules yet; declare some in everwhen.yaml, or: everwhen schedules create"
@@ -88,11 +88,10 @@ def show(client: Client, schedule: str, as_json: bool) -> None:
     if as_json:
         print_json(one)
         return
-    screen = console()
-    screen.print(Text.assemble((_called(one), "bold"), "  ", status_text(one["status"])))
-    screen.print(Text(f"{one['description_text']} ({one['timezone']})"))
+    print_text(Text.assemble((_called(one), "bold"), "  ", status_text(one["status"])))
+    print_text(Text(f"{one['description_text']} ({one['timezone']})"))
     if one["status_reason"]:
-        screen.print(Text(one["status_reason"], "yellow"))
+        print_text(Text(one["status_reason"], "yellow"))
     rows = [
         (name, _spelled(name, one[name])) for name in _SHOWN if one.get(name) not in (None, "", [], {}, 0)
     ]
@@ -181,7 +180,7 @@ def _tell(one: dict[str, Any], what: str, as_json: bool) -> None:
     due = (
         f"; next {moment_text(one['next_run_at'])}, {away(one['next_run_at'])}" if one["next_run_at"] else ""
     )
-    click.echo(f"{what} {_called(one)}: {one['description_text']} ({one['status']}{due})")
+    echo(f"{what} {_called(one)}: {one['description_text']} ({one['status']}{due})")
 
 
 # -- doing --
@@ -277,9 +276,9 @@ def trigger(
     if as_json:
         print_json(found)
     elif found["job"] is None:
-        click.echo(f"skipped: {found['skipped']}")
+        echo(f"skipped: {found['skipped']}")
     else:
-        click.echo(f"job {found['job']['id']}; its output: everwhen jobs logs -f {found['job']['id']}")
+        echo(f"job {found['job']['id']}; its output: everwhen jobs logs -f {found['job']['id']}")
 
 
 @command.command(name="backfill")
@@ -307,10 +306,10 @@ def backfill(
         print_json(found)
         return
     for slot in found["slots"]:
-        click.echo(moment_text(slot, where))
+        echo(moment_text(slot, where))
     if found["skipped"]:
-        click.echo(f"skipped: {found['skipped']}")
-    click.secho(f"{found['count']} slots {'would be filled' if dry_run else 'queued'}", err=True)
+        echo(f"skipped: {found['skipped']}")
+    secho(f"{found['count']} slots {'would be filled' if dry_run else 'queued'}", err=True)
 
 
 @command.command(name="delete")
@@ -322,10 +321,10 @@ def backfill(
 def delete(client: Client, schedules: tuple[str, ...], cancel: bool, yes: bool, as_json: bool) -> None:
     """Delete schedules; their record stays until retention."""
     if not yes and sys.stdin.isatty():
-        click.confirm(f"Delete {', '.join(schedules)}?", abort=True)
+        click.confirm(escape_controls(f"Delete {', '.join(schedules)}?"), abort=True)
     for schedule in schedules:
         client.delete(path_of(schedule), cancel=cancel)
         if not as_json:
-            click.echo(f"deleted {schedule}")
+            echo(f"deleted {schedule}")
     if as_json:
         print_json({"deleted": list(schedules)})

@@ -1,17 +1,20 @@
-"""What a person sees on stdout: tables and panels, coloured only on a terminal. Programs get JSON instead."""
+"""What a person sees on stdout: tables and panels, coloured only on a terminal. Programs get JSON instead.
+
+Every cell and line is a `Text` of this module, in which control characters are escaped (see `terminal`).
+"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import click
-from rich import box
+from rich import box, text
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
+
+from everwhen.cli.terminal import echo, escape_controls
 
 STATUS_STYLES = {
     "active": "green",
@@ -34,15 +37,6 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")(command)
 
 
-def print_json(value: object) -> None:
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
-
-
-def print_json_line(value: object) -> None:
-    """One of many that come by and by: a line each, so that a reader knows where it ends."""
-    click.echo(json.dumps(value, ensure_ascii=False))
-
-
 @contextmanager
 def until_interrupted() -> Iterator[None]:
     """Ctrl-C is how following ends; it is no mishap."""
@@ -52,14 +46,38 @@ def until_interrupted() -> Iterator[None]:
         return
 
 
-def console() -> Console:
+class Text(text.Text):
+    """A cell or a line with styles, whose control characters are escaped; a block keeps its line breaks."""
+
+    def __init__(self, words: str = "", style: str = "", *, is_block: bool = False, **more: Any) -> None:
+        super().__init__(escape_controls(words, keep="\n" if is_block else ""), style, **more)
+
+    @classmethod
+    def assemble(cls, *parts: str | text.Text | tuple[str, str], **more: Any) -> Self:  # type: ignore[override]
+        """Join plain parts, styled parts (text, style) and other texts."""
+        found = cls(**more)
+        for part in parts:
+            found.append(*part) if isinstance(part, tuple) else found.append(part)
+        return found
+
+    def append(self, words: text.Text | str, style: Any = None) -> Self:
+        super().append(escape_controls(words) if isinstance(words, str) else words, style)
+        return self
+
+
+def print_text(words: Text) -> None:
+    """A line by itself."""
+    _console().print(words)
+
+
+def _console() -> Console:
     """On stdout; as wide as the terminal, and wide enough for any line where there is none."""
     found = Console(highlight=False, emoji=False, markup=False)
     return found if found.is_terminal else Console(highlight=False, emoji=False, markup=False, width=200)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, empty: str = "none") -> None:
-    """A table without frames; a column whose name begins with `>` is set to the right."""
+    """A table without frames; a column whose name begins with `>` is set to the right; plain cells may be blocks."""
     table = Table(
         box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, show_header=any(columns), header_style="bold"
     )
@@ -69,11 +87,11 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *,
             column.removeprefix(">"), justify="right" if right else "left", overflow="fold", no_wrap=right
         )
     for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+        table.add_row(*(cell if isinstance(cell, Text) else Text(cell, is_block=True) for cell in row))
     if not table.row_count:
-        click.echo(empty)
+        echo(empty)
         return
-    console().print(table)
+    _console().print(table)
 
 
 def status_text(status: str) -> Text:

@@ -25,6 +25,7 @@ from everwhen.cli.equipment import Equipment
 from everwhen.cli.front import api_settings, open_front
 from everwhen.cli.progress import JobLines, clock_time
 from everwhen.cli.reloader import Reloader, spelled
+from everwhen.cli.terminal import echo, print_lines, secho, styled
 from everwhen.config.api_settings import ApiSettings
 from everwhen.config.problems import Report
 from everwhen.config.read import Configuration, examine, read_configuration
@@ -113,7 +114,7 @@ def _run(
         else:
             service.start(lambda: _reconcile(configuration, stack, role, url, may_remove_most))
         if queue is not None:
-            click.secho(f"jobs are handed over to {queue.name}; {_worker_hint(settings)}", err=True)
+            secho(f"jobs are handed over to {queue.name}; {_worker_hint(settings)}", err=True)
         if links is not None:
             tell_of_workers()
         try:
@@ -206,7 +207,7 @@ def _reconcile(
 
 def _greet(title: str, url: str, applied: Applied | None = None) -> None:
     news = f" ({spelled(applied)})" if applied else ""
-    click.secho(f"{title} on {shown_url(url)}{news}; Ctrl-C stops", err=True, bold=True)
+    secho(f"{title} on {shown_url(url)}{news}; Ctrl-C stops", err=True, bold=True)
 
 
 @contextmanager
@@ -307,13 +308,13 @@ def _backstage(service: Service, reloader: Reloader | None, dispatch: str) -> Ba
 def _stop(service: Service, timeout: float) -> None:
     running = service.worker.running_count
     waiting = f", waiting up to {timeout:g}s for {running} running job{'' if running == 1 else 's'}"
-    click.secho(f"stopping{waiting if running else ''} …", err=True)
+    secho(f"stopping{waiting if running else ''} …", err=True)
     try:
         service.stop(timeout=timeout)
     except SchedulerShutdownError as error:
-        click.secho(str(error), err=True, fg="red")
+        secho(str(error), err=True, fg="red")
         raise SystemExit(1) from None
-    click.secho("stopped", err=True)
+    secho("stopped", err=True)
 
 
 def _title(role: Role, queues: Sequence[str] | None = None) -> str:
@@ -332,7 +333,12 @@ def show_log() -> None:
     logger.propagate = False
 
 
+_TRACES = logging.Formatter()
+
+
 class _Lines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        word = click.style(record.levelname.lower(), fg=_COLOURS.get(record.levelno))
-        click.echo(f"{clock_time()}  {word}  {self.format(record)}", err=True)
+        word = styled(record.levelname.lower(), fg=_COLOURS.get(record.levelno))
+        echo(f"{clock_time()}  ", word, f"  {record.getMessage()}", err=True)
+        if record.exc_info:
+            print_lines(_TRACES.formatException(record.exc_info), err=True)

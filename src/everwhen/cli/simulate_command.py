@@ -7,11 +7,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import click
-from rich.text import Text
 
 from everwhen.cli.configuration import config_option, database_option, opened, show_warnings, this_host
 from everwhen.cli.progress import Bar
-from everwhen.cli.screen import console, json_option, print_json, print_table
+from everwhen.cli.screen import Text, json_option, print_table, print_text
+from everwhen.cli.terminal import echo, print_json
 from everwhen.config.read import read_configuration
 from everwhen.config.scenario import read_scenario
 from everwhen.errors import TimetableError
@@ -110,19 +110,19 @@ def _instant(option: str, text: str | None, where: Zone) -> int | None:
 def _show(found: Simulation, where: Zone) -> None:
     tally = found.tally
     lines = sorted(tally.lines.values(), key=lambda line: line.schedule_id)
-    click.echo(f"{_time(tally.start, where)}  →  {_time(tally.end, where)}  {where.name}\n")
+    echo(f"{_time(tally.start, where)}  →  {_time(tally.end, where)}  {where.name}")
+    echo()
     print_table(
         ("schedule", ">fired", ">skipped", ">missed", ">failed", "time line"),
         [_row(line) for line in lines],
         empty="no schedules",
     )
-    click.echo(f"\n{_totals(found, lines)}")
+    echo()
+    echo(_totals(found, lines))
     for title, reasons in (("skipped", _sum(lines, "skipped")), ("missed", _sum(lines, "missed"))):
         if reasons:
-            click.echo(
-                f"{title}: " + ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common())
-            )
-    console().print(Text("█ fired  ▒ skipped or missed  ✗ some failed", "dim"))
+            echo(f"{title}: " + ", ".join(f"{count:,} {reason}" for reason, count in reasons.most_common()))
+    print_text(Text("█ fired  ▒ skipped or missed  ✗ some failed", "dim"))
 
 
 def _row(line: Line) -> tuple[str | Text, ...]:

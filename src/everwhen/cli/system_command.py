@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from rich.text import Text
 
 from everwhen.cli.client import Client, RefusedError, part
 from everwhen.cli.reach import reaching
-from everwhen.cli.screen import console, json_option, print_json, print_table
+from everwhen.cli.screen import Text, json_option, print_table, print_text
+from everwhen.cli.terminal import echo, print_json
 from everwhen.cli.times import away, moment_text, seconds_between, span_text
 from everwhen.model.chained import RQ_CHAIN
 
@@ -30,11 +30,10 @@ def status(client: Client, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    screen = console()
-    screen.print(_headline(found))
+    print_text(_headline(found))
     print_table(("", ""), _figures(found))
     if found["nodes"]:
-        click.echo()
+        echo()
         columns = ("node", "role", "version", "heartbeat", ">clock skew", "since")
         print_table(columns, [_node(node) for node in found["nodes"]])
 
@@ -118,7 +117,7 @@ def scheduler(client: Client, as_json: bool) -> None:
         print_json(words)
         return
     if words["check_count"] is None:
-        click.echo(f"{words['status']}; the loop is in another process, so only its service knows its counts")
+        echo(f"{words['status']}; the loop is in another process, so only its service knows its counts")
         return
     print_table(("", ""), [(Text(name, "dim"), _shown(name, value)) for name, value in words.items()])
 
@@ -149,7 +148,7 @@ def _tell(answer: dict[str, Any], words: str, as_json: bool) -> None:
     if as_json:
         print_json(answer)
     else:
-        click.echo(words)
+        echo(words)
 
 
 @command.command(name="breaker")
@@ -195,7 +194,7 @@ def _show_breaker(one: dict[str, Any]) -> None:
     style = {"closed": "green", "open": "red"}.get(one["state"], "yellow")
     since = f" since {moment_text(one['opened_at'])}" if one["opened_at"] else ""
     failures = f", {one['failure_count']} failures in a row" if one["failure_count"] else ""
-    console().print(Text.assemble((one["key"], "bold"), "  ", (one["state"], style), f"{since}{failures}"))
+    print_text(Text.assemble((one["key"], "bold"), "  ", (one["state"], style), f"{since}{failures}"))
     rows = [
         (moment_text(t["at"]), f"{t['from_state']} → {t['to_state']}", t["reason"], t["job_id"] or "")
         for t in one["transitions"]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import click
-from rich.text import Text
 
 from everwhen.cli.configuration import config_option, database_option, opened
-from everwhen.cli.screen import json_option, print_json, print_table
+from everwhen.cli.screen import Text, json_option, print_table
+from everwhen.cli.terminal import echo, print_json, print_json_line, secho
 from everwhen.errors import TokenError
 from everwhen.model.instants import moment_of
 from everwhen.model.token import ROLES, AccessRole, Token, limits_of, limits_words
@@ -55,10 +54,10 @@ def create(
             house, name, role, owner=owner, limits=limits_of(_limit_words(limits)), lasts=lasts
         )
     if as_json:
-        click.echo(json.dumps({**token_words(made.token), "token": made.secret}))
+        print_json_line({**token_words(made.token), "token": made.secret})
     else:
-        click.echo(made.secret)
-        click.secho(f"{made.token.token_id}: {role}{f' of {owner}' if owner else ''}; shown once", err=True)
+        echo(made.secret)
+        secho(f"{made.token.token_id}: {role}{f' of {owner}' if owner else ''}; shown once", err=True)
 
 
 @command.command(name="list")
@@ -70,7 +69,7 @@ def list_(path: Path, database: str | None, as_json: bool) -> None:
     with opened(path, database, may_create=False) as house:
         tokens = list_tokens(house)
     if as_json:
-        click.echo(json.dumps([token_words(token) for token in tokens]))
+        print_json_line([token_words(token) for token in tokens])
         return
     rows = [
         (token.token_id, token.role, token.owner or "–", _standing(token), token.name) for token in tokens
@@ -94,7 +93,7 @@ def revoke(path: Path, database: str | None, token_id: str, as_json: bool) -> No
     if as_json:
         print_json({"revoked": token_id})
     else:
-        click.secho("revoked", err=True)
+        secho("revoked", err=True)
 
 
 def _limit_words(limits: tuple[str, ...]) -> dict[str, Any]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from rich.text import Text
 
 from everwhen.cli.client import Client
 from everwhen.cli.reach import reaching
 from everwhen.cli.schedules_command import path_of
-from everwhen.cli.screen import console, json_option, print_json
+from everwhen.cli.screen import Text, json_option, print_text
+from everwhen.cli.terminal import print_json
 from everwhen.cli.times import instant_option, moment_text
 
 _STYLES = {
@@ -43,10 +43,9 @@ def command(client: Client, schedule: str, at: str | None, as_json: bool) -> Non
     if as_json:
         print_json(found)
         return
-    screen = console()
-    screen.print(Text(found["sentence"], f"bold {_STYLES.get(found['fate'], '')}".strip()))
+    print_text(Text(found["sentence"], f"bold {_STYLES.get(found['fate'], '')}".strip()))
     for fact in found["evidence"]:
-        screen.print(Text(f"  {_fact(fact)}", "dim"))
+        print_text(Text(f"  {_fact(fact)}", "dim"))
 
 
 def _fact(fact: dict[str, Any]) -> str:

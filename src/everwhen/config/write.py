@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,8 @@ import yaml
 from everwhen.config.yaml_reader import core_value
 
 _SHORT = 90
+# C1 and the marks that reverse the direction of writing, which YAML's own writer takes for printable.
+_HIDDEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
@@ -19,6 +22,8 @@ class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
         return True
 
     def represent_text(self, text: str) -> yaml.ScalarNode:
+        if _HIDDEN.search(text):
+            return self.represent_scalar("tag:yaml.org,2002:str", text, style='"')
         if "\n" in text and not text.startswith((" ", "\n")):
             return self.represent_scalar("tag:yaml.org,2002:str", text, style="|")
         is_plain = isinstance(core_value(text), str) and text != "<<"
@@ -72,4 +77,5 @@ def written(document: Mapping[str, Any]) -> str:
         )
         for key, value in document.items()
     ]
-    return "\n".join(sections)
+    # Whatever is hidden stands in double quotes, where it can be spelled out.
+    return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", "\n".join(sections))

@@ -1,0 +1,167 @@
+"""The only way to the terminal: lines, JSON and documents in which no control character of a value takes effect.
+
+Names, notes, errors and output come from strangers. An escape sequence among them would move the cursor, change the
+title, hide a line or forge one. So every command writes through this module, or through the tables of `screen`, which
+escape what they print, on a terminal and into a pipe alike; the linter refuses `click.echo` and its kin elsewhere.
+Styles are given as values and rendered here, after the text was escaped.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import click
+
+# C0, DEL and C1; marks that reverse the direction of writing; separators of lines and halves of characters.
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_COLOUR = re.compile("\x1b\\[[0-9;:]{0,40}m")
+_UNFINISHED = re.compile("(\x1b(\\[[0-9;:]{0,40})?|\r)$")
+_RESET = "\x1b[0m"
+
+
+class Styled(NamedTuple):
+    """Text with its colour; `echo` renders it."""
+
+    text: str
+    style: dict[str, Any]
+
+
+def styled(text: str, **style: Any) -> Styled:
+    """Give text a style of `click.style`, such as fg="red"."""
+    return Styled(text, style)
+
+
+def escape_controls(text: str, *, keep: str = "") -> str:
+    """Spell control characters out, so that a terminal shows them and does nothing.
+
+    >>> escape_controls("red \\x1b[31m\\n"), escape_controls("a\\nb", keep="\\n")
+    ('red \\\\x1b[31m\\\\n', 'a\\nb')
+    """
+
+    def spell(found: re.Match[str]) -> str:
+        return found[0] if found[0] in keep else found[0].encode("unicode_escape").decode()
+
+    return _CONTROLS.sub(spell, text)
+
+
+def echo(*parts: str | Styled, err: bool = False) -> None:
+    """Print one line; a line break in a value is spelled out, so that no value forges a line."""
+    click.echo("".join(_render(part) for part in parts), err=err)
+
+
+def secho(text: str, *, err: bool = False, **style: Any) -> None:
+    """Print one line in one style."""
+    echo(Styled(text, style), err=err)
+
+
+def _render(part: str | Styled) -> str:
+    if isinstance(part, Styled):
+        return click.style(escape_controls(part.text, keep="\t"), **part.style)
+    return escape_controls(part, keep="\t")
+
+
+def redraw_line(line: str = "") -> None:
+    """Put another line in place of the last one on stderr, where that is a terminal."""
+    click.echo(f"\r\x1b[K{escape_controls(line)}", err=True, nl=False, color=True)
+
+
+def print_lines(text: str, *, err: bool = False, **style: Any) -> None:
+    """Print a text whose line breaks are meant: the problems of a file, a document."""
+    for line in text.removesuffix("\n").split("\n"):
+        secho(line, err=err, **style)
+
+
+def print_json(value: object) -> None:
+    click.echo(_to_json(value, indent=2))
+
+
+def print_json_line(value: object) -> None:
+    """One of many that come by and by: a line each, so that a reader knows where it ends."""
+    click.echo(_to_json(value))
+
+
+def _to_json(value: object, indent: int | None = None) -> str:
+    """JSON spells C0 itself; the rest stand in strings only, where they can be spelled as well."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    return _CONTROLS.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
+
+
+class OutputText:
+    """Prints what a job printed, piece by piece: its colours on a terminal, and of other controls only line breaks.
+
+    A sequence may be cut in two by the end of a piece: its beginning waits for the rest.
+    """
+
+    def __init__(self, *, err: bool = False) -> None:
+        self._err = err
+        self._has_colours = (sys.stderr if err else sys.stdout).isatty()
+        self._is_coloured = False
+        self._waiting = ""
+
+    def write(self, text: str) -> None:
+        text = self._waiting + text
+        unfinished = _UNFINISHED.search(text)
+        cut = unfinished.start() if unfinished else len(text)
+        self._waiting = text[cut:]
+        self._print(text[:cut])
+
+    def close(self) -> None:
+        """Print what waited, and leave the terminal in its own colours."""
+        self._print(self._waiting)
+        self._waiting = ""
+        if self._is_coloured:
+            click.echo(_RESET, err=self._err, nl=False, color=True)
+
+    def _print(self, text: str) -> None:
+        text = text.replace("\r\n", "\n")
+        if not self._has_colours:
+            click.echo(escape_controls(text, keep="\n\t"), err=self._err, nl=False)
+            return
+        self._is_coloured = self._is_coloured or _COLOUR.search(text) is not None
+        click.echo(_escape_between_colours(text), err=self._err, nl=False, color=True)
+
+
+def _escape_between_colours(text: str) -> str:
+    found, start = [], 0
+    for colour in _COLOUR.finditer(text):
+        found += [escape_controls(text[start : colour.start()], keep="\n\t"), colour[0]]
+        start = colour.end()
+    return "".join([*found, escape_controls(text[start:], keep="\n\t")])
+
+
+def print_bytes(raw: bytes, *, err: bool = False) -> None:
+    """Print bytes as they are, for those who asked for them."""
+    click.echo(raw, err=err, nl=False, color=True)
+
+
+class EscapingGroup(click.Group):
+    """A group whose usage errors are escaped like everything else: they quote what was typed or pasted."""
+
+    def make_context(self, *args: Any, **more: Any) -> click.Context:
+        with _escaped_errors():
+            return super().make_context(*args, **more)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _escaped_errors():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _escaped_errors() -> Iterator[None]:
+    try:
+        yield
+    except click.ClickException as error:
+        vars(error)["message"] = escape_controls(error.message, keep="\n\t")
+        raise
+
+
+def print_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """`sys.excepthook`: a mistake of ours may quote a value, too."""
+    print_lines("".join(traceback.format_exception(kind, error, trace)), err=True)
