@@ -17,7 +17,7 @@ help: ## this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
 
 run: $(STAMP) ## fire the schedules of examples/quickstart, and serve their API, until Ctrl-C
-	@mkdir -p $(RUN)
+	@mkdir -p $(RUN) && chmod 700 $(RUN)
 	@test -s $(RUN)/token -a -s $(RUN)/everwhen.db || { umask 077; $(BIN)/everwhen token create make-run --role admin \
 	  --config examples/quickstart/everwhen.yaml --database sqlite:///$(RUN)/everwhen.db > $(RUN)/token; }
 	@echo "admin token: $$(cat $(RUN)/token)"

@@ -21,6 +21,7 @@ import time
 import weakref
 
 from everwhen.errors import StoreError, shown
+from everwhen.stores.private_files import PRIVATE, share_like
 
 _SHORTEST_PAUSE = 0.0001
 _LONGEST_PAUSE = 0.002
@@ -30,8 +31,10 @@ _NOT_OPEN = -1
 class FileLock:
     """The lock as a context manager, for one thread at a time; StoreError when it is not free in time."""
 
-    def __init__(self, path: str, *, timeout: float) -> None:
+    def __init__(self, path: str, *, timeout: float, beside: str | None = None) -> None:
+        """`beside`: the file that the lock is for, whose owner and mode it gets."""
         self.path = path
+        self._beside = beside
         self.timeout = timeout
         self._descriptor = self._open()
         _open_locks.add(self)
@@ -67,13 +70,16 @@ class FileLock:
         return False
 
     def _open(self) -> int:
-        # Reading is enough for flock; the umask may leave other users of a shared database no more than that.
+        # Reading is enough for flock, so whoever may read the file may keep everybody from writing.
         try:
-            return os.open(self.path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
+            if self._beside is not None:
+                share_like(descriptor, self._beside)
+            return descriptor
         except OSError as error:
             raise StoreError(
                 f"the lock {shown(self.path)} cannot be opened ({error.strerror}); "
-                "see that this user may write in its directory"
+                "see that this user may write in its directory, and that the lock is this user's"
             ) from error
 
     def _timed_out(self) -> str:

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from everwhen.errors import StoreError, shown
 from everwhen.stores.file_lock import FileLock
+from everwhen.stores.private_files import make_private
 from everwhen.stores.sqlite_connection import connect_memory, connect_writer
 from everwhen.stores.sqlite_errors import translated
 from everwhen.stores.wal_gauge import WalGauge
@@ -42,7 +43,8 @@ class FileConnection:
         self._busy_timeout = busy_timeout
         self._patience = self._told = busy_timeout  # as it shall be, and as the connection was told
         self._gauge = WalGauge(path)
-        self.lock = FileLock(path + ".lock", timeout=busy_timeout)
+        make_private(path)
+        self.lock = FileLock(path + ".lock", timeout=busy_timeout, beside=path)
         try:
             with self.lock, translated(self.where):
                 self._connection: sqlite3.Connection | None = connect_writer(path, busy_timeout, create=True)
