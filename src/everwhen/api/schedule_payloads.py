@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from everwhen.api.masks import masked
 from everwhen.api.payloads import Object, Shape, When, when_text
 from everwhen.config.spelling import duration_text, instant_text
 from everwhen.config.spelling import schedule_words as words_of
 from everwhen.model.history import Revision as ModelRevision
 from everwhen.model.instants import SECOND
+from everwhen.model.masks import masked
 from everwhen.model.memory import by_identity
 from everwhen.model.policy import CatchUp, IfRunning, IntervalFrom, OnLost, WhenClosed
 from everwhen.model.schedule import Definition, ScheduleType, Status

@@ -1,11 +1,10 @@
 """The effective configuration: all files in one, with the defaults filled in, and references as they are written.
 
-What it prints is itself a valid everwhen.yaml. A password in a URL, and a secret that is no reference, are masked.
+What it prints is itself a valid everwhen.yaml, in which literal secrets are masked.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,9 +12,7 @@ from everwhen.config.files import File
 from everwhen.config.kinds import Record
 from everwhen.config.schema import API, SECTIONS, SERVICE
 from everwhen.config.settings import PREFIX
-
-MASK = "***"
-_PASSWORD = re.compile(r"(?<=://)([^/@:\s]*):([^@/\s]*)@")
+from everwhen.model.masks import masked
 
 
 def effective(files: tuple[File, ...], environ: Mapping[str, str]) -> dict[str, Any]:
@@ -29,8 +26,8 @@ def effective(files: tuple[File, ...], environ: Mapping[str, str]) -> dict[str, 
             value = _section(files, section)
             if value:
                 found[section] = value
-    masked: dict[str, Any] = _masked(found)
-    return masked
+    shown: dict[str, Any] = masked(found)
+    return shown
 
 
 def _section(files: tuple[File, ...], section: str) -> Any:
@@ -59,15 +56,3 @@ def _with_twins(record: Record, words: Mapping[str, Any], environ: Mapping[str, 
     twins = {name: f"{PREFIX}{name.upper()}" for name in record.keys}
     references = {name: f"${{{twin}}}" for name, twin in twins.items() if environ.get(twin)}
     return {**_with_defaults(record, words), **references}
-
-
-def _masked(value: Any, key: str = "") -> Any:
-    if isinstance(value, dict):
-        return {name: _masked(item, name) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_masked(item) for item in value]
-    if not isinstance(value, str):
-        return value
-    if key == "secret" and "${" not in value:
-        return MASK
-    return _PASSWORD.sub(lambda found: found[0] if "${" in found[2] else f"{found[1]}:{MASK}@", value)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from everwhen.decide import edit
 from everwhen.decide.firings import FiringChanges, compare, firings
 from everwhen.decide.reconcile import ConfigChanges, switch
 from everwhen.model.declared import Declarations, Declared
 from everwhen.model.instants import DAY
+from everwhen.model.masks import masked
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule
 from everwhen.model.shared import Shared
 from everwhen.model.words import words_of
@@ -22,7 +24,7 @@ What = Literal["created", "changed", "removed"]
 
 @dataclass(frozen=True, slots=True)
 class KeyChange:
-    """One word of a definition, before and after."""
+    """One key of a definition, before and after, with masks in the place of secrets."""
 
     key: str
     before: object
@@ -74,7 +76,7 @@ def _created(one: Declared, policies: dict[str, QuietHoursPolicy], now: int) -> 
     plan = Plan(one.schedule_id, one.definition, _quiet(one.definition, policies))
     state = edit.create(plan, "", now, is_enabled=one.is_enabled, may_be_past=True).state
     firing = compare([], firings(plan, state, now + AHEAD))
-    keys = tuple(KeyChange(key, None, value) for key, value in words_of(one.definition).items())
+    keys = tuple(_key_change(key, None, value) for key, value in words_of(one.definition).items())
     return ScheduleChange(one.schedule_id, "created", one.place, one.definition.zone.name, keys, firing)
 
 
@@ -92,7 +94,7 @@ def _changed(
     decision = switch(one.is_enabled, Schedule(decision.after, plan, schedule.outstanding), now, Shared())
     before, later = words_of(schedule.definition), words_of(after)
     keys = tuple(
-        KeyChange(key, before.get(key), later.get(key))
+        _key_change(key, before.get(key), later.get(key))
         for key in sorted(before.keys() | later.keys())
         if before.get(key) != later.get(key)
     )
@@ -102,6 +104,17 @@ def _changed(
         firings(schedule.plan, schedule.state, now + AHEAD), firings(plan, decision.after, now + AHEAD)
     )
     return ScheduleChange(one.schedule_id, "changed", one.place, after.zone.name, keys, firing)
+
+
+def _key_change(key: str, before: object, after: object) -> KeyChange:
+    return KeyChange(key, _masked_value(key, before), _masked_value(key, after))
+
+
+def _masked_value(key: str, value: Any) -> Any:
+    """A value of a definition without its secrets; a payload, and what a target runs, are JSON inside the words."""
+    if key == "target" and value is not None:
+        return [value[0], masked(json.loads(value[1]))]
+    return masked(json.loads(value) if key == "payload" and value is not None else value, key)
 
 
 def _quiet(definition: Definition, policies: dict[str, QuietHoursPolicy]) -> QuietHoursPolicy | None:

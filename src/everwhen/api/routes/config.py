@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, Literal, NoReturn
+from typing import Literal, NoReturn
 
 from fastapi import APIRouter
 from pydantic import Field
@@ -11,7 +10,6 @@ from starlette.responses import Response
 
 from everwhen.api.access import GlobalAdmin
 from everwhen.api.calls import Desk, answer, says
-from everwhen.api.masks import masked
 from everwhen.api.payloads import Object, Shape, When, when_text
 from everwhen.api.problems import RefusedError
 from everwhen.api.shaped import ShapedRoute
@@ -103,10 +101,7 @@ def _change_words(change: ModelChange) -> Object:
         "schedule_id": change.schedule_id,
         "what": change.what,
         "place": change.place or None,
-        "keys": [
-            {"key": one.key, "before": _told(one.key, one.before), "after": _told(one.key, one.after)}
-            for one in change.keys
-        ],
+        "keys": [{"key": one.key, "before": one.before, "after": one.after} for one in change.keys],
         "firings": {
             "kept": firings.kept,
             "moved": [[when_text(old), when_text(new)] for old, new in firings.moved],
@@ -114,10 +109,3 @@ def _change_words(change: ModelChange) -> Object:
             "appeared": [when_text(at) for at in firings.appeared],
         },
     }
-
-
-def _told(key: str, value: Any) -> Any:
-    """A word of a definition without its secrets; a target is a kind and what it runs."""
-    if key == "target" and value is not None:
-        return [value[0], masked(json.loads(value[1]))]
-    return masked(value, key)

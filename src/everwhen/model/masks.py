@@ -1,0 +1,104 @@
+"""Masks in the place of secrets: what answers, diffs and the shown configuration say instead of a literal secret.
+
+A secret is known by the name that it stands under (a key, a header, an option, a parameter of a URL) or by its own
+shape (Bearer …, a password in a URL, the prefixes of well-known services). A reference to the environment is no
+secret and stays. What only points to a secret, such as `token_file`, stays as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+MASK = "***"
+
+_WORDS = "authorization cookie token secret passw passphrase credential apikey api-key access-key private-key".split()
+_SEGMENTS = {"auth", "pass", "pwd", "pat", "key", "sig", "signature", "session"}  # within a longer name
+_POINTERS = {"file", "path", "dir", "folder", "env", "url", "uri", "endpoint", "name", "id", "type"}
+_SEPARATORS = re.compile(r"[-_. ]|(?<=[a-z])(?=[A-Z])")
+
+_REFERENCE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+_SCHEME = re.compile(r"^(?:bearer|basic|token)\s+", re.IGNORECASE)
+_AUTHORITY = re.compile(r"(?<=://)([^/?#\s:@]*):([^/?#\s]*)@")
+_IN_QUERY = re.compile(r"([?&;])([^=&#;\s]+)=([^&#;\s]+)")
+_ASSIGNED = re.compile(r"^(-{0,2}[A-Za-z][\w.-]*)(=|:\s*)(\S.*)$", re.DOTALL)
+_SHAPES = re.compile(
+    r"(\b(?:bearer|basic)\s+|\bgh[pousr]_|\bgithub_pat_|\bglpat-|\bxox[abprs]-|\bsk-|\bew_"
+    r"|hooks\.slack\.com/services/|/api/webhooks/\d+/)([^\s\"'&?#]{12,})",
+    re.IGNORECASE,
+)
+
+
+def masked(value: Any, key: str = "") -> Any:
+    """Words without what looks like a secret and is no reference to the environment.
+
+    >>> masked({"headers": {"Authorization": "Bearer abc", "Accept": "text/plain"}})
+    {'headers': {'Authorization': '***', 'Accept': 'text/plain'}}
+    >>> masked(["curl", "-H", "X-Api-Key: abc", "--token", "abc", "https://ada:abc@example.com/?sig=abc"])
+    ['curl', '-H', 'X-Api-Key: ***', '--token', '***', 'https://ada:***@example.com/?sig=***']
+    """
+    if isinstance(value, dict):
+        return {name: masked(item, str(name)) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [masked(item, name) for name, item in named_items(value, key)]
+    if not isinstance(value, str):
+        return value
+    return _masked_secret(value) if names_secret(key) else _masked_text(value)
+
+
+def named_items(items: list[Any] | tuple[Any, ...], key: str) -> Iterator[tuple[str, Any]]:
+    """Each item with the name that it stands under: the list's, or that of the option before it."""
+    for before, item in pairwise(["", *items]):
+        is_option = isinstance(before, str) and before.startswith("-") and "=" not in before
+        yield (before if is_option and names_secret(before) else key), item
+
+
+def names_secret(key: str) -> bool:
+    """Whether a secret is to be expected under this name.
+
+    >>> [names_secret(name) for name in ("X-API-Key", "dbPassword", "PGPASSWORD", "SSH_KEY", "X-Auth")]
+    [True, True, True, True, True]
+    >>> [names_secret(name) for name in ("key", "author", "token_file", "monkey", "signature")]
+    [False, False, False, False, False]
+    """
+    parts = [part.lower() for part in _SEPARATORS.split(key) if part]
+    if not parts or parts[-1] in _POINTERS:
+        return False
+    joined = "-".join(parts)
+    return any(word in joined for word in _WORDS) or (len(parts) > 1 and not _SEGMENTS.isdisjoint(parts))
+
+
+def _masked_secret(value: str) -> str:
+    """References stay, their defaults and everything beside them do not."""
+    if not _REFERENCE.search(value):
+        return MASK
+    scheme = _SCHEME.match(value)
+    if _REFERENCE.sub("", value[scheme.end() :] if scheme else value).strip():
+        return MASK
+    return _without_default(value)
+
+
+def _without_default(value: str) -> str:
+    return _REFERENCE.sub(lambda found: f"${{{found[1]}:-{MASK}}}" if found[2] else found[0], value)
+
+
+def _masked_text(value: str) -> str:
+    assigned = _ASSIGNED.match(value)
+    if assigned is not None and names_secret(assigned[1]) and not assigned[3].startswith("//"):
+        return f"{assigned[1]}{assigned[2]}{_masked_secret(assigned[3])}"
+    value = _SHAPES.sub(lambda found: f"{found[1]}{_kept_reference(found[2])}", value)
+    if "://" not in value:
+        return value
+    value = _AUTHORITY.sub(lambda found: f"{found[1]}:{_masked_secret(found[2])}@", value)
+    return _IN_QUERY.sub(_masked_parameter, value)
+
+
+def _kept_reference(value: str) -> str:
+    return _without_default(value) if value.startswith("${") else MASK
+
+
+def _masked_parameter(found: re.Match[str]) -> str:
+    is_secret = names_secret(found[2]) or found[2].lower() in _SEGMENTS
+    return f"{found[1]}{found[2]}={_masked_secret(found[3])}" if is_secret else found[0]
