@@ -8,6 +8,7 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from everwhen.cli.main import everwhen
+from tests.targets.plugins import put_plugin
 
 GOOD = "schedules: [{id: a, every: 1h, run: {command: [ls]}}]"
 BAD = "schedules:\n- {id: a, evry: 1h, run: {command: [ls]}}\n- {id: b, run: {command: [ls]}}"
@@ -89,3 +90,15 @@ agents:
     assert "postgresql://ada:***@db/x" in shown.stdout and "${SECRET}" in shown.stdout
     assert "check_interval: 1s" in shown.stdout and "id: a" in shown.stdout
     assert config(tmp_path, shown.stdout, "check").exit_code == 0
+
+
+def test_a_plugin_that_others_may_write_to_is_a_warning_and_a_link_out_is_a_mistake(tmp_path: Path) -> None:
+    text = "plugins: {withings: {schedule: {every: 1h}}}"
+    put_plugin(tmp_path / "plugins").chmod(0o777)
+    open_folder = config(tmp_path, text, "check")
+    assert open_folder.exit_code == 0
+    assert f"may write to {tmp_path}/plugins/withings" in open_folder.stderr.replace("\n", "")
+    (tmp_path / "plugins" / "withings").rename(tmp_path / "elsewhere")
+    (tmp_path / "plugins" / "withings").symlink_to(tmp_path / "elsewhere")
+    linked = config(tmp_path, text, "check")
+    assert linked.exit_code == 1 and "a link out of plugin_dirs" in linked.stdout

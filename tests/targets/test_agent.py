@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -89,6 +90,29 @@ def test_the_prompt_is_on_standard_input() -> None:
 
 def test_the_prompt_stands_where_the_command_wants_it() -> None:
     assert ask(["echo", "say: {prompt}", "twice: {prompt}"]).result == "say: Look. twice: Look."
+
+
+@pytest.mark.parametrize("prompt", ["--dangerously-skip-permissions", "-x", "--", "-"])
+def test_a_prompt_is_never_an_option_of_the_agent(prompt: str) -> None:
+    """A real parser of options gets it as an argument: what is no argument it would refuse."""
+    program = "import argparse; p = argparse.ArgumentParser(); p.add_argument('-p'); p.add_argument('text'); "
+    program += "print(repr(p.parse_args().text))"
+    outcome = ask([sys.executable, "-c", program, "-p", "fast", "{prompt}"], keys={"prompt": prompt})
+    assert outcome == Outcome("succeeded", result=repr(f" {prompt}"))
+    assert ask(
+        [sys.executable, "-c", "import sys; print(sys.argv[1])", "--ask={prompt}"], keys={"prompt": prompt}
+    ) == (Outcome("succeeded", result=f"--ask={prompt}"))
+    assert ask(["cat"], keys={"prompt": prompt}).result == prompt
+
+
+def test_a_work_item_gives_the_agent_no_option_either() -> None:
+    item = replace(ITEM, title="--yolo")
+    outcome = ask(
+        [sys.executable, "-c", "import sys; print(repr(sys.argv[1][:2]))", "{prompt}"],
+        inbox=Inbox(item),
+        keys={"prompt": "--", "default_prompt": ""},
+    )
+    assert outcome == Outcome("succeeded", result="' -'")
 
 
 def test_without_a_prompt_of_its_own_the_agents_default_is_taken() -> None:

@@ -91,12 +91,54 @@ def test_a_link_inside_the_folder_is_followed(tmp_path: Path) -> None:
     assert plugin is not None and plugin.entrypoint == str(home / "run.sh")
 
 
-def test_a_folder_that_is_itself_a_link_is_a_plugin(tmp_path: Path) -> None:
+def test_a_folder_that_is_a_link_into_a_plugin_directory_is_a_plugin(tmp_path: Path) -> None:
     home = put_plugin(tmp_path / "elsewhere")
     (tmp_path / "plugins").mkdir()
     (tmp_path / "plugins" / "withings").symlink_to(home)
-    plugin = PluginFolders([tmp_path / "plugins"]).find("withings")
+    plugin = PluginFolders([tmp_path / "plugins", tmp_path / "elsewhere"]).find("withings")
     assert plugin is not None and plugin.entrypoint == str(home / "run.sh")
+
+
+def test_a_plugin_directory_may_itself_be_a_link(tmp_path: Path) -> None:
+    home = put_plugin(tmp_path / "elsewhere")
+    (tmp_path / "plugins").symlink_to(tmp_path / "elsewhere")
+    plugin = PluginFolders([tmp_path / "plugins"]).find("withings")
+    assert plugin is not None and plugin.folder == str(home)
+
+
+def test_a_folder_that_is_a_link_out_of_the_plugin_directories_is_refused(tmp_path: Path) -> None:
+    home = put_plugin(tmp_path / "elsewhere")
+    (tmp_path / "plugins").mkdir()
+    (tmp_path / "plugins" / "withings").symlink_to(home)
+    folders = PluginFolders([tmp_path / "plugins"])
+    with pytest.raises(ManifestError, match="a link out of plugin_dirs") as caught:
+        folders.find("withings")
+    assert f"name {tmp_path / 'elsewhere'} in plugin_dirs" in str(caught.value)
+    assert folders.discover().plugins == {}
+
+
+def test_a_manifest_that_is_a_link_out_of_its_folder_is_refused(tmp_path: Path) -> None:
+    home = put_plugin(tmp_path)
+    (home / "manifest.yaml").rename(tmp_path / "theirs.yaml")
+    (home / "manifest.yaml").symlink_to(tmp_path / "theirs.yaml")
+    with pytest.raises(ManifestError, match="is a link out of the plugin's folder"):
+        PluginFolders([tmp_path]).find("withings")
+
+
+@pytest.mark.parametrize("where", ["", "withings", "withings/manifest.yaml", "withings/run.sh"])
+def test_what_others_may_write_to_is_a_warning(tmp_path: Path, where: str) -> None:
+    put_plugin(tmp_path)
+    (tmp_path / where).chmod(0o777)
+    plugin = PluginFolders([tmp_path]).find("withings")
+    assert plugin is not None
+    (warning,) = plugin.warnings
+    assert warning.startswith(f"every user of this machine may write to {tmp_path / where}")
+
+
+def test_what_only_its_owner_may_write_to_is_no_warning(tmp_path: Path) -> None:
+    put_plugin(tmp_path)
+    plugin = PluginFolders([tmp_path]).find("withings")
+    assert plugin is not None and plugin.warnings == ()
 
 
 @pytest.mark.parametrize("text", [b"a: [", b"\xff\xfe\xfa", b"[" * 100_000])

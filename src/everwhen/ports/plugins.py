@@ -10,11 +10,13 @@ from everwhen.model.manifest import Manifest
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A plugin that can be run: its manifest, its folder, and its program after links were followed."""
+    """A plugin that can be run: its manifest, its folder, and its program after links were followed; and what an
+    operator should be warned of."""
 
     manifest: Manifest
     folder: str
     entrypoint: str
+    warnings: tuple[str, ...] = ()
 
 
 class Plugins(Protocol):

@@ -114,7 +114,7 @@ class AgentTarget:
             return await self._host(words, run, item, prompt)
         if "command" not in words:
             return drifted(f'agent "{words.get("agent")}" has no command, and no host runs it here')
-        argv = [word.replace(PROMPT, prompt) for word in words["command"]]
+        argv = [_fill(word, prompt) for word in words["command"]]
         is_in_argv = any(PROMPT in word for word in words["command"])
         listed = {**(words.get("env") or {}), **_about(words, item)}
         launch = Launch(
@@ -125,6 +125,13 @@ class AgentTarget:
             sink=run.output.write,
         )
         return await run_process(self._processes, launch)
+
+
+def _fill(word: str, prompt: str) -> str:
+    """An argument with its prompt. A prompt comes from others (work items among them) and must not be an option of
+    the agent, such as one that lifts its permissions: a blank in front makes it a text for every program."""
+    filled = word.replace(PROMPT, prompt)
+    return f" {filled}" if word.startswith(PROMPT) and filled.startswith("-") else filled
 
 
 async def _take(open_source: OpenWorkSource, words: Mapping[str, Any], run: Run) -> Taken:

@@ -1,7 +1,8 @@
 """Plugins on disk: `DIR/NAME/manifest.yaml`, read when asked for and read again when the file changed.
 
 A plugin is what its folder says at the moment: a command that left the manifest since the configuration was
-loaded is gone for the next run (D48). Its program must lie inside the folder, links followed.
+loaded is gone for the next run (D48). Links are followed, and must not lead out: the folder must lie in one of the
+directories, its manifest and its program in the folder. Whoever can write there runs programs as this service.
 """
 
 from __future__ import annotations
@@ -81,9 +82,23 @@ class PluginFolders:
         entrypoint, problem = _entrypoint(folder, manifest.entrypoint)
         if problem is not None:
             raise ManifestError(str(folder / MANIFEST), [problem])
-        return Plugin(manifest, str(folder.resolve()), str(entrypoint))
+        places = (folder.parent, folder, folder / MANIFEST, entrypoint)
+        warnings = tuple(warning for place in places if (warning := _warning_of(place)) is not None)
+        return Plugin(manifest, str(folder.resolve()), str(entrypoint), warnings)
+
+    def _refuse_way_out(self, folder: Path) -> None:
+        home = folder.resolve()
+        if not any(home.is_relative_to(directory.resolve()) for directory in self._directories):
+            problem = f"its folder is a link out of plugin_dirs, to {home}; name {home.parent} in plugin_dirs as well"
+            raise ManifestError(str(folder / MANIFEST), [problem])
+        manifest = (folder / MANIFEST).resolve()
+        if not manifest.is_relative_to(home):
+            raise ManifestError(
+                str(folder / MANIFEST), [f"is a link out of the plugin's folder, to {manifest}"]
+            )
 
     def _manifest(self, folder: Path) -> Manifest:
+        self._refuse_way_out(folder)
         path = folder / MANIFEST
         try:
             found = path.stat()
@@ -107,6 +122,18 @@ def _document(path: Path) -> Any:
         return yaml.safe_load(text)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise ManifestError(str(path), [f"is no YAML: {error}"]) from error
+
+
+def _warning_of(path: Path) -> str | None:
+    """Whether users beside the owner may write there. A group with the owner's own number is a private one."""
+    found = path.stat()
+    if found.st_mode & stat.S_IWOTH:
+        who = "every user of this machine"
+    elif found.st_mode & stat.S_IWGRP and found.st_gid not in (0, found.st_uid):
+        who = f"the group {found.st_gid}"
+    else:
+        return None
+    return f"{who} may write to {path}, and so run programs as this service; chmod go-w it"
 
 
 def _entrypoint(folder: Path, entrypoint: str) -> tuple[Path, str | None]:

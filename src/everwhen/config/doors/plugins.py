@@ -44,6 +44,8 @@ def find_manifest(node: Node, name: str, admission: Admission) -> Manifest | Non
     try:
         plugin = admission.plugins.find(name)
         manifest = plugin.manifest if plugin is not None else None
+        for warning in plugin.warnings if plugin is not None else ():
+            node.complain(warning, severity="warning")
         if plugin is None:
             severity: Severity = "warning" if node.value.get("enabled") is False else "error"
             node.complain(
