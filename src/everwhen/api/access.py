@@ -3,22 +3,25 @@
 A token is looked up once a second at most: one that is revoked is refused at once by the process that revoked it, and
 within a second by every other. Failures are counted per address, so that nobody can try secrets, and those that are
 counted are in the audit (`auth.denied`).
+
+The role that a call needs is a scope of its dependency (`caller: Operator`): OpenAPI tells it as the roles of the
+call's `security`, and `admit` enforces what it finds there, so that the document and the server cannot differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Annotated, NoReturn
 
 from anyio.to_thread import run_sync
 from fastapi import Depends, Request, Security
-from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
 
 from everwhen.api.doorway import SAFE
 from everwhen.api.office import Office, office_of
 from everwhen.api.problems import RefusedError
 from everwhen.api.proxies import caller_address
-from everwhen.model.token import AccessRole, Token
+from everwhen.model.token import ROLES, AccessRole, Token
 from everwhen.operations.sessions import find_session, is_proven
 from everwhen.operations.submissions import Caller
 from everwhen.operations.tokens import actor_of, find_token, hash_of, record_denial
@@ -30,41 +33,37 @@ MOST_REMEMBERED = 10_000
 
 COOKIE = "everwhen_session"
 PROOF_HEADER = "X-CSRF-Token"
+NO_OWNER = "no-owner"
 
 _bearer = HTTPBearer(auto_error=False, description="A token of `everwhen token create`.")
 _api_key = APIKeyHeader(name="X-API-Key", auto_error=False, description="The same token in a header.")
 
 
-def needs(role: AccessRole, *, is_global: bool = False) -> Callable[..., Awaitable[Caller]]:
-    """A dependency: the caller, who has that role; `is_global`: and is not confined to an owner."""
-
-    async def caller(
-        request: Request,
-        bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
-        api_key: Annotated[str | None, Security(_api_key)],
-    ) -> Caller:
-        secret = bearer.credentials if bearer is not None else api_key
-        return await _admitted(request, secret, role, is_global)
-
-    return caller
+async def admit(
+    request: Request,
+    scopes: SecurityScopes,
+    bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
+    api_key: Annotated[str | None, Security(_api_key)],
+) -> Caller:
+    """The caller, who has the role that the call's scopes name; `no-owner`: and is not confined to an owner."""
+    secret = bearer.credentials if bearer is not None else api_key
+    return await _admitted(request, secret, scopes)
 
 
-def may_have(role: AccessRole) -> Callable[..., Awaitable[Caller | None]]:
+async def admit_with_token(
+    request: Request,
+    scopes: SecurityScopes,
+    bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
+    api_key: Annotated[str | None, Security(_api_key)],
+) -> Caller | None:
     """The same for a call that takes another proof, too: None when no token was sent."""
-
-    async def caller(
-        request: Request,
-        bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
-        api_key: Annotated[str | None, Security(_api_key)],
-    ) -> Caller | None:
-        secret = bearer.credentials if bearer is not None else api_key
-        return await _admitted(request, secret, role, False) if secret else None
-
-    return caller
+    secret = bearer.credentials if bearer is not None else api_key
+    return await _admitted(request, secret, scopes) if secret else None
 
 
-async def _admitted(request: Request, secret: str | None, role: AccessRole, is_global: bool) -> Caller:
+async def _admitted(request: Request, secret: str | None, scopes: SecurityScopes) -> Caller:
     office = office_of(request)
+    role, is_global = _required(scopes)
     token = await _token_of(office, request, secret)
     refuse_haste(
         office, token.token_id, "This token asks too often."
@@ -75,6 +74,12 @@ async def _admitted(request: Request, secret: str | None, role: AccessRole, is_g
         raise RefusedError(403, detail)
     settings = office.settings
     return Caller(token, settings.allow_code_targets, settings.max_payload, office.safe_kinds, office.groups)
+
+
+def _required(scopes: SecurityScopes) -> tuple[AccessRole, bool]:
+    """The role, and whether the token must be without an owner: what OpenAPI tells of the call, read from there."""
+    (role,) = (role for role in ROLES if role in scopes.scopes)
+    return role, NO_OWNER in scopes.scopes
 
 
 async def refuse_unknown(request: Request) -> None:
@@ -103,12 +108,13 @@ def refuse_proof(office: Office, request: Request, reason: str, detail: str) -> 
     raise RefusedError(401, detail, headers={"www-authenticate": "Bearer"})
 
 
-Viewer = Annotated[Caller, Depends(needs("viewer"))]
-Operator = Annotated[Caller, Depends(needs("operator"))]
-GlobalViewer = Annotated[Caller, Depends(needs("viewer", is_global=True))]
-GlobalOperator = Annotated[Caller, Depends(needs("operator", is_global=True))]
-Admin = Annotated[Caller, Depends(needs("admin"))]
-GlobalAdmin = Annotated[Caller, Depends(needs("admin", is_global=True))]
+Viewer = Annotated[Caller, Security(admit, scopes=["viewer"])]
+Operator = Annotated[Caller, Security(admit, scopes=["operator"])]
+Admin = Annotated[Caller, Security(admit, scopes=["admin"])]
+GlobalViewer = Annotated[Caller, Security(admit, scopes=["viewer", NO_OWNER])]
+GlobalOperator = Annotated[Caller, Security(admit, scopes=["operator", NO_OWNER])]
+GlobalAdmin = Annotated[Caller, Security(admit, scopes=["admin", NO_OWNER])]
+OperatorOrProof = Annotated[Caller | None, Security(admit_with_token, scopes=["operator"])]
 
 
 def refuse_guessing(office: Office, request: Request) -> None:

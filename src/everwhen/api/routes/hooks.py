@@ -15,7 +15,7 @@ from fastapi import APIRouter, Depends, Header
 from starlette.requests import Request
 from starlette.responses import Response
 
-from everwhen.api.access import may_have, refuse_haste, refuse_proof
+from everwhen.api.access import OperatorOrProof, refuse_haste, refuse_proof
 from everwhen.api.calls import Desk, ScheduleId, answer, parse_json, says
 from everwhen.api.job_payloads import Fired, job_words
 from everwhen.api.office import Office, office_of
@@ -46,7 +46,7 @@ class Knock(NamedTuple):
     caller: Caller | None
 
 
-async def _knock(request: Request, caller: Annotated[Caller | None, Depends(may_have("operator"))]) -> Knock:
+async def _knock(request: Request, caller: OperatorOrProof) -> Knock:
     """The body, counted while it comes: whoever sends it may be anybody."""
     most = office_of(request).settings.max_payload
     pieces, length = [], 0

@@ -1,0 +1,326 @@
+"""Who may call what, tried for every call that the OpenAPI document tells of.
+
+What is expected comes from the document: the roles of a call's `security`, which are the scopes that the server
+enforces. So a call that is added is tried by itself. What may need a line here: THEIRS, when a call names things of
+a new kind, and OPEN, when it needs no token.
+"""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+import pytest
+
+from everwhen.model.instants import DAY, moment_of
+from everwhen.model.token import ROLES, AccessRole
+from tests.api.serving import Answer, Client, Service, serving
+from tests.api.working import FAILED, ran, said
+
+# What needs no token: it asks for another proof, or tells nothing of anybody.
+OPEN = {
+    ("get", "/healthz"),
+    ("get", "/readyz"),
+    ("get", "/metrics"),
+    ("post", "/api/v1/session/"),
+    ("post", "/api/v1/jobs/{job_id}/outcome/"),
+}
+# What the file declares for everybody who may look.
+COMMON = {"policy_id"}
+MARK = "only-team-a-knows-this"
+NOBODYS = "nobody-has-this"
+FILE = f"""
+agents:
+  theirs:
+    owner: team-a
+    command: ["true"]
+    schedules: {{nightly: {{type: cron, cron: "0 2 * * *", prompt: "{MARK}"}}}}
+quiet_hours: {{nights: {{windows: [{{between: "22:00-07:00"}}]}}}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One operation of the document."""
+
+    method: str
+    path: str
+    words: dict[str, Any]
+    schemas: dict[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.method.upper()} {self.path}"
+
+    @property
+    def is_open(self) -> bool:
+        return not self.words.get("security")
+
+    @property
+    def roles(self) -> list[str]:
+        """As the document says them: the role, and `no-owner` where a token with an owner is refused."""
+        (first, *others) = [scopes for one in self.words["security"] for scopes in one.values()]
+        assert all(other == first for other in others), f"{self}: not the same for both headers"
+        return list(first)
+
+    @property
+    def role(self) -> AccessRole:
+        (found,) = (role for role in ROLES if role in self.roles)
+        return found
+
+    @property
+    def is_global(self) -> bool:
+        return "no-owner" in self.roles
+
+    @property
+    def is_stream(self) -> bool:
+        return "text/event-stream" in str(self.words["responses"].get("200"))
+
+    def names(self, where: str) -> list[str]:
+        return [one["name"] for one in self.words.get("parameters", ()) if one["in"] == where]
+
+    def target(self, things: dict[str, str]) -> str:
+        """The path with the things in it, and those that its query can name."""
+        path = self.path
+        for name in self.names("path"):
+            path = path.replace(f"{{{name}}}", quote(thing(self, name, things), safe=""))
+        query = {name: things[name] for name in self.names("query") if name in things}
+        return path + (f"?{urlencode(query)}" if query else "")
+
+    def body(self, things: dict[str, str]) -> Any:
+        content = self.words.get("requestBody", {}).get("content", {}).get("application/json")
+        if content is None:
+            return None
+        example = next((one["value"] for one in content.get("examples", {}).values()), None)
+        found = example if example is not None else sample(content.get("schema", {}), self.schemas)
+        if isinstance(found, dict) and "schedule_ids" in found:
+            found = {**found, "schedule_ids": [things["schedule_id"]]}
+        return found
+
+
+def thing(call: Call, name: str, things: dict[str, str]) -> str:
+    found = things.get(f"{name} of {call.path}", things.get(name))
+    assert found is not None, f"say in `things_of` what {name} of {call} may name"
+    return found
+
+
+def sample(schema: dict[str, Any], schemas: dict[str, Any]) -> Any:
+    """A value that a schema allows; examples first."""
+    if "$ref" in schema:
+        return sample(schemas[schema["$ref"].rpartition("/")[2]], schemas)
+    if schema.get("examples"):
+        return schema["examples"][0]
+    for key in ("const", "default"):
+        if key in schema:
+            return schema[key]
+    if "enum" in schema:
+        return schema["enum"][0]
+    for key in ("anyOf", "oneOf", "allOf"):
+        if key in schema:
+            return sample(next(one for one in schema[key] if one.get("type") != "null"), schemas)
+    match schema.get("type"):
+        case "object":
+            properties = schema.get("properties", {})
+            wanted = schema.get("required", [])
+            return {name: sample(properties[name], schemas) for name in wanted}
+        case "array":
+            return [sample(schema["items"], schemas)] if schema.get("minItems") else []
+        case "integer" | "number":
+            return schema.get("minimum", 1)
+        case "boolean":
+            return False
+        case "string":
+            return "2026-01-01T00:00:00Z" if schema.get("format") == "date-time" else "x"
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    service: Service
+    calls: list[Call]
+    theirs: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    with serving(tmp_path_factory.mktemp("calls"), file=FILE) as service:
+        service.office.rates.unlimited = service.office.failures.unlimited = True
+        document = replace(service.admin, prefix="").get("/api/openapi.json").words
+        calls = [
+            Call(method, path, words, document["components"]["schemas"])
+            for path, methods in document["paths"].items()
+            for method, words in methods.items()
+        ]
+        assert len(calls) > 50
+        yield Scene(service, calls, things_of(service))
+
+
+def things_of(service: Service) -> dict[str, str]:
+    """One of each kind that a call can name, all of team-a's, with a mark in whatever they say."""
+    team = service.client("admin", owner="team-a")
+    loud = {"name": MARK, "description": MARK, "payload": {"said": MARK}, "circuit_breaker": {"threshold": 1}}
+    schedule = team.create(**loud, run={"message": {"text": MARK}}, first_run="immediately", every="24h")
+    broken = team.create(**loud, first_run="immediately", every="24h")
+    key = team.call(
+        "PUT", "/schedules/key/their-key/", {"every": "24h", "run": {"message": {"text": MARK}}, "name": MARK}
+    )
+    assert key.status == 201
+    service.house.slots.tick(service.house.clock.now(), limit=100, behind=False)
+    (job,) = team.get(f"/jobs/?schedule_id={broken['id']}").words["items"]
+    ran(service, job["id"], replace(FAILED, error=MARK))
+    said(service, job["id"], MARK.encode())
+    (breaker,) = team.get("/breakers/").words["items"]
+    token = team.post("/tokens/", {"name": MARK, "role": "viewer", "owner": "team-a"}).words
+    return {
+        "schedule_id": schedule["id"],
+        "job_id": job["id"],
+        "key of /api/v1/schedules/key/{key}/": "their-key",
+        "key": breaker["key"],
+        "name": "theirs",
+        "schedule": "nightly",
+        "group": "theirs",
+        "token_id": token["id"],
+        "policy_id": "nights",
+        "owner": "team-a",
+        "q": MARK,
+        "from": moment_of(service.house.clock.now() - DAY).isoformat(),
+        "to": moment_of(service.house.clock.now() + DAY).isoformat(),
+    }
+
+
+def unknown(things: dict[str, str]) -> dict[str, str]:
+    """The same names of what nobody has; a job's id has its shape."""
+    kept = {name: things[name] for name in ("from", "to")}
+    job = {"job_id": f"sched-{NOBODYS}-n1-rc0"}
+    return dict.fromkeys(things, NOBODYS) | kept | job
+
+
+def ask(client: Client, call: Call, things: dict[str, str]) -> Answer:
+    """One call; of a stream only what it says before it goes on."""
+    bare = replace(client, prefix="")
+    if not call.is_stream:
+        return bare.call(call.method.upper(), call.target(things), call.body(things))
+    connection = http.client.HTTPConnection(urlsplit(client.url).netloc, timeout=30)
+    try:
+        sent = {"Authorization": f"Bearer {client.secret}"} if client.secret else {}
+        connection.request("GET", call.target(things), headers=sent)
+        answer = connection.getresponse()
+        raw = b"" if answer.status == 200 else answer.read()
+        return Answer(answer.status, {k.lower(): v for k, v in answer.getheaders()}, raw)
+    finally:
+        connection.close()
+
+
+def is_refused_by_role(answer: Answer) -> bool:
+    return answer.status == 403 and answer.words["detail"].startswith("This call needs the role")
+
+
+# -- the document --
+
+
+def test_what_needs_no_token_is_meant_to(scene: Scene) -> None:
+    assert {(call.method, call.path) for call in scene.calls if call.is_open} == OPEN
+
+
+def test_every_other_call_names_one_role(scene: Scene) -> None:
+    for call in scene.calls:
+        if not call.is_open:
+            assert call.role in ROLES and set(call.roles) <= {*ROLES, "no-owner"}
+
+
+# -- the server --
+
+
+def test_without_a_token_and_with_a_wrong_one_no_call_says_anything(scene: Scene) -> None:
+    wrong = replace(scene.service.admin, secret="ew_wrong")
+    before = scene.service.admin.get(f"/schedules/{scene.theirs['schedule_id']}/").words
+    for call in scene.calls:
+        for client in (scene.service.nobody, wrong):
+            answer = ask(client, call, scene.theirs)
+            assert MARK not in answer.raw.decode(), call
+            if not call.is_open:
+                assert (answer.status, answer.problem) == (401, "unauthenticated"), call
+                assert answer.raw == ask(client, call, unknown(scene.theirs)).raw, call
+    assert scene.service.admin.get(f"/schedules/{scene.theirs['schedule_id']}/").words == before
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_each_role_may_call_what_the_document_says_and_nothing_else(scene: Scene, role: AccessRole) -> None:
+    client = scene.service.client(role)
+    for call in scene.calls:
+        if call.is_open:
+            continue
+        answer = ask(client, call, unknown(scene.theirs))
+        may = ROLES.index(role) >= ROLES.index(call.role)
+        assert is_refused_by_role(answer) is not may, (str(call), answer.status, answer.raw)
+        assert not may or answer.status not in (401, 403), (str(call), answer.raw)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_token_with_an_owner_may_call_what_the_document_says(scene: Scene, role: AccessRole) -> None:
+    client = scene.service.client(role, owner="team-b")
+    for call in scene.calls:
+        if call.is_open:
+            continue
+        may = ROLES.index(role) >= ROLES.index(call.role) and not call.is_global
+        assert is_refused_by_role(ask(client, call, unknown(scene.theirs))) is not may, call
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_someone_elses_things_answer_exactly_as_if_they_were_not_there(
+    scene: Scene, role: AccessRole
+) -> None:
+    client = scene.service.client(role, owner=f"a stranger who is {role}")
+    before, nobodys = everything_of(scene), unknown(scene.theirs)
+    for call in scene.calls:
+        theirs = ask(client, call, scene.theirs)
+        assert MARK not in theirs.raw.decode(), call
+        assert theirs.status not in (400, 422), (str(call), theirs.raw)  # it would say nothing of whose it is
+        names_many = call.body(scene.theirs) != call.body(nobodys)
+        names_one = call.target(scene.theirs) != call.target(nobodys) and COMMON.isdisjoint(
+            call.names("path")
+        )
+        if not names_one and not names_many:
+            continue
+        answer = ask(client, call, nobodys)
+        assert theirs.status == answer.status, call
+        if theirs.status >= 300 or call.method == "get" or names_many:
+            text = text_without_names(theirs, call, scene.theirs)
+            assert text == text_without_names(answer, call, nobodys), call
+    assert everything_of(scene) == before
+
+
+def text_without_names(answer: Answer, call: Call, things: dict[str, str]) -> str:
+    """What an answer says beside the names that were asked about, which it may repeat."""
+    text = answer.raw.decode()
+    for name in call.names("path"):
+        text = text.replace(thing(call, name, things), "NAME")
+    return text.replace(things["schedule_id"], "NAME")
+
+
+def everything_of(scene: Scene) -> dict[str, Any]:
+    """What the admin sees of team-a's things."""
+    found = {}
+    for call in scene.calls:
+        if call.method == "get" and call.names("path"):
+            found[str(call)] = ask(scene.service.admin, call, scene.theirs).raw
+    return found
+
+
+def test_what_the_walk_asks_about_is_there(scene: Scene) -> None:
+    """So that its 404 are about whose things are, and not about what the walk made up."""
+    team = scene.service.client("admin", owner="team-a")
+    for call in scene.calls:
+        if call.method == "get" and call.names("path") and not call.is_open:
+            answer = ask(team, call, scene.theirs)
+            assert answer.status == 200, (str(call), answer.raw)
+
+
+def test_there_is_nothing_else_to_call(tmp_path: Path) -> None:
+    """A path that the document does not know is 404 or 405, with the best token."""
+    with serving(tmp_path) as service:
+        for path in ("/api/v1/", "/api/v1/schedules/x/y/z/", "/docs", "/redoc", "/openapi.json"):
+            assert replace(service.admin, prefix="").get(path).status in (404, 405), path
