@@ -14,6 +14,7 @@ def test_make_run_prints_a_token_fires_and_stops_with_ctrl_c(tmp_path: Path) -> 
     # -o: the environment is not made anew, whatever the times of its files are.
     command = ["make", "run", f"RUN={tmp_path}", f"VENV={sys.prefix}", "-o", f"{sys.prefix}/.installed"]
     environ = {**os.environ, "EVERWHEN_API_PORT": "0"}
+    tmp_path.chmod(0o755)
     with (
         (tmp_path / "output").open("w") as output,
         subprocess.Popen(
@@ -24,6 +25,7 @@ def test_make_run_prints_a_token_fires_and_stops_with_ctrl_c(tmp_path: Path) -> 
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            umask=0,
         ) as process,
     ):
         try:
@@ -39,3 +41,5 @@ def test_make_run_prints_a_token_fires_and_stops_with_ctrl_c(tmp_path: Path) -> 
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
     assert (tmp_path / "output").read_text().startswith("admin token: ew_")
+    made = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path, *tmp_path.glob("[te]*"))}
+    assert made == {tmp_path.name: 0o700, "token": 0o600, "everwhen.db": 0o600, "everwhen.db.lock": 0o600}

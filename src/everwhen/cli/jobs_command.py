@@ -111,8 +111,8 @@ def logs(client: Client, job: str, follow: bool, raw: bool, as_json: bool) -> No
     Of its control characters a terminal gets colours and line breaks; the others are spelled out.
     """
     if as_json:
-        if raw or follow:
-            raise click.UsageError("--json goes with neither --raw nor --follow")
+        if raw:
+            raise click.UsageError("--raw and --json are two forms of one answer; say one of them")
         print_json(client.get(_path(job, "log")))
         return
     write = _print_raw if raw else _Pieces()
