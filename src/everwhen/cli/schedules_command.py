@@ -231,7 +231,7 @@ def decline(client: Client, schedule: str, note: str | None, as_json: bool) -> N
     if as_json:
         print_json({"declined": schedule})
     else:
-        click.echo(f"declined {schedule}")
+        echo(f"declined {schedule}")
 
 
 @command.command(name="revive")
