@@ -154,7 +154,7 @@ def words_of(scene: Scene, names: tuple[str, ...]) -> list[str]:
             assert parameter.name in given, f"say in `arguments` what {parameter.name} may be"
             words += given[parameter.name]
         elif parameter.required:
-            words += [parameter.opts[0], REQUIRED[parameter.opts[0]]]
+            words += [parameter.opts[0], REQUIRED.get(parameter.opts[0], "1")]
     reach = {"--config": str(scene.folder / "everwhen.yaml"), "--database": scene.url}
     words += [word for option, value in reach.items() if option in known for word in (option, value)]
     return words + (["--yes"] if "--yes" in known else [])
