@@ -27,6 +27,12 @@ GOOD = {"every": "1h", "run": HTTP_RUN}
         (b"[" * 100_000, 400),
         (b'{"payload":' * 2_000 + b"1" + b"}" * 2_000, 400),
         (b'{"name": "\\ud800"}', 400),
+        (b'{"name": "\xed\xa0\x80"}', 400),
+        (b'{"payload": {"a": 1e999}}', 400),
+        (b'{"payload": {"a": ' + b"9" * 400 + b"}}", 400),
+        (b'{"every": "1h", "every": "2h"}', 400),
+        (b'{"payload": {"a": {"b": 1, "b": 1}}}', 400),
+        ('{"every": "1h"}'.encode("utf-16"), 400),
         (b"[]", 422),
         (b'"text"', 422),
         (b"null", 422),
@@ -37,6 +43,43 @@ def test_a_body_that_is_no_object_of_json(service: Service, raw: bytes, status: 
     answer = service.admin.post("/schedules/", raw=raw)
     assert answer.status == status
     assert answer.problem in ("malformed", "invalid")
+
+
+@pytest.mark.parametrize("levels", [98, 500, 950, 1_500, 5_000, 20_000])
+def test_how_deep_a_body_may_be_nested_does_not_depend_on_the_interpreter(
+    service: Service, levels: int
+) -> None:
+    raw = b'{"payload":{"a":' + b"[" * levels + b"]" * levels + b"}}"
+    answer = service.admin.post("/schedules/", raw=raw)
+    assert answer.status == (422 if levels <= 98 else 400)
+    assert "}" * 200 not in answer.raw.decode()
+
+
+def test_brackets_within_texts_are_no_levels(service: Service) -> None:
+    text = '"' + "[" * 500 + '\\"' + "{" * 500 + '"'
+    raw = b'{"every": "1h", "run": {"message": {"text": ' + text.encode() + b"}}}"
+    assert service.admin.post("/schedules/", raw=raw).status == 201
+
+
+@pytest.mark.parametrize(
+    ("path", "raw"),
+    [
+        ("/schedules/{id}/pause/", b'{"note": "a", "note": "b"}'),
+        ("/schedules/{id}/trigger/", b'{"payload": {"a": 1, "a": 2}}'),
+        ("/schedules/batch/", b'{"schedules": [], "schedules": []}'),
+        ("/schedules/batch-pause/", b'{"schedule_ids": [], "schedule_ids": []}'),
+        ("/quiet-hours/", b'{"name": "a", "name": "b"}'),
+        ("/preview/", b'{"every": "1h", "every": "2h"}'),
+        ("/session/", b'{"token": "a", "token": "b"}'),
+        ("/tokens/", b'{"name": "a", "name": "b"}'),
+        ("/hooks/{id}/", b'{"a": 1, "a": 2}'),
+    ],
+)
+def test_a_key_that_is_there_twice_is_refused_in_every_body(service: Service, path: str, raw: bytes) -> None:
+    schedule = service.admin.create()
+    answer = service.admin.post(path.replace("{id}", schedule["id"]), raw=raw)
+    assert (answer.status, answer.problem) == (400, "malformed")
+    assert "is there twice" in answer.words["detail"]
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
+from everwhen.api.json_reader import parse_json
 from everwhen.api.office import Office, office_of
 from everwhen.api.problems import MEDIA_TYPE, RefusedError
 from everwhen.engine.give_way import giving_way
@@ -60,24 +61,6 @@ async def json_body(request: Request) -> Body:
 def _parse_large(raw: bytes) -> Any:
     with giving_way():
         return parse_json(raw)
-
-
-def parse_json(raw: bytes) -> Any:
-    try:
-        words = json.loads(raw, parse_constant=_no_constant)
-        if b"\\ud" in raw or b"\\uD" in raw:
-            json.dumps(words, ensure_ascii=False).encode()  # half a character, which no database takes
-    except RecursionError:
-        raise RefusedError(400, "The body is nested too deeply.") from None
-    except UnicodeError:
-        raise RefusedError(400, "The body is not in UTF-8, or has half of a surrogate pair in it.") from None
-    except ValueError as error:
-        raise RefusedError(400, f"The body is no JSON: {str(error)[:200]}") from None
-    return words
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
 
 
 JsonBody = Annotated[Body, Depends(json_body)]

@@ -16,8 +16,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from everwhen.api.access import OperatorOrProof, refuse_haste, refuse_proof
-from everwhen.api.calls import Desk, ScheduleId, answer, parse_json, says
+from everwhen.api.calls import Desk, ScheduleId, answer, says
 from everwhen.api.job_payloads import Fired, job_words
+from everwhen.api.json_reader import parse_json
 from everwhen.api.office import Office, office_of
 from everwhen.api.problems import RefusedError
 from everwhen.api.signatures import UNSIGNED, BadSignatureError, Scheme, Signature, signatures_in
