@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated
 
-from pydantic import AfterValidator, AwareDatetime, BeforeValidator
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Strict
 
 
 def _written(value: object) -> object:
@@ -23,4 +23,4 @@ def _tellable(moment: datetime) -> datetime:
         raise ValueError("lies beyond the years 1 to 9999 in UTC") from None
 
 
-Moment = Annotated[AwareDatetime, BeforeValidator(_written), AfterValidator(_tellable)]
+Moment = Annotated[AwareDatetime, Strict(False), BeforeValidator(_written), AfterValidator(_tellable)]

@@ -26,9 +26,9 @@ Object = dict[str, Any]
 
 
 class Shape(BaseModel):
-    """Nothing beyond what is documented."""
+    """Nothing beyond what is documented, and nothing taken for what it is not: true is no number, "1" is none."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class Fault(Shape):

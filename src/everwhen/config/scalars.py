@@ -17,6 +17,7 @@ from everwhen.config.problems import unknown
 from everwhen.errors import SchedulerError, shown
 
 Schema = dict[str, Any]
+LONGEST_PARSED = 1_000  # characters or items; what was parsed is remembered
 ZERO_BYTE = "holds a zero byte, which no program and no database takes"
 
 
@@ -136,7 +137,12 @@ class Parsed:
     def check(self, node: Node) -> None:
         if node.value in self.also and not isinstance(node.value, bool):
             return
+        if isinstance(node.value, str | list) and len(node.value) > LONGEST_PARSED:
+            node.complain(f"is longer than {LONGEST_PARSED:,} characters or items")
+            return
         complaint = _complaint(self.parse, _hashable(node.value))
+        if isinstance(node.value, dict):  # what is parsed is its spelling, which may be a fine text
+            complaint = complaint or "must be a single value, not a mapping"
         if complaint is not None:
             node.complain(complaint)
 
@@ -154,9 +160,14 @@ def _complaint(parse: Callable[[Any], object], value: Any) -> str | None:
 
 
 def _hashable(value: Any) -> Any:
+    """What stands for a value in the parser and in what it remembers: short, and never a text for what is none."""
     if isinstance(value, list):
-        return tuple(repr(item) if isinstance(item, bool) else _hashable(item) for item in value)
-    return repr(value) if isinstance(value, dict) else value
+        return tuple(shown(item) if isinstance(item, str) else _hashable_item(item) for item in value)
+    return shown(repr(value)) if isinstance(value, dict) else value
+
+
+def _hashable_item(item: Any) -> Any:
+    return shown(repr(item)) if isinstance(item, bool | list | dict) else item
 
 
 def spelled(value: Any) -> str:

@@ -18,8 +18,8 @@ from everwhen.config.schedule_keys import POLICIES, SCHEDULE, TRIGGER
 from everwhen.config.values import MOST_PAYLOAD, WORKFLOW_ID
 from everwhen.errors import SchedulerError
 from everwhen.model.message import message_target
+from everwhen.timetable.interval import LONGEST
 
-_MOST_SECONDS = 3650 * 24 * 3600
 _WHOLE = re.compile(r"\s*[-+]?[0-9]+\s*")
 _TRIGGER_OF = {"interval": "every", "cron": "cron", "one_shot": "at"}
 GENERAL = {name: key for name, key in SCHEDULE.keys.items() if name not in ("id", "run")}
@@ -27,12 +27,12 @@ GENERAL["run"] = Key(SCHEDULE.keys["run"].kind, "What it runs.")
 SUBMISSION = Record(
     {
         **GENERAL,
-        "interval_seconds": Key(Number(1, _MOST_SECONDS), "every, in seconds."),
+        "interval_seconds": Key(Number(1, LONGEST), "every, in seconds."),
         "type": Key(Word(tuple(_TRIGGER_OF)), "What spec is."),
-        "spec": Key(Either(((int, Number(1, _MOST_SECONDS)),), Text("300 or 0 9 * * *")), "The trigger."),
+        "spec": Key(Either(((int, Number(1, LONGEST)),), Text("300 or 0 9 * * *")), "The trigger."),
         "workflow_id": Key(WORKFLOW_ID, "The workflow that it starts."),
         "trigger_node_id": Key(Text(), "The trigger of the workflow that is meant."),
-        "timeout_seconds": Key(Number(0, _MOST_SECONDS), "timeout, in seconds; 0 means for ever."),
+        "timeout_seconds": Key(Number(0, LONGEST), "timeout, in seconds; 0 means for ever."),
         "trigger_payload": Key(Object(MOST_PAYLOAD), "payload."),
         "catch_up_policy": POLICIES["catch_up"],
         "quiet_hours_policy_id": POLICIES["quiet_hours"],
@@ -121,7 +121,7 @@ def _take_spec(
     for name, other, value in (("type", "spec", spec), ("spec", "type", kind)):
         if value is None:
             submitted.complain(f"needs {other} beside it", name)
-    if kind not in _TRIGGER_OF or "spec" not in given:
+    if not isinstance(kind, str) or kind not in _TRIGGER_OF or "spec" not in given:
         return
     key = _TRIGGER_OF[kind]
     is_number = key == "every" and _WHOLE.fullmatch(str(spec))

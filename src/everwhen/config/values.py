@@ -10,7 +10,7 @@ from everwhen.config.kinds import Anything, Either, Headers, Key, ListOf, MapOf,
 from everwhen.config.scalars import AnyText, Flag, Number, Only, Parsed, Schema, Text, Word
 from everwhen.errors import ConfigError, shown
 from everwhen.timetable.civil_time import Fold, Gap, zone
-from everwhen.timetable.interval import parse_seconds
+from everwhen.timetable.interval import LONGEST, parse_seconds
 from everwhen.timetable.trigger import parse_instant
 from everwhen.timetable.windows import parse_dates, parse_weekdays, parse_window
 
@@ -45,6 +45,8 @@ def _instant(value: Any) -> None:
 
 def _seconds(value: Any) -> None:
     """A duration in words, or a whole number of seconds."""
+    if isinstance(value, int) and value > LONGEST:
+        raise ConfigError("Intervals longer than 3650d are not supported")
     if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
         parse_seconds(value)
 
@@ -80,9 +82,10 @@ def _date(value: Any) -> None:
 
 
 A_DURATION: Schema = {"type": "string", "examples": ["30s", "5m", "1h30m"]}
-DURATION = Parsed(_seconds, {"anyOf": [A_DURATION, {"type": "integer", "minimum": 1}]})
-DURATION_OR_NONE = Parsed(_seconds, A_DURATION, also=(0, "0", "0s"))
-GRACE = Parsed(_seconds, A_DURATION, also=("auto",))
+_DURATION_OR_SECONDS: Schema = {"anyOf": [A_DURATION, {"type": "integer", "minimum": 1, "maximum": LONGEST}]}
+DURATION = Parsed(_seconds, _DURATION_OR_SECONDS)
+DURATION_OR_NONE = Parsed(_seconds, _DURATION_OR_SECONDS, also=(0, "0", "0s"))
+GRACE = Parsed(_seconds, _DURATION_OR_SECONDS, also=("auto",))
 ZONE = Parsed(_zone_name, {"type": "string", "examples": ["UTC", "Europe/Berlin", "local"]})
 INSTANT = Parsed(_instant, {"type": "string", "examples": ["2026-12-24T18:00:00+01:00"]})
 _A_WEEKDAY: Schema = {"type": ["string", "integer"], "examples": ["saturday", "sat", 6]}

@@ -79,7 +79,9 @@ def preview_schedule(office: Desk, caller: Viewer, body: JsonBody, limit: Count 
 
 
 def _with_a_target(words: Any) -> Any:
-    if not isinstance(words, dict) or words.get("run") or words.get("workflow_id") or words.get("type"):
+    if not isinstance(words, dict) or any(
+        words.get(key) is not None for key in ("run", "workflow_id", "type")
+    ):
         return words
     return {**words, "run": ANYTHING}
 

@@ -33,7 +33,11 @@ NIGHTS = {
     "action": "skip",
 }
 _CHANGE_SCHEMA = or_null(QUIET_HOURS.schema())
-_ID: Object = {"type": "string", "description": "A name; a UUID when none is given.", "examples": ["nights"]}
+_ID: Object = {
+    "type": ["string", "null"],
+    "description": "A name; a UUID when none is given.",
+    "examples": ["nights"],
+}
 _BODY_SCHEMA = {**_CHANGE_SCHEMA, "properties": {"id": _ID, **_CHANGE_SCHEMA["properties"]}}
 
 
