@@ -6,6 +6,7 @@ Things that are expected to happen (a lost claim, a skipped slot, a failed job) 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from reprlib import Repr
 from typing import Any
@@ -52,6 +53,10 @@ class TimetableError(SchedulerError, ValueError):
         super().__init__(message)
         self.key = key
         self.value = value
+
+
+class PayloadSizeError(TimetableError):
+    """A payload that is larger than payloads may be."""
 
 
 class ScheduleTriggerError(SchedulerError):
@@ -270,6 +275,19 @@ class SubmissionError(ConfigError):
     def __init__(self, problems: Iterable[tuple[str, str]]) -> None:
         self.problems = tuple(sorted(problems))
         super().__init__("\n".join(f"{path}: {what}" if path else what for path, what in self.problems))
+
+    @property
+    def is_oversize(self) -> bool:
+        """Whether something is larger than it may be."""
+        return any(_OVERSIZE.fullmatch(what) for _, what in self.problems)
+
+
+def oversize(size: int, most: int) -> str:
+    """The problem with something of so many bytes."""
+    return f"is {size:,} bytes long; at most {most:,} are taken"
+
+
+_OVERSIZE = re.compile(r"is [0-9,]+ bytes long; at most [0-9,]+ are taken")
 
 
 class ManifestError(ConfigError):

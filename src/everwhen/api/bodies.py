@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import FailFast, Field
 
 from everwhen.api.moments import Moment
 from everwhen.api.payloads import Identifier, Line, Object, Problem, Shape, When
@@ -59,7 +59,7 @@ class BackfillAnswer(Shape):
 class ManyIds(Shape):
     """Schedules by id."""
 
-    schedule_ids: Annotated[list[Identifier], Field(max_length=10_000)]
+    schedule_ids: Annotated[list[Identifier], Field(max_length=10_000), FailFast()]
 
 
 class ManyResult(Shape):

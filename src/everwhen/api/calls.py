@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
-from everwhen.api.json_reader import parse_json
+from everwhen.api.json_reader import MOST_SCHEDULE, parse_json
 from everwhen.api.office import Office, office_of
 from everwhen.api.problems import MEDIA_TYPE, RefusedError
 from everwhen.engine.give_way import giving_way
@@ -53,7 +53,18 @@ class Body(NamedTuple):
 
 async def json_body(request: Request) -> Body:
     """The body as plain JSON data; what is none is refused with the place of the first mistake."""
+    return await parse_body(await request.body())
+
+
+async def schedule_body(request: Request) -> Body:
+    """The same of one schedule."""
     raw = await request.body()
+    if len(raw) > MOST_SCHEDULE:
+        raise RefusedError(413, f"A schedule has at most {MOST_SCHEDULE} bytes.")
+    return await parse_body(raw)
+
+
+async def parse_body(raw: bytes) -> Body:
     words = await run_sync(_parse_large, raw) if len(raw) > LARGE else parse_json(raw)
     return Body(raw, words)
 
@@ -64,6 +75,7 @@ def _parse_large(raw: bytes) -> Any:
 
 
 JsonBody = Annotated[Body, Depends(json_body)]
+ScheduleJson = Annotated[Body, Depends(schedule_body)]
 
 
 async def _office(request: Request) -> Office:

@@ -17,6 +17,10 @@ from everwhen.api.problems import RefusedError, problem
 from everwhen.config.api_settings import LOOPBACK_NAMES, ApiSettings
 
 PREFIX = "/api/v1/"
+BATCH = "/api/v1/schedules/batch"
+NDJSON = "application/x-ndjson"
+NDJSON_NAMES = frozenset((NDJSON, "application/ndjson", "application/jsonl", "application/x-jsonlines"))
+MOST_LINES = 16 << 20
 PASSED_OVER = 32 << 20
 PATIENCE = 2.0  # seconds
 # Whoever asks these knows an address, not a name, and learns one word.
@@ -37,7 +41,7 @@ class Doorway:
             await self._app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        refusal = None if scope["path"] in ANY_HOST else self._refusal(scope["method"], headers)
+        refusal = None if scope["path"] in ANY_HOST else self._refusal(scope, headers)
         if refusal is not None:
             status, kind, detail = refusal
             if not headers.get("expect"):  # who waits for a word before the body is told without it
@@ -48,18 +52,27 @@ class Doorway:
         path = scope["path"]
         if path.startswith(PREFIX) and not path.endswith("/"):
             scope = {**scope, "path": f"{path}/", "raw_path": scope.get("raw_path", b"") + b"/"}
-        await self._app(scope, _counted(receive, self._settings.max_body), send)
+        await self._app(scope, _counted(receive, self._most(scope["path"], headers)), send)
 
-    def _refusal(self, method: str, headers: Headers) -> tuple[int, str, str] | None:
+    def _most(self, path: str, headers: Headers) -> int:
+        """How many bytes the body may have; that of a batch of lines is never held as a whole."""
+        is_batch = path.rstrip("/") == BATCH and media_type(headers) in NDJSON_NAMES
+        return max(MOST_LINES, self._settings.max_body) if is_batch else self._settings.max_body
+
+    def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str, str] | None:
         host = headers.get("host", "")
         if not self._is_ours(_name(host)):
             return 421, "wrong-host", "This service has another name; add yours to api.allowed_hosts."
         origin = headers.get("origin")
-        if method not in SAFE and origin is not None and urlsplit(origin).netloc.lower() != host.lower():
+        if (
+            scope["method"] not in SAFE
+            and origin is not None
+            and urlsplit(origin).netloc.lower() != host.lower()
+        ):
             return 403, "forbidden", "A page of another origin may not change anything here."
-        length = headers.get("content-length", "0")
-        if length.isdecimal() and int(length[:20]) > self._settings.max_body:
-            return 413, "too-large", f"A body has at most {self._settings.max_body} bytes."
+        length, most = headers.get("content-length", "0"), self._most(scope["path"], headers)
+        if length.isdecimal() and int(length[:20]) > most:
+            return 413, "too-large", f"A body has at most {most} bytes."
         return None
 
     def _is_ours(self, name: str) -> bool:
@@ -67,6 +80,11 @@ class Doorway:
             return True
         # Without a list of names an address is taken as it is: a foreign page can lead a name here, not an address.
         return not self._settings.is_local and not self._settings.allowed_hosts and _is_address(name)
+
+
+def media_type(headers: Headers) -> str:
+    """The type of the body, without its parameters."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def _name(host: str) -> str:

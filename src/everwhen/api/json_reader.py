@@ -14,6 +14,7 @@ from typing import Any
 from everwhen.api.problems import RefusedError
 from everwhen.errors import shown
 
+MOST_SCHEDULE = 256 << 10  # bytes of the body of one
 MOST_LEVELS = 100
 LONGEST_NUMBER = 300  # digits; one of 309 no longer fits the numbers of most programs
 # Possessive, and content with a string that never ends: every byte is looked at once, whatever comes.

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
+from everwhen.config.problems import MOST_UNKNOWN
 from everwhen.model.instants import moment_of
 
 # Text that every database can hold.
@@ -29,6 +30,14 @@ class Shape(BaseModel):
     """Nothing beyond what is documented, and nothing taken for what it is not: true is no number, "1" is none."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few(cls, words: Any) -> Any:
+        """Each unknown key would be a problem of its own, made on the thread that answers everybody."""
+        if isinstance(words, dict) and len(words) > len(cls.model_fields) + MOST_UNKNOWN:
+            raise ValueError(f"has {len(words):,} keys; known are {', '.join(cls.model_fields)}")
+        return words
 
 
 class Fault(Shape):

@@ -49,6 +49,7 @@ _BY_ERROR: tuple[tuple[type[Exception], int, str], ...] = (
     (errors.BackfillError, 422, "invalid"),
     (errors.RemovalError, 409, "removes-most"),
     (errors.ConfigError, 422, "invalid"),
+    (errors.PayloadSizeError, 413, "too-large"),
     (errors.TimetableError, 422, "invalid"),
     (errors.IntervalParseError, 422, "invalid"),
     (errors.CronParseError, 422, "invalid"),
@@ -104,6 +105,8 @@ TITLES = {
 Faults = Sequence[tuple[str, str]]
 Words = dict[str, Any]
 
+MOST_FAULTS = 20
+
 log = logging.getLogger("everwhen")
 
 
@@ -154,12 +157,18 @@ def words_of(error: Exception) -> Words:
     faults: Faults = getattr(error, "problems", ()) if isinstance(error, errors.SubmissionError) else ()
     if any(message.startswith(NO_WORKFLOW.rstrip(".")) for _, message in faults):
         return _words(404, "not-found", NO_WORKFLOW, faults)
+    if isinstance(error, errors.SubmissionError) and error.is_oversize:
+        return _words(413, "too-large", str(error), faults)
     if not faults and (key := getattr(error, "key", None)) and isinstance(error, errors.TimetableError):
         faults = [(str(key), str(error))]
     for kind, status, name in _BY_ERROR:
         if isinstance(error, kind):
             return _words(status, name, str(error), faults)
     return _words(400, "malformed", str(error))
+
+
+def refusal_words(error: RefusedError) -> Words:
+    return _words(error.status, _BY_STATUS[error.status], error.detail, error.faults)
 
 
 # -- as the framework calls them --
@@ -172,8 +181,7 @@ async def on_error(_request: Request, error: Exception) -> Response:
 
 async def on_refusal(_request: Request, error: Exception) -> Response:
     assert isinstance(error, RefusedError)
-    kind = _BY_STATUS[error.status]
-    return problem(error.status, kind, error.detail, faults=error.faults, headers=error.headers)
+    return _answered(refusal_words(error), error.headers)
 
 
 async def on_http_error(_request: Request, error: Exception) -> Response:
@@ -189,11 +197,15 @@ async def on_invalid(_request: Request, error: Exception) -> Response:
     """Parameters or a body that do not have the documented shape."""
     assert isinstance(error, RequestValidationError)
     found = error.errors()
-    if any(fault["type"] == "json_invalid" for fault in found):
-        return problem(400, "malformed", "The body is no JSON.")
-    faults = [(".".join(str(step) for step in fault["loc"][1:]), str(fault["msg"])) for fault in found]
+    faults = [(_path(fault["loc"][1:]), str(fault["msg"])) for fault in found[:MOST_FAULTS]]
+    if len(found) > MOST_FAULTS:
+        faults.append(("", f"there are {len(found) - MOST_FAULTS:,} further problems"))
     detail = "; ".join(f"{path}: {message}" if path else message for path, message in faults)
     return problem(422, "invalid", detail, faults=faults)
+
+
+def _path(steps: Sequence[int | str]) -> str:
+    return ".".join(errors.shown(step) for step in steps)
 
 
 async def on_mistake(request: Request, error: Exception) -> Response:

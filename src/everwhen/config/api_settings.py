@@ -26,7 +26,7 @@ class ApiSettings:
     allow_code_targets: bool = False
     allow_private_urls: bool = False
     max_payload: int = 64 << 10
-    max_body: int = 16 << 20
+    max_body: int = 1 << 20
     tls: tuple[str, str] | None = None  # certificate and key
     trusted_proxies: tuple[Network, ...] = ()
     insecure: bool = False

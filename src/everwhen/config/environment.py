@@ -43,7 +43,9 @@ def is_kept(path: Path) -> bool:
 def references_in(value: Any, path: Path) -> list[Path]:
     """Where a value refers to the environment."""
     if isinstance(value, str):
-        return [path] if any(not found[1] for found in _REFERENCE.finditer(value)) else []
+        # Up to the last brace: behind it nothing can end, and each beginning would look for its end in vain.
+        found = _REFERENCE.finditer(value, 0, value.rfind("}") + 1)
+        return [path] if any(not one[1] for one in found) else []
     if isinstance(value, Block):
         return [found for key, item in value.items() for found in references_in(item, (*path, key))]
     if isinstance(value, Items):

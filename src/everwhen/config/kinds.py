@@ -13,8 +13,9 @@ from typing import Any, Protocol
 
 from everwhen.config.document import Block, Items
 from everwhen.config.node import Node
-from everwhen.config.problems import unknown
+from everwhen.config.problems import MOST_UNKNOWN, unknown
 from everwhen.config.scalars import Schema, spelled
+from everwhen.errors import oversize
 from everwhen.model.http_headers import header_fault
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
@@ -34,6 +35,7 @@ class ListOf:
     kind: Kind
     says: str = "must be a list"
     least: int = 0
+    most: int | None = None
     may_be_trusted: bool = False  # items that were sound when the file was last read
 
     def check(self, node: Node) -> None:
@@ -42,14 +44,18 @@ class ListOf:
             return
         if len(node.value) < self.least:
             node.complain(f"{self.says}, not empty")
+        if self.most is not None and len(node.value) > self.most:
+            node.complain(f"has {len(node.value):,} items; at most {self.most:,} are taken")
+            return
         for item in node.items():
             if not (self.may_be_trusted and node.report.trusts(item.value)):
                 self.kind.check(item)
 
     def schema(self) -> Schema:
-        return {"type": "array", "items": self.kind.schema()} | (
-            {"minItems": self.least} if self.least else {}
-        )
+        bounds = {"minItems": self.least or None, "maxItems": self.most}
+        return {"type": "array", "items": self.kind.schema()} | {
+            name: bound for name, bound in bounds.items() if bound is not None
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,15 +126,21 @@ class Record:
             return
         for name in value:
             key = self.keys.get(name)
-            if key is None:
-                node.complain(unknown("key", name, self.keys), name)
-            elif value[name] is not None:
+            if key is not None and value[name] is not None:
                 key.kind.check(node[name])
+        self._refuse_unknown(node)
         for name, key in self.keys.items():
             if key.is_required and value.get(name) is None:
                 node.complain(f"{name} is required")
         if self.needs is not None:
             self.needs(node)
+
+    def _refuse_unknown(self, node: Node) -> None:
+        names = [name for name in node.value if name not in self.keys]
+        for name in names[:MOST_UNKNOWN]:
+            node.complain(unknown("key", name, self.keys), name)
+        if len(names) > MOST_UNKNOWN:
+            node.complain(f"has {len(names) - MOST_UNKNOWN:,} further unknown keys")
 
     def schema(self) -> Schema:
         required = [name for name, key in self.keys.items() if key.is_required]
@@ -197,7 +209,7 @@ class Object:
         if not isinstance(node.value, Block):
             node.complain(f"must be an object, not {spelled(node.value)}")
         elif (size := len(json.dumps(node.value))) > self.most_bytes:
-            node.complain(f"is {size:,} bytes long; at most {self.most_bytes:,} are taken")
+            node.complain(oversize(size, self.most_bytes))
 
     def schema(self) -> Schema:
         return {"type": "object"}

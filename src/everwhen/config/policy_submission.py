@@ -11,7 +11,7 @@ from everwhen.config.doors.quiet_hours import read_quiet_hours
 from everwhen.config.kinds import MapOf
 from everwhen.config.node import Node
 from everwhen.config.plain import plain_document
-from everwhen.config.problems import Report
+from everwhen.config.problems import MOST_SUBMITTED, Report
 from everwhen.config.scalars import spelled
 from everwhen.config.schema import QUIET_HOURS
 from everwhen.config.submission import Surroundings
@@ -27,14 +27,22 @@ def read_policy(words: Any, policy_id: str, surroundings: Surroundings) -> Quiet
     """The policy that the words say; SubmissionError with every problem and its path."""
     if not isinstance(words, Mapping):
         raise SubmissionError([("", f"quiet hours are an object, not {spelled(words)}")])
-    report = Report()
+    try:
+        return _judged(words, policy_id, surroundings)
+    except SubmissionError as error:
+        found = ((_below(path, policy_id), message) for path, message in error.problems)
+        raise SubmissionError(found) from None
+
+
+def _judged(words: Mapping[str, Any], policy_id: str, surroundings: Surroundings) -> QuietHoursPolicy:
+    report = Report(most=MOST_SUBMITTED)
     document = plain_document({policy_id: words}, report)
     node = Node(document, (), document.root, report)
     _POLICIES.check(node)
     admission = Admission(report, surroundings.now, surroundings.timezone, surroundings.local_zone, "auto")
     read_quiet_hours(node, admission)
     if report.errors:
-        raise SubmissionError((_below(problem.path, policy_id), problem.message) for problem in report.errors)
+        raise SubmissionError((problem.path, problem.message) for problem in report.errors)
     return admission.policies[policy_id]
 
 

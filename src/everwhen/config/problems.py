@@ -7,7 +7,11 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal, NamedTuple
 
-from everwhen.errors import ConfigError, shown
+from everwhen.errors import ConfigError, SubmissionError, shown
+
+MOST_UNKNOWN = 20  # keys of one mapping that are reported one by one
+MOST_SUBMITTED = 100  # problems of one submission
+LONGEST_GUESSED = 50  # characters
 
 Path = tuple[str | int, ...]
 Severity = Literal["error", "warning"]
@@ -43,9 +47,13 @@ class Report:
 
     found: list[Problem] = field(default_factory=list)
     trusted: dict[str, object] = field(default_factory=dict)  # schedules that were found sound before, by id
+    most: int | None = None  # of somebody else's words: looking for more is work for nobody
     _spoiled: set[tuple[str, Path]] = field(default_factory=set)
 
     def add(self, place: Place, path: Path, message: str, severity: Severity = "error") -> None:
+        if self.most is not None and len(self.found) >= self.most:
+            said = {(problem.path, problem.message) for problem in self.errors}
+            raise SubmissionError(said | {("", f"there are more problems; these are the first {self.most}")})
         self.found.append(Problem(place, path_text(path), message, severity))
         if severity == "error":
             self._spoiled.update((place.file, path[:length]) for length in range(len(path) + 1))
@@ -99,6 +107,6 @@ def path_text(path: Path) -> str:
 
 
 def unknown(what: str, key: str, known: Iterable[str]) -> str:
-    """`unknown key, did you mean "jitter"?`"""
-    near = get_close_matches(key, list(known), n=1, cutoff=0.6)
+    """`unknown key, did you mean "jitter"?`; nobody misspells a word of ours at length."""
+    near = get_close_matches(key, list(known), n=1, cutoff=0.6) if len(key) <= LONGEST_GUESSED else []
     return f'unknown {what}, did you mean "{near[0]}"?' if near else f"unknown {what}"

@@ -116,6 +116,7 @@ SUBSCRIBER = Record(
         "http": Key(HTTP, "Where messages are posted.", is_required=True),
     }
 )
+MOST_CLOSED = 1_000  # windows, and dates, of one policy: every slot is held against them
 QUIET_HOURS = Record(
     {
         "name": Key(Text(), "A name for people."),
@@ -127,7 +128,8 @@ QUIET_HOURS = Record(
                         "days": Key(QUIET_DAYS, "The days on which it begins; all when none are given."),
                         "between": Key(WINDOW, "From when to when.", is_required=True),
                     }
-                )
+                ),
+                most=MOST_CLOSED,
             ),
             "Hours of the day.",
         ),
@@ -146,7 +148,8 @@ QUIET_HOURS = Record(
                         ),
                     ),
                     DATE,
-                )
+                ),
+                most=MOST_CLOSED,
             ),
             "Whole days.",
         ),
@@ -242,8 +245,8 @@ API = Record(
         "port": Key(Number(0, 65_535), "The port that it listens on.", 8750),
         "allow_code_targets": Key(Flag(), "May REST and MCP create command and python targets?", False),
         "allow_private_urls": Key(Flag(), "May URLs of REST and MCP reach private networks?", False),
-        "max_payload": Key(SIZE, "Of one schedule.", "64KiB"),
-        "max_body": Key(SIZE, "Of a whole request.", "16MiB"),
+        "max_payload": Key(SIZE, "Of one schedule's payload, and of a hook's body.", "64KiB"),
+        "max_body": Key(SIZE, "Of any body; a batch as NDJSON may have 16MiB.", "1MiB"),
         "tls": Key(
             Record(
                 {

@@ -18,7 +18,7 @@ from everwhen.config.environment import references_in
 from everwhen.config.kinds import NAME, NO_NAME
 from everwhen.config.node import Node
 from everwhen.config.plain import plain_document
-from everwhen.config.problems import Place, Problem, Report
+from everwhen.config.problems import MOST_SUBMITTED, Place, Problem, Report
 from everwhen.config.read import Configuration, Host
 from everwhen.config.scalars import spelled
 from everwhen.config.schedule_keys import TRIGGER
@@ -96,7 +96,7 @@ def read_agent_submission(
     agents: Mapping[str, Mapping[str, Any]], surroundings: Surroundings
 ) -> list[Declared]:
     """The schedules of agents that come by themselves, from Python; SubmissionError as above."""
-    report = Report()
+    report = Report(most=MOST_SUBMITTED)
     document = plain_document({"agents": agents}, report)
     node = Node(document, ("agents",), document.root["agents"], report)
     AGENTS.check(node)
@@ -136,7 +136,7 @@ def _submitted(words: Mapping[str, Any], surroundings: Surroundings) -> Node:
     """The words in their places, each looked at by itself."""
     if not isinstance(words, Mapping):
         raise SubmissionError([("", f"a schedule is an object, not {spelled(words)}")])
-    report = Report()
+    report = Report(most=MOST_SUBMITTED)
     document = plain_document(words, report)
     submitted = Node(document, (), document.root, report)
     SUBMISSION.check(submitted)

@@ -8,7 +8,7 @@ secret and stays. What only points to a secret, such as `token_file`, stays as w
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -22,7 +22,7 @@ _SEPARATORS = re.compile(r"[-_. ]|(?<=[a-z])(?=[A-Z])")
 _REFERENCE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 _SCHEME = re.compile(r"^(?:bearer|basic|token)\s+", re.IGNORECASE)
 _AUTHORITY = re.compile(r"(?<=://)([^/?#\s:@]*):([^/?#\s]*)@")
-_IN_QUERY = re.compile(r"([?&;])([^=&#;\s]+)=([^&#;\s]+)")
+_IN_QUERY = re.compile(r"([?&;])([^=&#;?\s]+)=([^&#;\s]+)")  # a name without "?": or many would be looked at again and again
 _ASSIGNED = re.compile(r"^(-{0,2}[A-Za-z][\w.-]*)(=|:\s*)(\S.*)$", re.DOTALL)
 _SHAPES = re.compile(
     r"(\b(?:bearer|basic)\s+|\bgh[pousr]_|\bgithub_pat_|\bglpat-|\bxox[abprs]-|\bsk-|\bew_"
@@ -72,16 +72,19 @@ def names_secret(key: str) -> bool:
 
 def _masked_secret(value: str) -> str:
     """References stay, their defaults and everything beside them do not."""
-    if not _REFERENCE.search(value):
-        return MASK
     scheme = _SCHEME.match(value)
-    if _REFERENCE.sub("", value[scheme.end() :] if scheme else value).strip():
-        return MASK
-    return _without_default(value)
+    beside = _replaced_references("", value[scheme.end() :] if scheme else value)
+    return MASK if beside.strip() or "${" not in value else _without_default(value)
 
 
 def _without_default(value: str) -> str:
-    return _REFERENCE.sub(lambda found: f"${{{found[1]}:-{MASK}}}" if found[2] else found[0], value)
+    return _replaced_references(lambda found: f"${{{found[1]}:-{MASK}}}" if found[2] else found[0], value)
+
+
+def _replaced_references(replacement: str | Callable[[re.Match[str]], str], value: str) -> str:
+    # Behind the last brace nothing can end, and each beginning would look for its end in vain.
+    end = value.rfind("}") + 1
+    return _REFERENCE.sub(replacement, value[:end]) + value[end:]
 
 
 def _masked_text(value: str) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from everwhen.errors import TimetableError
+from everwhen.errors import PayloadSizeError, TimetableError
 
 LARGEST_PAYLOAD = 64 * 1024
 
@@ -24,7 +24,7 @@ def payload_text(value: Any) -> str:
     except (TypeError, ValueError, RecursionError) as error:  # a date, a set, NaN, an object within itself
         raise TimetableError(f"payload cannot be written as JSON: {error}", key="payload") from error
     if len(text) > LARGEST_PAYLOAD:
-        raise TimetableError(
+        raise PayloadSizeError(
             f"payload is {len(text)} bytes as JSON; at most {LARGEST_PAYLOAD} are taken, so hand over a reference",
             key="payload",
         )

@@ -25,6 +25,7 @@ from everwhen.errors import (
     SubmissionError,
     UnknownScheduleError,
     UnseenRevisionError,
+    oversize,
     shown,
 )
 from everwhen.model.decision import Decision
@@ -299,8 +300,7 @@ def on_terms(definition: Definition, caller: Caller, created_at: int) -> Definit
             f"this token makes schedules of its owner only; leave owner out, or say {token.owner}"
         )
     if len(definition.payload) > caller.max_payload:
-        size = f"is {len(definition.payload):,} bytes long; at most {caller.max_payload:,} are taken"
-        raise SubmissionError([("payload", size)])
+        raise SubmissionError([("payload", oversize(len(definition.payload), caller.max_payload))])
     changes: dict[str, object] = {"target": marked(definition.target, SOURCE)}
     if token.owner is not None:
         changes["owner"] = token.owner

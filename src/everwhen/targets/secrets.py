@@ -61,13 +61,18 @@ class Secrets:
         """The words with every reference in every text replaced; keys of mappings stay as they are."""
         match words:
             case str():
-                return _REFERENCE.sub(self._value, words) if "${" in words else words
+                return self._replace(words) if "${" in words else words
             case dict():
                 return {key: self.resolve(value) for key, value in words.items()}
             case list():
                 return [self.resolve(value) for value in words]
             case _:
                 return words
+
+    def _replace(self, text: str) -> str:
+        # Behind the last brace nothing can end, and each beginning would look for its end in vain.
+        end = text.rfind("}") + 1
+        return _REFERENCE.sub(self._value, text[:end]) + text[end:]
 
     def _value(self, found: re.Match[str]) -> str:
         escaped, name, default = found.groups()

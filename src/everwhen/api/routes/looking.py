@@ -13,9 +13,9 @@ from everwhen.api.calls import (
     DEFAULT_LIMIT,
     Cursor,
     Desk,
-    JsonBody,
     Limit,
     ScheduleId,
+    ScheduleJson,
     answer,
     cursor_of,
     row_in,
@@ -57,7 +57,7 @@ PREVIEW_EXAMPLES = {
     responses=says(Preview, "In words, and the next slots with what clock changes do to them.", 404),
     openapi_extra=takes(SCHEDULE_BODY, PREVIEW_EXAMPLES),
 )
-def preview_schedule(office: Desk, caller: Viewer, body: JsonBody, limit: Count = 10) -> Response:
+def preview_schedule(office: Desk, caller: Viewer, body: ScheduleJson, limit: Count = 10) -> Response:
     """Any trigger with its constraints; `run` may be left out. Nothing is written."""
     words = _with_a_target(body.words)
     around = office.surroundings_for(caller, words)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Depends, Path, Query
+from starlette.requests import Request
 from starlette.responses import Response
 
 from everwhen.api.access import Operator, Viewer
+from everwhen.api.batches import Batch, BatchStream, is_ndjson, refuse_oversize
 from everwhen.api.bodies import CreatedResults
 from everwhen.api.calls import (
     DEFAULT_LIMIT,
@@ -17,21 +19,23 @@ from everwhen.api.calls import (
     Desk,
     IdempotencyKey,
     IfMatch,
-    JsonBody,
     Limit,
     Offset,
     ScheduleId,
+    ScheduleJson,
     answer,
     cursor_of,
+    json_body,
     nothing,
     revision_in,
     row_in,
     says,
     takes,
 )
+from everwhen.api.doorway import NDJSON
 from everwhen.api.masks import refuse_masks
 from everwhen.api.office import Office
-from everwhen.api.problems import RefusedError, words_of
+from everwhen.api.problems import RefusedError
 from everwhen.api.schedule_payloads import Schedule, ScheduleList, schedule_words
 from everwhen.api.schemas import (
     BATCH_BODY,
@@ -42,8 +46,7 @@ from everwhen.api.schemas import (
     SYRIS_EXAMPLE,
 )
 from everwhen.config.submission import read_change, read_submission
-from everwhen.engine.give_way import giving_way
-from everwhen.errors import RepeatedRequestError, SchedulerError
+from everwhen.errors import RepeatedRequestError
 from everwhen.model.declared import Declared
 from everwhen.model.schedule import Schedule as ModelSchedule
 from everwhen.model.schedule import Status
@@ -129,7 +132,7 @@ def list_schedules(
     openapi_extra=takes(SCHEDULE_BODY, SCHEDULE_EXAMPLES),
 )
 def create_schedule(
-    office: Desk, caller: Operator, body: JsonBody, idempotency_key: IdempotencyKey = None
+    office: Desk, caller: Operator, body: ScheduleJson, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """The general shape (every, cron, at or after, and run), Pipelit's or SYRIS's; each has its own defaults."""
     if idempotency_key is None:
@@ -139,46 +142,41 @@ def create_schedule(
     return known or _created_once(office, caller, idempotency_key, body)
 
 
+async def _batch_body(request: Request) -> Body | None:
+    """The body of a batch; None when it is read line by line."""
+    return None if is_ndjson(request) else await json_body(request)
+
+
+_BATCH = takes(BATCH_BODY, {"two": {"schedules": [GENERAL_EXAMPLE, SYRIS_EXAMPLE]}})
+_BATCH["requestBody"]["content"][NDJSON] = {"schema": {"type": "string"}}
+_BATCH_ANSWERS = says(CreatedResults, "One result per schedule, in their order.")
+_BATCH_ANSWERS[200]["content"] = {NDJSON: {"schema": {"type": "string"}}}
+
+
 @router.post(
     "/schedules/batch/",
     summary="Create many schedules",
     response_model=None,
-    responses=says(CreatedResults, "One result per schedule, in their order."),
-    openapi_extra=takes(BATCH_BODY, {"two": {"schedules": [GENERAL_EXAMPLE, SYRIS_EXAMPLE]}}),
+    responses=_BATCH_ANSWERS,
+    openapi_extra=_BATCH,
 )
 def create_many(
-    office: Desk, caller: Operator, body: JsonBody, idempotency_key: IdempotencyKey = None
+    office: Desk,
+    caller: Operator,
+    body: Annotated[Body | None, Depends(_batch_body)],
+    idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Each by itself: one with a mistake says so, and the others are made. At most 10,000.
+    """Each by itself: one with a mistake says so, and the others are made. At most 10,000 in an object of JSON; as
+    NDJSON (one schedule a line, `application/x-ndjson`) up to 16 MiB, answered a line each while they are read.
 
     With an Idempotency-Key the same request makes each of them once, also when it was cut off in between.
     """
-    wanted = _wanted(body.words)
-    around = office.surroundings_for(caller, wanted)
-    digest = _digest(body)
-
-    def judged(number: int, words: Any) -> Declared | SchedulerError:
-        if idempotency_key is None:
-            schedule_id = submissions.new_id(around.now)
-        else:
-            parts = (caller.token.token_id, idempotency_key, digest, str(number))
-            schedule_id = submissions.derived_id(*parts)
-        try:
-            refuse_masks(words)
-            return read_submission(words, schedule_id, around)
-        except SchedulerError as error:
-            return error
-
-    with giving_way():
-        declared = [judged(number, words) for number, words in enumerate(wanted)]
-        results = submissions.create_each(office.house, declared, caller)
-    items = [
-        {"id": None, "problem": words_of(one)}
-        if isinstance(one, SchedulerError)
-        else {"id": one, "problem": None}
-        for one in results
-    ]
-    failed = sum(isinstance(one, SchedulerError) for one in results)
+    batch = Batch(office, caller, idempotency_key)
+    if body is None:
+        return BatchStream(batch)
+    wanted = refuse_oversize(body.raw, _wanted(body.words))
+    items = batch.create(wanted, [_digest(body)] * len(wanted))
+    failed = sum(item["problem"] is not None for item in items)
     return answer({"items": items, "total": len(items), "failed": failed})
 
 
@@ -258,7 +256,7 @@ def put_schedule(
     key: Annotated[
         str, Path(max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]*$", examples=["my-report"])
     ],
-    body: JsonBody,
+    body: ScheduleJson,
 ) -> Response:
     """The same call twice leaves one schedule. Keys belong to the token's owner."""
     refuse_masks(body.words)
@@ -296,7 +294,7 @@ def _shown(office: Office, entry: Entry) -> Response:
     ),
 )
 def update_schedule(
-    office: Desk, caller: Operator, schedule_id: ScheduleId, body: JsonBody, if_match: IfMatch = None
+    office: Desk, caller: Operator, schedule_id: ScheduleId, body: ScheduleJson, if_match: IfMatch = None
 ) -> Response:
     """At once: next_run_at is counted anew in the same commit. One trigger key replaces the trigger, null clears."""
     expected = revision_in(if_match)

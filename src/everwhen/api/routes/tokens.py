@@ -33,7 +33,9 @@ class Limits(Shape):
     ttl: str | int | None = Field(default=None, examples=["30d"])
     fires_per_hour: int | None = None
     fires_per_day: int | None = None
-    targets: list[Identifier] | None = Field(default=None, examples=[["http", "message"]])
+    targets: list[Identifier] | None = Field(
+        default=None, max_length=100, fail_fast=True, examples=[["http", "message"]]
+    )
     approval: Literal["required"] | None = None
 
 

@@ -1,0 +1,266 @@
+"""Many new schedules in one request: judged each by itself, and made in portions.
+
+In an object of JSON they are one body like any other. As NDJSON, one schedule a line, the request is read, judged, made
+and answered portion by portion, so that 16 MiB of schedules cost no more memory than some hundred of them. Most clients
+read nothing before they have sent everything: their results wait here up to a bound, and beyond it the reading waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from anyio.to_thread import run_sync
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from everwhen.api.doorway import NDJSON, NDJSON_NAMES, media_type
+from everwhen.api.json_reader import MOST_SCHEDULE, parse_json
+from everwhen.api.masks import refuse_masks
+from everwhen.api.office import Office
+from everwhen.api.problems import RefusedError, Words, refusal_words, words_of
+from everwhen.config.submission import read_submission
+from everwhen.engine.give_way import giving_way
+from everwhen.errors import SchedulerError, StoreError
+from everwhen.model.declared import Declared
+from everwhen.operations import submissions
+from everwhen.operations.submissions import Caller
+
+PORTION = 200  # lines
+PORTION_BYTES = 256 << 10
+PATIENCE = 30.0  # seconds
+MOST_WAITING = 8 << 20  # bytes of results that their reader has not taken
+
+log = logging.getLogger("everwhen")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Who makes schedules, and under which key they are made once."""
+
+    office: Office
+    caller: Caller
+    key: str | None
+
+    def create(self, wanted: Sequence[Any], digests: Sequence[str], first: int = 0) -> list[Words]:
+        """One result for each: its id, or the problem with it. `first` is the number of the first in the request."""
+        around = self.office.surroundings_for(self.caller, list(wanted))
+
+        def judged(number: int, words: Any) -> Declared | SchedulerError | RefusedError:
+            if isinstance(words, RefusedError):
+                return words
+            schedule_id = self._id(around.now, digests[number], first + number)
+            try:
+                refuse_masks(words)
+                return read_submission(words, schedule_id, around)
+            except SchedulerError as error:
+                return error
+
+        with giving_way():
+            each = [judged(number, words) for number, words in enumerate(wanted)]
+            readable = [one for one in each if not isinstance(one, RefusedError)]
+            made = iter(submissions.create_each(self.office.house, readable, self.caller))
+        return [_result(one if isinstance(one, RefusedError) else next(made)) for one in each]
+
+    def create_lines(self, lines: Sequence[bytes | RefusedError], first: int) -> bytes:
+        """Make the schedules of some lines; the lines of their results."""
+        wanted = [_parsed(line) for line in lines]
+        digests = ["" if isinstance(line, RefusedError) else sha256(line).hexdigest() for line in lines]
+        return b"".join(map(_line, self.create(wanted, digests, first)))
+
+    def _id(self, now: int, digest: str, number: int) -> str:
+        if self.key is None:
+            return submissions.new_id(now)
+        return submissions.derived_id(self.caller.token.token_id, self.key, digest, str(number))
+
+
+def refuse_oversize(raw: bytes, wanted: Sequence[Any]) -> list[Any]:
+    """The schedules of one body, with a refusal in the place of each that is too large."""
+    if len(raw) <= MOST_SCHEDULE:
+        return list(wanted)
+    return [_too_large() if len(json.dumps(words)) > MOST_SCHEDULE else words for words in wanted]
+
+
+def is_ndjson(request: Request) -> bool:
+    return media_type(request.headers) in NDJSON_NAMES
+
+
+def _parsed(line: bytes | RefusedError) -> Any:
+    try:
+        return line if isinstance(line, RefusedError) else parse_json(line)
+    except RefusedError as error:
+        return error
+
+
+def _result(one: str | SchedulerError | RefusedError) -> Words:
+    if isinstance(one, str):
+        return {"id": one, "problem": None}
+    return {"id": None, "problem": refusal_words(one) if isinstance(one, RefusedError) else words_of(one)}
+
+
+def _line(result: Words) -> bytes:
+    return json.dumps(result, ensure_ascii=False, separators=(",", ":")).encode(errors="replace") + b"\n"
+
+
+def _too_large() -> RefusedError:
+    return RefusedError(413, f"A schedule has at most {MOST_SCHEDULE} bytes.")
+
+
+# -- as it comes --
+
+
+class ReaderGoneError(Exception):
+    """Whoever sends schedules takes no results."""
+
+
+class BatchStream(Response):
+    """The results of a request of lines, sent while it is read."""
+
+    media_type = NDJSON
+
+    def __init__(self, batch: Batch) -> None:
+        super().__init__()
+        del self.headers["content-length"]
+        self._batch = batch
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        results = _Results()
+        sending = asyncio.create_task(results.send(send))
+        try:
+            await self._create(receive, results)
+        except ReaderGoneError:
+            log.warning("the results of a batch are not taken: %s", self._batch.caller.token.token_id)
+        finally:
+            results.end()
+            await sending
+
+    async def _create(self, receive: Receive, results: _Results) -> None:
+        first, portion = 0, _Portion()
+        try:
+            async for piece in _pieces(receive):
+                portion.add(piece)
+                while portion.is_full:
+                    lines = portion.take()
+                    await results.put(await run_sync(self._batch.create_lines, lines, first))
+                    first += len(lines)
+            portion.close()
+            while lines := portion.take():
+                await results.put(await run_sync(self._batch.create_lines, lines, first))
+                first += len(lines)
+        except (RefusedError, StoreError) as error:  # what was answered before is done
+            await results.put(_line(_result(error)))
+
+
+async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return  # gone; the last line may be half of one
+        yield message.get("body", b"")
+        if not message.get("more_body"):
+            yield b"\n"
+            return
+
+
+class _Portion:
+    """Whole lines that wait to be made, and the beginning of the next one, which never grows beyond a schedule."""
+
+    def __init__(self) -> None:
+        self._lines: deque[bytes | RefusedError] = deque()
+        self._size = 0
+        self._rest = bytearray()
+        self._is_dropped = False  # the rest of a line that is too long
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._lines) >= PORTION or self._size >= PORTION_BYTES
+
+    def add(self, piece: bytes) -> None:
+        *ended, rest = piece.split(b"\n")
+        for part in ended:
+            self._extend(part)
+            self._end_line()
+        self._extend(rest)
+
+    def take(self) -> list[bytes | RefusedError]:
+        count = min(len(self._lines), PORTION)
+        lines = [self._lines.popleft() for _ in range(count)]
+        self._size -= sum(len(line) for line in lines if isinstance(line, bytes))
+        return lines
+
+    def close(self) -> None:
+        """What has no end is none: the request was cut off."""
+        self._rest.clear()
+
+    def _extend(self, part: bytes) -> None:
+        if self._is_dropped:
+            return
+        if len(self._rest) + len(part) > MOST_SCHEDULE:
+            self._rest.clear()
+            self._is_dropped = True
+            return
+        self._rest += part
+
+    def _end_line(self) -> None:
+        line = bytes(self._rest)
+        self._rest.clear()
+        if self._is_dropped:
+            self._is_dropped = False
+            self._lines.append(_too_large())
+        elif line.strip():
+            self._lines.append(line)
+            self._size += len(line)
+
+
+@dataclass(slots=True)
+class _Results:
+    """Results on their way to their reader; whoever brings more than may wait, waits himself."""
+
+    _waiting: deque[bytes] = field(default_factory=deque)
+    _size: int = 0
+    _is_over: bool = False
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _taken: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def put(self, lines: bytes) -> None:
+        while self._size > MOST_WAITING and not self._is_over:
+            self._taken.clear()
+            await self._taken.wait()
+        if self._is_over:
+            raise ReaderGoneError
+        self._waiting.append(lines)
+        self._size += len(lines)
+        self._changed.set()
+
+    def end(self) -> None:
+        self._is_over = True
+        self._changed.set()
+
+    async def send(self, send: Send) -> None:
+        while self._waiting or not self._is_over:
+            if not self._waiting:
+                self._changed.clear()
+                await self._changed.wait()
+                continue
+            lines = self._waiting.popleft()
+            try:
+                await asyncio.wait_for(send(_body(lines, is_last=False)), PATIENCE)
+            except TimeoutError:  # without its last word the answer is cut off, and the connection closed
+                self._is_over = True
+                return
+            finally:
+                self._size -= len(lines)
+                self._taken.set()
+        await send(_body(b"", is_last=True))
+
+
+def _body(body: bytes, *, is_last: bool) -> Message:
+    return {"type": "http.response.body", "body": body, "more_body": not is_last}

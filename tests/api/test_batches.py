@@ -1,0 +1,107 @@
+"""Many schedules as NDJSON: a line each, read and answered in portions."""
+
+from __future__ import annotations
+
+import json
+import socket
+from http.client import HTTPResponse
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from everwhen.api.batches import PORTION, _Portion
+from everwhen.api.json_reader import MOST_SCHEDULE
+from tests.api.serving import HTTP_RUN, Answer, Client, Service, serving
+
+GOOD: dict[str, Any] = {"every": "1h", "run": HTTP_RUN}
+LINES = {"Content-Type": "application/x-ndjson"}
+
+
+def lines_of(*bodies: Any) -> bytes:
+    return b"".join(
+        (body if isinstance(body, bytes) else json.dumps(body).encode()) + b"\n" for body in bodies
+    )
+
+
+def post(client: Client, raw: Any, **headers: str) -> Answer:
+    return client.call("POST", "/schedules/batch/", raw=raw, headers={**LINES, **headers})
+
+
+def results(answer: Answer) -> list[Any]:
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/x-ndjson")
+    return [json.loads(line) for line in answer.raw.splitlines()]
+
+
+def test_every_line_has_its_result_in_its_place(service: Service) -> None:
+    raw = lines_of(GOOD, b"{", b"", {**GOOD, "every": "never"}, b'{"a":1,"a":2}', b"[]", GOOD).rstrip(b"\n")
+    found = results(post(service.admin, raw))
+    assert [one["problem"] and one["problem"]["status"] for one in found] == [None, 400, 422, 400, 422, None]
+    for one in (found[0], found[-1]):
+        assert service.admin.get(f"/schedules/{one['id']}/").status == 200
+
+
+def test_a_line_that_is_too_long_is_refused_and_the_others_are_made(service: Service) -> None:
+    long = {**GOOD, "name": "x" * MOST_SCHEDULE}
+    found = results(post(service.admin, lines_of(GOOD, long, GOOD)))
+    assert [one["problem"] and one["problem"]["status"] for one in found] == [None, 413, None]
+
+
+def test_a_batch_of_lines_may_be_larger_than_any_other_body(tmp_path: Path) -> None:
+    with serving(tmp_path) as service:
+        words = {**GOOD, "payload": {"a": "x" * 5_000}}
+        raw = lines_of(*[words] * 600)
+        assert len(raw) > 2 << 20
+        found = results(post(service.admin, raw))  # this client reads nothing before it has sent everything
+        assert len({one["id"] for one in found if one["problem"] is None}) == 600
+        assert service.admin.get("/schedules/").words["total"] == 600
+        answer = post(service.admin, b" " * (17 << 20))
+        assert (answer.status, answer.problem) == (413, "too-large")
+
+
+def test_without_a_length_a_batch_ends_where_it_becomes_too_large(service: Service) -> None:
+    line = lines_of(b"[" + b" " * (1 << 17) + b"]")
+    answer = post(service.admin, (line for _ in range(130)))
+    *most, last = results(answer)
+    assert 100 < len(most) < 130
+    assert last["problem"]["status"] == 413
+
+
+def test_results_are_sent_while_the_request_is_still_coming(service: Service) -> None:
+    with socket.create_connection((urlsplit(service.url).hostname, urlsplit(service.url).port), 60) as peer:
+        head = (
+            f"POST /api/v1/schedules/batch/ HTTP/1.1\r\nHost: {urlsplit(service.url).netloc}\r\n"
+            f"Authorization: Bearer {service.admin.secret}\r\nContent-Type: application/x-ndjson\r\n"
+            "Transfer-Encoding: chunked\r\n\r\n"
+        )
+        piece = lines_of(*[GOOD] * PORTION)
+        peer.sendall(head.encode() + b"%x\r\n%s\r\n" % (len(piece), piece))
+        answer = HTTPResponse(peer)
+        answer.begin()
+        first = [json.loads(answer.readline()) for _ in range(PORTION)]
+        assert all(one["problem"] is None for one in first)
+        peer.sendall(b"%x\r\n%s\r\n0\r\n\r\n" % (len(piece), piece))
+        assert len(answer.read().splitlines()) == PORTION
+
+
+def test_the_same_batch_under_the_same_key_makes_each_once(service: Service) -> None:
+    raw, maker = lines_of(*[GOOD] * 250), service.client(owner="twice")
+    first, again = (results(post(maker, raw, **{"Idempotency-Key": "k"})) for _ in range(2))
+    assert first == again
+    assert maker.get("/schedules/").words["total"] == 250
+
+
+def test_who_may_not_make_schedules_is_refused_before_a_line_is_read(service: Service) -> None:
+    assert post(service.client("viewer"), lines_of(GOOD)).status == 403
+    assert post(service.nobody, lines_of(GOOD)).status == 401
+
+
+@pytest.mark.parametrize("piece", [b"x" * 10_000, b"\n" * 10_000, b"x\n" * 5_000])
+def test_what_waits_of_a_batch_is_bounded(piece: bytes) -> None:
+    portion = _Portion()
+    for _ in range(1_000):
+        portion.add(piece)
+        while portion.is_full:
+            assert len(portion.take()) <= PORTION
+        assert len(portion._rest) <= MOST_SCHEDULE and len(portion._lines) <= PORTION

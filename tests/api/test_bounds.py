@@ -1,0 +1,142 @@
+"""How large things may be: a payload, a schedule, any body (413); how many problems are told; what long texts cost."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from everwhen.api.json_reader import MOST_SCHEDULE
+from everwhen.api.masks import masked
+from everwhen.config.api_settings import ApiSettings
+from everwhen.targets.secrets import Secrets
+from tests.api.serving import HTTP_RUN, Service, serving
+
+GOOD: dict[str, Any] = {"every": "1h", "run": HTTP_RUN}
+LARGE = {**GOOD, "payload": {"a": "x" * (64 << 10)}}
+HUGE = {**GOOD, "run": {"http": {"url": "https://example.com/", "body": {"a": "x" * MOST_SCHEDULE}}}}
+
+
+def test_the_bounds_are_those_of_the_contract() -> None:
+    assert (ApiSettings().max_payload, MOST_SCHEDULE, ApiSettings().max_body) == (
+        64 << 10,
+        256 << 10,
+        1 << 20,
+    )
+
+
+@pytest.mark.parametrize("body", [LARGE, HUGE], ids=["payload", "schedule"])
+def test_a_payload_and_a_schedule_beyond_their_bounds_are_413(service: Service, body: dict[str, Any]) -> None:
+    schedule = service.admin.create()
+    for method, path in (
+        ("POST", "/schedules/"),
+        ("PUT", "/schedules/key/large/"),
+        ("PATCH", f"/schedules/{schedule['id']}/"),
+        ("POST", "/preview/"),
+    ):
+        answer = service.admin.call(method, path, body)
+        assert (answer.status, answer.problem) == (413, "too-large"), (method, path)
+    items = service.admin.post("/schedules/batch/", {"schedules": [body, GOOD]}).words["items"]
+    assert (items[0]["problem"]["status"], items[1]["problem"]) == (413, None)
+
+
+def test_a_payload_beyond_its_bound_is_413_where_it_is_triggered_and_where_it_hooks(service: Service) -> None:
+    schedule = service.admin.create()
+    answer = service.admin.post(f"/schedules/{schedule['id']}/trigger/", {"payload": {"a": "x" * (64 << 10)}})
+    assert (answer.status, answer.problem) == (413, "too-large")
+    answer = service.admin.post("/hooks/bot.push/", raw=b'"' + b"x" * (64 << 10) + b'"')
+    assert (answer.status, answer.problem) == (413, "too-large")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/schedules/",
+        "/schedules/batch/",
+        "/schedules/batch-delete/",
+        "/quiet-hours/",
+        "/tokens/",
+        "/preview/",
+    ],
+)
+def test_no_body_is_larger_than_a_mebibyte(service: Service, path: str) -> None:
+    answer = service.admin.post(path, raw=b" " * (1 << 20) + b"{}")
+    assert (answer.status, answer.problem) == (413, "too-large")
+
+
+# -- how much is told --
+
+
+def many_keys(count: int) -> dict[str, Any]:
+    return {f"key{number}": 1 for number in range(count)}
+
+
+def test_twenty_unknown_keys_are_named_and_the_rest_is_counted(service: Service) -> None:
+    answer = service.admin.post("/schedules/", {**GOOD, **many_keys(10_000)})
+    assert answer.status == 422
+    faults = answer.words["errors"]
+    assert len([fault for fault in faults if fault["path"].startswith("key")]) == 20
+    assert {"path": "", "message": "has 9,980 further unknown keys"} in faults
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/schedules/{id}/pause/", many_keys(80_000)),
+        ("/schedules/{id}/trigger/", many_keys(80_000)),
+        ("/schedules/batch-pause/", {"schedule_ids": [1] * 9_000}),
+        ("/schedules/batch-pause/", {"schedule_ids": [1] * 300_000}),
+        ("/tokens/", {"name": "x", "limits": many_keys(80_000)}),
+        ("/tokens/", {"name": "x", "limits": {"targets": [1] * 300_000}}),
+        ("/session/", many_keys(80_000)),
+        ("/quiet-hours/", many_keys(80_000)),
+        ("/quiet-hours/", {"windows": [1] * 900}),
+        ("/quiet-hours/", {"windows": [{"between": "22:00-07:00"}] * 1_001}),
+        ("/quiet-hours/", {"dates": ["2026-12-25"] * 1_001}),
+        ("/schedules/", {**GOOD, "not_on": ["monday"] * 20_000}),
+        ("/schedules/", {**GOOD, "run": {"http": {"url": "https://example.com/", "headers": {"a": [1]}}}}),
+        ("/schedules/", {**GOOD, "run": many_keys(20_000)}),
+        ("/schedules/", {**GOOD, "timezone": "x" * 250_000}),
+        ("/schedules/", {**GOOD, "x" * 250_000: 1}),
+        ("/preview/", {**GOOD, **many_keys(15_000)}),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_whatever_is_wrong_the_answer_is_short(service: Service, path: str, body: Any) -> None:
+    schedule = service.admin.create()
+    raw = json.dumps(body).encode()
+    answer = service.admin.post(path.replace("{id}", schedule["id"]), raw=raw)
+    assert answer.status in (413, 422)
+    assert answer.problem
+    assert len(answer.raw) < 20_000
+
+
+# -- what long texts cost: each of these took minutes --
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://example.com/?" + "?token" * 40_000,
+        "https://example.com/?" + "&token" * 40_000,
+        "https://example.com/?" + "token" * 50_000,
+        "://" * 80_000,
+        "https://" + "@:" * 100_000,
+    ],
+    ids=lambda text: text[:30],
+)
+@pytest.mark.timeout(20)
+def test_a_text_is_masked_in_linear_time(text: str) -> None:
+    assert masked(text) == text or "***" in masked(text)
+
+
+@pytest.mark.timeout(20)
+def test_references_that_never_end_are_looked_for_in_linear_time(tmp_path: Path) -> None:
+    text = "${a:-" * 40_000
+    assert Secrets({}).resolve(text) == text
+    assert Secrets({}).resolve(f"${{A:-b}}{text}") == f"b{text}"
+    with serving(tmp_path) as service:
+        run = {"http": {"url": "https://example.com/", "body": {"text": text}}}
+        assert service.client("operator").post("/schedules/", {"every": "1h", "run": run}).status == 201
