@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from everwhen.api.app import create_app
+from everwhen.api.connections import ConnectionLimits
 from everwhen.api.office import Office
 from everwhen.api.readiness import Unready
 from everwhen.api.server import ApiServer
@@ -136,6 +137,7 @@ def serving(
     url: str | None = None,
     clock: Clock | None = None,
     unready: Unready | None = None,
+    limits: ConnectionLimits | None = None,
     **settings: Any,
 ) -> Iterator[Service]:
     """A server as long as the block lasts, on a database in the folder unless another is named."""
@@ -144,7 +146,14 @@ def serving(
     stack = open_stack(url or f"sqlite:///{folder}/api.db", clock=clock)
     around = around_of(configuration, stack.house)
     apply(stack.house, configuration.declared)
-    office = Office(stack.house, chosen, lambda: around, unready, stack.changes)
+    office = Office(
+        stack.house,
+        chosen,
+        lambda: around,
+        unready,
+        stack.changes,
+        limits=limits or ConnectionLimits(),
+    )
     server = ApiServer(create_app(office), chosen, stop_within=1)
     try:
         server.start()

@@ -78,7 +78,7 @@ def create_app(office: Office) -> FastAPI:
     app.add_exception_handler(RequestValidationError, problems.on_invalid)
     app.add_exception_handler(HTTPException, problems.on_http_error)
     app.add_exception_handler(Exception, problems.on_mistake)
-    app.add_middleware(Doorway, settings=office.settings)
+    app.add_middleware(Doorway, settings=office.settings, body_within=office.limits.body_within)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     return app
 

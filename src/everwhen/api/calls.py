@@ -175,7 +175,7 @@ def says(
         well["model"] = model
     if media_type is not None:
         well["content"] = {media_type: {"schema": {"type": "string"}}}
-    every = sorted({*problems, 400, 401, 403, 413, 421, 422, 429, 503})
+    every = sorted({*problems, 400, 401, 403, 408, 413, 421, 422, 429, 431, 503})
     return {status: well, **{number: _documented(number) for number in every if number != status}}
 
 
@@ -184,6 +184,7 @@ _ABOUT = {
     401: "No token, or none that is in force.",
     403: "The token may not do this, or not beyond its limits.",
     404: "There is no such thing, or it is someone else's.",
+    408: "Head or body did not come in time.",
     409: "In conflict with what is there.",
     412: "It is at another revision by now.",
     413: "The body is too large.",
@@ -191,7 +192,8 @@ _ABOUT = {
     422: "Parameters or body are not valid; `errors` says each of them.",
     428: "It waits for approval, and no revision was named.",
     429: "Too many requests; Retry-After says when to come again.",
-    503: "The database does not answer.",
+    431: "The head of the request is too large.",
+    503: "The database does not answer, or too many connections are open.",
 }
 
 

@@ -6,6 +6,7 @@ not one of this service's names is refused (a foreign name that leads here), and
 
 from __future__ import annotations
 
+import asyncio
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -23,6 +24,8 @@ NDJSON_NAMES = frozenset((NDJSON, "application/ndjson", "application/jsonl", "ap
 MOST_LINES = 16 << 20
 PASSED_OVER = 32 << 20
 PATIENCE = 2.0  # seconds
+SLOWEST = 64 << 10  # bytes a second
+_CLOSE = {"connection": "close"}
 # Whoever asks these knows an address, not a name, and learns one word.
 ANY_HOST = frozenset(("/healthz", "/readyz"))
 SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
@@ -31,8 +34,9 @@ SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 class Doorway:
     """Refuses what does not mean this service; lets paths end with or without a slash; counts bodies."""
 
-    def __init__(self, app: ASGIApp, settings: ApiSettings) -> None:
+    def __init__(self, app: ASGIApp, settings: ApiSettings, body_within: float) -> None:
         self._app = app
+        self._body_within = body_within
         self._settings = settings
         self._names = {name.lower() for name in (*LOOPBACK_NAMES, settings.host, *settings.allowed_hosts)}
 
@@ -46,13 +50,14 @@ class Doorway:
             status, kind, detail = refusal
             if not headers.get("expect"):  # who waits for a word before the body is told without it
                 await _passed_over(receive)
-            answer = problem(status, kind, detail, headers={"connection": "close"})
+            answer = problem(status, kind, detail, headers=_CLOSE)
             await answer(scope, receive, send)
             return
         path = scope["path"]
         if path.startswith(PREFIX) and not path.endswith("/"):
             scope = {**scope, "path": f"{path}/", "raw_path": scope.get("raw_path", b"") + b"/"}
-        await self._app(scope, _counted(receive, self._most(scope["path"], headers)), send)
+        most = self._most(path, headers)
+        await self._app(scope, _bounded(receive, most, self._body_within), send)
 
     def _most(self, path: str, headers: Headers) -> int:
         """How many bytes the body may have; that of a batch of lines is never held as a whole."""
@@ -115,18 +120,28 @@ async def _passed_over(receive: Receive) -> None:
                 return
 
 
-def _counted(receive: Receive, most: int) -> Receive:
-    """A body without a length is counted while it comes."""
-    seen = 0
+def _bounded(receive: Receive, most: int, within: float) -> Receive:
+    """A body that is counted while it comes, and waited for so long; the time that is spent on it is not its own."""
+    seen, waited, is_whole = 0, 0.0, False
+    now = asyncio.get_running_loop().time
 
-    async def counted() -> Message:
-        nonlocal seen
-        message = await receive()
+    async def bounded() -> Message:
+        nonlocal seen, waited, is_whole
+        if is_whole:  # whoever goes on listening waits for the end of the connection
+            return await receive()
+        began = now()
+        try:
+            async with asyncio.timeout(within + seen / SLOWEST - waited):
+                message = await receive()
+        except TimeoutError:
+            raise RefusedError(408, "The body did not come in time.", headers=_CLOSE) from None
+        waited += now() - began
         seen += len(message.get("body", b""))
+        is_whole = not message.get("more_body")
         if seen > most:
-            if message.get("more_body"):
+            if not is_whole:
                 await _passed_over(receive)
-            raise RefusedError(413, f"A body has at most {most} bytes.", headers={"connection": "close"})
+            raise RefusedError(413, f"A body has at most {most} bytes.", headers=_CLOSE)
         return message
 
-    return counted
+    return bounded

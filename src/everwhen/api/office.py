@@ -9,6 +9,7 @@ from typing import Any
 from starlette.requests import Request
 
 from everwhen.api.backstage import Backstage
+from everwhen.api.connections import ConnectionLimits
 from everwhen.api.rates import Rates
 from everwhen.api.readiness import Readiness, Unready
 from everwhen.api.record import event_source, message_source
@@ -42,6 +43,7 @@ class Office:
     measured: Metrics | None = None  # of the node of this process, where it has one
     backstage: Backstage = field(default_factory=Backstage, kw_only=True)
     jobs_kept: int = field(default=Retention().jobs, kw_only=True)  # by retention
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits, kw_only=True)
     rates: Rates = field(init=False)
     failures: Rates = field(init=False)
     readiness: Readiness = field(init=False)

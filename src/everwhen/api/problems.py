@@ -70,6 +70,7 @@ _BY_STATUS = {
     422: "invalid",
     428: "revision-needed",
     429: "too-many-requests",
+    431: "head-too-large",
     500: "internal",
     503: "unavailable",
 }
@@ -80,6 +81,7 @@ TITLES = {
     "declared-elsewhere": "Declared in the configuration file or in code",
     "duplicate": "There already",
     "forbidden": "Not allowed",
+    "head-too-large": "The head of the request is too large",
     "idempotency-key-reused": "The Idempotency-Key was used for another request",
     "in-use": "In use",
     "internal": "A mistake in everwhen",

@@ -12,6 +12,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from everwhen.api.address import BACKLOG, bound
+from everwhen.api.connections import bounded_protocol
 from everwhen.api.office import Office
 from everwhen.config.api_settings import ApiSettings
 from everwhen.errors import SchedulerError, shown
@@ -29,6 +30,7 @@ class ApiServer:
         self._settings = settings
         self._stop_within = stop_within
         cert, key = settings.tls or (None, None)
+        limits = app.state.office.limits
         logging.getLogger("uvicorn.error").addFilter(_is_news)
         self._server = uvicorn.Server(
             uvicorn.Config(
@@ -43,6 +45,8 @@ class ApiServer:
                 timeout_graceful_shutdown=max(int(stop_within), 1),
                 backlog=BACKLOG,
                 ws="none",
+                http=bounded_protocol(limits),
+                timeout_keep_alive=limits.idle,
             )
         )
         self._socket: socket.socket | None = None

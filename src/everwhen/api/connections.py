@@ -1,0 +1,179 @@
+"""What a connection may cost before anybody is known: the size of a head, the time that it takes, how many there are.
+
+The server behind it takes a head of any size, and waits for it for ever. Here a head is bounded in bytes and in time,
+so are bytes that lead to nothing (an endless trailer, an endless chunk extension), and when too many connections are
+open, the one whose client has owed something for longest makes room.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from dataclasses import dataclass
+from typing import Any, cast
+
+from starlette.responses import Response
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from everwhen.api.problems import problem
+
+MOST_PIPELINED = 32  # requests that were sent before the one ahead of them was answered
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """Bounds on what somebody unknown may use; seconds and bytes."""
+
+    connections: int = 2_000
+    head_bytes: int = 32 << 10
+    headers: int = 100
+    head_within: float = 10.0
+    body_within: float = 30.0  # waiting for it, and a second more for every 64 KiB that came
+    idle: int = 5
+
+    @property
+    def most_connections(self) -> int:
+        """Never more than leave the process enough files to work with."""
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return self.connections if files == resource.RLIM_INFINITY else min(self.connections, files // 2)
+
+
+class _RefusedHeadError(Exception):
+    """Ends the parser's work on a request."""
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """One connection."""
+
+    limits = ConnectionLimits()
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._most = self.limits.most_connections
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._owing_since = self.loop.time()  # the client is to send the rest of a request, or the next one
+        self._has_progress = False  # the bytes at hand ended a head, or were some of a body
+        self._unused = 0  # bytes since then: of a head, a trailer, or nothing
+        self._head_size = self._header_count = 0
+        self._refusal: Response | None = None
+
+    # -- the connection --
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > self._most and not self._make_room():
+            self._end(_refused(503, "unavailable", "Too many connections are open here."))
+            return
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._has_progress = False
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        self._unused = 0 if self._has_progress else self._unused + len(data)
+        if self._unused > self.limits.head_bytes:
+            self._end(self._too_large())
+        elif not self._is_busy and self._head_timer is None:
+            self._await_head()
+
+    def on_response_complete(self) -> None:
+        self._owing_since = self.loop.time()
+        super().on_response_complete()
+
+    @property
+    def _is_busy(self) -> bool:
+        """Whether a request is under way."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    @property
+    def _is_owing(self) -> bool:
+        """Whether the next step is the client's, and nothing of an answer was sent."""
+        return not self._is_busy or (self.cycle.more_body and not self.cycle.response_started)
+
+    def _make_room(self) -> bool:
+        others = cast("set[BoundedProtocol]", self.connections)
+        owing = [one for one in others if one is not self and one._is_owing]
+        if not owing:
+            return False
+        oldest = min(owing, key=lambda one: one._owing_since)
+        self.connections.discard(oldest)
+        oldest.transport.abort()
+        return True
+
+    def _await_head(self) -> None:
+        self._head_timer = self.loop.call_later(self.limits.head_within, self._head_is_late)
+
+    def _stop_waiting(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _head_is_late(self) -> None:
+        self._head_timer = None
+        if not self.transport.is_closing():
+            self._end(_refused(408, "timeout", "The head of a request did not come in time."))
+
+    # -- what the parser finds --
+
+    def on_message_begin(self) -> None:
+        self._head_size = self._header_count = 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        self._count(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._header_count += 1
+        self._count(len(name) + len(value))
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._has_progress = True
+        self._owing_since = self.loop.time()
+        self._stop_waiting()
+        if len(self.pipeline) >= MOST_PIPELINED:
+            raise _RefusedHeadError
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._has_progress = True
+        super().on_body(body)
+
+    def _count(self, size: int) -> None:
+        self._head_size += size
+        if self._head_size > self.limits.head_bytes or self._header_count > self.limits.headers:
+            self._refusal = self._too_large()
+            raise _RefusedHeadError
+
+    # -- refusals, which no application sees --
+
+    def send_400_response(self, msg: str) -> None:
+        self._end(self._refusal or _refused(400, "malformed", "This is not a request of HTTP."))
+
+    def _too_large(self) -> Response:
+        limits = self.limits
+        detail = f"The head of a request has at most {limits.head_bytes} bytes and {limits.headers} headers."
+        return _refused(431, "head-too-large", detail)
+
+    def _end(self, answer: Response) -> None:
+        """Say why, and close. An answer that is under way is cut off: nothing can be said within it."""
+        if not self._is_busy:
+            lines = [STATUS_LINE[answer.status_code]]
+            lines += [b"%s: %s\r\n" % header for header in answer.raw_headers]
+            self.transport.write(b"".join((*lines, b"\r\n", bytes(answer.body))))
+        self.transport.close()
+
+
+def bounded_protocol(limits: ConnectionLimits) -> type[BoundedProtocol]:
+    """The protocol of a server with these limits."""
+    return type("BoundedProtocol", (BoundedProtocol,), {"limits": limits})
+
+
+def _refused(status: int, kind: str, detail: str) -> Response:
+    return problem(status, kind, detail, headers={"connection": "close"})
