@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from fastapi import FastAPI
+
 from everwhen.api.app import create_app
 from everwhen.api.connections import ConnectionLimits
 from everwhen.api.office import Office
@@ -115,6 +117,7 @@ class Service:
     office: Office
     url: str
     admin: Client
+    app: FastAPI
 
     def client(self, role: AccessRole = "operator", owner: str | None = None, **limits: Any) -> Client:
         made = create_token(self.house, f"{role} {owner}", role, owner=owner, limits=_limits(limits))
@@ -154,11 +157,12 @@ def serving(
         stack.changes,
         limits=limits or ConnectionLimits(),
     )
-    server = ApiServer(create_app(office), chosen, stop_within=1)
+    app = create_app(office)
+    server = ApiServer(app, chosen, stop_within=1)
     try:
         server.start()
         admin = create_token(stack.house, "admin", "admin")
-        yield Service(stack.house, office, server.url, Client(server.url, admin.secret))
+        yield Service(stack.house, office, server.url, Client(server.url, admin.secret), app)
     finally:
         server.stop()
         stack.close()

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
-from everwhen.api import problems
+from everwhen.api import docs_page, problems
 from everwhen.api.doorway import Doorway
 from everwhen.api.office import Office
 from everwhen.api.payloads import Problem
@@ -64,7 +64,7 @@ def create_app(office: Office) -> FastAPI:
         version=__version__,
         description=ABOUT,
         openapi_url="/api/openapi.json",
-        docs_url="/api/docs",
+        docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
         lifespan=_lifespan,
@@ -73,6 +73,7 @@ def create_app(office: Office) -> FastAPI:
     for router in ROUTERS:
         app.include_router(router, prefix="/api/v1")
     app.include_router(health.router)
+    app.include_router(docs_page.router)
     app.add_exception_handler(problems.RefusedError, problems.on_refusal)
     app.add_exception_handler(SchedulerError, problems.on_error)
     app.add_exception_handler(RequestValidationError, problems.on_invalid)

@@ -156,6 +156,8 @@ class BatchStream(Response):
                 await results.put(await run_sync(self._batch.create_lines, lines, first))
                 first += len(lines)
         except (RefusedError, StoreError) as error:  # what was answered before is done
+            if isinstance(error, StoreError):
+                self._batch.office.log_outage(error)
             await results.put(_line(_result(error)))
 
 

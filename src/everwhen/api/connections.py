@@ -16,6 +16,7 @@ from starlette.responses import Response
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from everwhen.api.problems import problem
+from everwhen.api.security_headers import SECURITY_HEADERS
 
 MOST_PIPELINED = 32  # requests that were sent before the one ahead of them was answered
 
@@ -176,4 +177,4 @@ def bounded_protocol(limits: ConnectionLimits) -> type[BoundedProtocol]:
 
 
 def _refused(status: int, kind: str, detail: str) -> Response:
-    return problem(status, kind, detail, headers={"connection": "close"})
+    return problem(status, kind, detail, headers={**SECURITY_HEADERS, "connection": "close"})

@@ -15,6 +15,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from everwhen.api.problems import RefusedError, problem
+from everwhen.api.security_headers import add_security_headers
 from everwhen.config.api_settings import LOOPBACK_NAMES, ApiSettings
 
 PREFIX = "/api/v1/"
@@ -44,7 +45,7 @@ class Doorway:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
+        headers, send = Headers(scope=scope), add_security_headers(send)
         refusal = None if scope["path"] in ANY_HOST else self._refusal(scope, headers)
         if refusal is not None:
             status, kind, detail = refusal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,6 +17,7 @@ from everwhen.api.record import event_source, message_source
 from everwhen.api.streams import Streams
 from everwhen.config.api_settings import ApiSettings
 from everwhen.config.submission import Surroundings
+from everwhen.errors import StoreError
 from everwhen.model.group import Groups
 from everwhen.model.retention import Retention
 from everwhen.model.token import Token
@@ -29,6 +31,9 @@ from everwhen.telemetry.metrics import Metrics
 
 PER_SECOND, BURST = 500.0, 1_000  # of one token
 FAILURES_PER_MINUTE = 20  # of one address
+OUTAGES_PER_MINUTE = 2  # told in the log, of one kind
+
+log = logging.getLogger("everwhen")
 
 
 @dataclass(slots=True)
@@ -46,6 +51,7 @@ class Office:
     limits: ConnectionLimits = field(default_factory=ConnectionLimits, kw_only=True)
     rates: Rates = field(init=False)
     failures: Rates = field(init=False)
+    outages: Rates = field(init=False)
     readiness: Readiness = field(init=False)
     streams: Streams = field(init=False)
     metrics: Metrics = field(init=False)
@@ -62,6 +68,7 @@ class Office:
         self.failures = Rates(
             burst=FAILURES_PER_MINUTE, per_second=FAILURES_PER_MINUTE / 60, monotonic=monotonic
         )
+        self.outages = Rates(burst=1, per_second=OUTAGES_PER_MINUTE / 60, monotonic=monotonic)
         self.readiness = Readiness(self.house, self.unready)
         self.metrics = self.measured or Metrics(self.house)
         self.streams = Streams(self.house, event_source(self.house), message_source(self.house), self.changes)
@@ -80,6 +87,11 @@ class Office:
     def groups(self) -> Groups:
         """The groups of the configuration in force."""
         return self.surroundings().groups
+
+    def log_outage(self, error: StoreError) -> None:
+        """Say why the database does not answer, where only the house can read it; not once for every request."""
+        if not self.outages.take(str(error)):
+            log.warning("a request is refused, because the database does not answer: %s", error)
 
     def surroundings_for(self, caller: Caller, words: object) -> Surroundings:
         """What a submission of this caller is judged by."""

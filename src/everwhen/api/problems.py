@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from everwhen import errors
+from everwhen.api.security_headers import SECURITY_HEADERS
 from everwhen.model.workflow import NOT_FOUND as NO_WORKFLOW
 
 MEDIA_TYPE = "application/problem+json"
@@ -53,7 +54,6 @@ _BY_ERROR: tuple[tuple[type[Exception], int, str], ...] = (
     (errors.TimetableError, 422, "invalid"),
     (errors.IntervalParseError, 422, "invalid"),
     (errors.CronParseError, 422, "invalid"),
-    (errors.StoreError, 503, "unavailable"),
 )
 _BY_STATUS = {
     400: "malformed",
@@ -108,6 +108,7 @@ Faults = Sequence[tuple[str, str]]
 Words = dict[str, Any]
 
 MOST_FAULTS = 20
+UNAVAILABLE = "The database does not answer; the log of the service says why."
 
 log = logging.getLogger("everwhen")
 
@@ -163,6 +164,8 @@ def words_of(error: Exception) -> Words:
         return _words(413, "too-large", str(error), faults)
     if not faults and (key := getattr(error, "key", None)) and isinstance(error, errors.TimetableError):
         faults = [(str(key), str(error))]
+    if isinstance(error, errors.StoreError):
+        return _words(503, "unavailable", UNAVAILABLE)  # the error itself says where the database is
     for kind, status, name in _BY_ERROR:
         if isinstance(error, kind):
             return _words(status, name, str(error), faults)
@@ -176,7 +179,9 @@ def refusal_words(error: RefusedError) -> Words:
 # -- as the framework calls them --
 
 
-async def on_error(_request: Request, error: Exception) -> Response:
+async def on_error(request: Request, error: Exception) -> Response:
+    if isinstance(error, errors.StoreError):
+        request.app.state.office.log_outage(error)
     wait = getattr(error, "retry_after", None)
     return _answered(words_of(error), None if wait is None else {"retry-after": str(wait)})
 
@@ -213,4 +218,5 @@ def _path(steps: Sequence[int | str]) -> str:
 async def on_mistake(request: Request, error: Exception) -> Response:
     """A defect of everwhen: the log has it, the caller learns only that there is one."""
     log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-    return problem(500, "internal", "A mistake in everwhen; its log says more.")
+    # It is sent from outside of what adds these to every other answer.
+    return problem(500, "internal", "A mistake in everwhen; its log says more.", headers=SECURITY_HEADERS)
