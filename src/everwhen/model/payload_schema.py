@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from everwhen.errors import shown
 
-FAULTS_SHOWN = 10
+FAULTS_SHOWN, FAULTS_SORTED = 10, 1_000
 _TYPES = frozenset(("string", "integer", "number", "boolean", "object", "array", "null"))
 
 
@@ -63,12 +64,15 @@ def payload_faults(schema: Mapping[str, Any] | None, payload: Mapping[str, Any])
     from jsonschema import exceptions, validators  # a tenth of a second, and few schedules have a schema
     from referencing import Registry
 
+    from everwhen.model.linear_schema import linear_validator
+
     whole = expand_schema(schema)
     kind = validators.validator_for(whole, default=validators.Draft202012Validator)
     try:
         kind.check_schema(whole)
         # An empty registry: a reference to elsewhere is a fault, never a request over the network.
-        found = sorted(kind(whole, registry=Registry()).iter_errors(dict(payload)), key=_order)
+        validator = linear_validator(kind)(whole, registry=Registry())
+        found = sorted(islice(validator.iter_errors(dict(payload)), FAULTS_SORTED), key=_order)
     except exceptions.SchemaError as error:
         return [f"the schema itself is no JSON Schema: {shown(error.message)}"]
     except Exception as error:  # an unresolvable reference, a pattern that is no expression
