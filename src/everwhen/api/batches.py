@@ -61,13 +61,20 @@ class Batch:
                 refuse_masks(words)
                 return read_submission(words, schedule_id, around)
             except SchedulerError as error:
-                return error
+                # Ten thousand tracebacks, with all that their frames hold, are a second of work for the collector.
+                return error.with_traceback(None)
 
         with giving_way():
             each = [judged(number, words) for number, words in enumerate(wanted)]
             readable = [one for one in each if not isinstance(one, RefusedError)]
-            made = iter(submissions.create_each(self.office.house, readable, self.caller))
+            made = iter(self._create_each(readable))
         return [_result(one if isinstance(one, RefusedError) else next(made)) for one in each]
+
+    def _create_each(self, readable: list[Declared | SchedulerError]) -> Sequence[str | SchedulerError]:
+        errors = [one for one in readable if isinstance(one, SchedulerError)]
+        if len(errors) == len(readable):  # nothing to be written
+            return errors
+        return submissions.create_each(self.office.house, readable, self.caller)
 
     def create_lines(self, lines: Sequence[bytes | RefusedError], first: int) -> bytes:
         """Make the schedules of some lines; the lines of their results."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Annotated, Any, NamedTuple
 
@@ -18,12 +18,11 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
+from everwhen.api.doorway import LARGE
 from everwhen.api.json_reader import MOST_SCHEDULE, parse_json
 from everwhen.api.office import Office, office_of
 from everwhen.api.problems import MEDIA_TYPE, RefusedError
-from everwhen.engine.give_way import giving_way
 
-LARGE = 64 << 10  # a body that is worth a thread
 DEFAULT_LIMIT, MOST_LIMIT, MOST_OFFSET = 50, 500, 1_000_000
 _spell = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -33,8 +32,21 @@ _spell = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 def answer(words: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Words as JSON. Text that is no Unicode cannot come in, so it does not go out either."""
-    body = _spell(words).encode(errors="replace")
+    body = b"".join(_pieces(words)) if isinstance(words, dict) and "items" in words else _encoded(words)
     return Response(body, status, dict(headers or {}), "application/json")
+
+
+def _pieces(words: Mapping[str, Any]) -> Iterator[bytes]:
+    """A list item by item: all at once, nobody else would have the interpreter before the last of them is written."""
+    others = _encoded({name: value for name, value in words.items() if name != "items"})
+    yield b'{"items":['
+    for number, item in enumerate(words["items"]):
+        yield (b"," if number else b"") + _encoded(item)
+    yield b"]}" if others == b"{}" else b"]," + others[1:]
+
+
+def _encoded(words: Any) -> bytes:
+    return _spell(words).encode(errors="replace")
 
 
 def nothing() -> Response:
@@ -65,13 +77,8 @@ async def schedule_body(request: Request) -> Body:
 
 
 async def parse_body(raw: bytes) -> Body:
-    words = await run_sync(_parse_large, raw) if len(raw) > LARGE else parse_json(raw)
+    words = await run_sync(parse_json, raw) if len(raw) > LARGE else parse_json(raw)
     return Body(raw, words)
-
-
-def _parse_large(raw: bytes) -> Any:
-    with giving_way():
-        return parse_json(raw)
 
 
 JsonBody = Annotated[Body, Depends(json_body)]

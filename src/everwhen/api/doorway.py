@@ -7,6 +7,7 @@ not one of this service's names is refused (a foreign name that leads here), and
 from __future__ import annotations
 
 import asyncio
+from contextlib import ExitStack
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -17,12 +18,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from everwhen.api.problems import RefusedError, problem
 from everwhen.api.security_headers import add_security_headers
 from everwhen.config.api_settings import LOOPBACK_NAMES, ApiSettings
+from everwhen.engine.give_way import giving_way
 
 PREFIX = "/api/v1/"
 BATCH = "/api/v1/schedules/batch"
 NDJSON = "application/x-ndjson"
 NDJSON_NAMES = frozenset((NDJSON, "application/ndjson", "application/jsonl", "application/x-jsonlines"))
 MOST_LINES = 16 << 20
+LARGE = 64 << 10  # a body that is worth a thread
 PASSED_OVER = 32 << 20
 PATIENCE = 2.0  # seconds
 SLOWEST = 64 << 10  # bytes a second
@@ -58,7 +61,9 @@ class Doorway:
         if path.startswith(PREFIX) and not path.endswith("/"):
             scope = {**scope, "path": f"{path}/", "raw_path": scope.get("raw_path", b"") + b"/"}
         most = self._most(path, headers)
-        await self._app(scope, _bounded(receive, most, self._body_within), send)
+        with ExitStack() as work:
+            receive = _bounded(receive, most, self._body_within)
+            await self._app(scope, _giving_way(receive, most, work), send)
 
     def _most(self, path: str, headers: Headers) -> int:
         """How many bytes the body may have; that of a batch of lines is never held as a whole."""
@@ -119,6 +124,21 @@ async def _passed_over(receive: Receive) -> None:
             left -= len(message.get("body", b"")) + 1
             if message["type"] != "http.request" or not message.get("more_body"):
                 return
+
+
+def _giving_way(receive: Receive, most: int, work: ExitStack) -> Receive:
+    """What is done with a large body gives way to everybody else; a batch of lines is done in small portions."""
+    seen = 0
+
+    async def receiving() -> Message:
+        nonlocal seen
+        message = await receive()
+        before, seen = seen, seen + len(message.get("body", b""))
+        if before <= LARGE < seen and most < MOST_LINES:
+            work.enter_context(giving_way())
+        return message
+
+    return receiving
 
 
 def _bounded(receive: Receive, most: int, within: float) -> Receive:
