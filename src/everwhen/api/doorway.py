@@ -62,8 +62,7 @@ class Doorway:
             scope = {**scope, "path": f"{path}/", "raw_path": scope.get("raw_path", b"") + b"/"}
         most = self._most(path, headers)
         with ExitStack() as work:
-            receive = _bounded(receive, most, self._body_within)
-            await self._app(scope, _giving_way(receive, most, work), send)
+            await self._app(scope, _bounded(receive, most, self._body_within, work), send)
 
     def _most(self, path: str, headers: Headers) -> int:
         """How many bytes the body may have; that of a batch of lines is never held as a whole."""
@@ -126,23 +125,11 @@ async def _passed_over(receive: Receive) -> None:
                 return
 
 
-def _giving_way(receive: Receive, most: int, work: ExitStack) -> Receive:
-    """What is done with a large body gives way to everybody else; a batch of lines is done in small portions."""
-    seen = 0
+def _bounded(receive: Receive, most: int, within: float, work: ExitStack) -> Receive:
+    """A body that is counted while it comes, and waited for so long; the time that is spent on it is not its own.
 
-    async def receiving() -> Message:
-        nonlocal seen
-        message = await receive()
-        before, seen = seen, seen + len(message.get("body", b""))
-        if before <= LARGE < seen and most < MOST_LINES:
-            work.enter_context(giving_way())
-        return message
-
-    return receiving
-
-
-def _bounded(receive: Receive, most: int, within: float) -> Receive:
-    """A body that is counted while it comes, and waited for so long; the time that is spent on it is not its own."""
+    What is done with a large one gives way to everybody else; a batch of lines is done in small portions anyway.
+    """
     seen, waited, is_whole = 0, 0.0, False
     now = asyncio.get_running_loop().time
 
@@ -157,8 +144,10 @@ def _bounded(receive: Receive, most: int, within: float) -> Receive:
         except TimeoutError:
             raise RefusedError(408, "The body did not come in time.", headers=_CLOSE) from None
         waited += now() - began
-        seen += len(message.get("body", b""))
+        before, seen = seen, seen + len(message.get("body", b""))
         is_whole = not message.get("more_body")
+        if before <= LARGE < seen and most < MOST_LINES:
+            work.enter_context(giving_way())
         if seen > most:
             if not is_whole:
                 await _passed_over(receive)

@@ -124,19 +124,22 @@ class Record:
         if not isinstance(value, Block):
             node.complain(f"must be a mapping with {_few(self.keys)}, not {spelled(value)}")
             return
+        strange = []
         for name in value:
             key = self.keys.get(name)
-            if key is not None and value[name] is not None:
+            if key is None:
+                strange.append(name)
+            elif value[name] is not None:
                 key.kind.check(node[name])
-        self._refuse_unknown(node)
+        if strange:
+            self._refuse_unknown(node, strange)
         for name, key in self.keys.items():
             if key.is_required and value.get(name) is None:
                 node.complain(f"{name} is required")
         if self.needs is not None:
             self.needs(node)
 
-    def _refuse_unknown(self, node: Node) -> None:
-        names = [name for name in node.value if name not in self.keys]
+    def _refuse_unknown(self, node: Node, names: list[str]) -> None:
         for name in names[:MOST_UNKNOWN]:
             node.complain(unknown("key", name, self.keys), name)
         if len(names) > MOST_UNKNOWN:
