@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from everwhen.api.json_reader import MOST_SCHEDULE
-from everwhen.api.masks import masked
 from everwhen.config.api_settings import ApiSettings
+from everwhen.model.masks import masked
 from everwhen.targets.secrets import Secrets
 from tests.api.serving import HTTP_RUN, Service, serving
 

@@ -22,7 +22,7 @@ _SEPARATORS = re.compile(r"[-_. ]|(?<=[a-z])(?=[A-Z])")
 _REFERENCE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 _SCHEME = re.compile(r"^(?:bearer|basic|token)\s+", re.IGNORECASE)
 _AUTHORITY = re.compile(r"(?<=://)([^/?#\s:@]*):([^/?#\s]*)@")
-_IN_QUERY = re.compile(r"([?&;])([^=&#;?\s]+)=([^&#;\s]+)")  # a name without "?": or many would be looked at again and again
+_IN_QUERY = re.compile(r"([?&;])([^=&#;?\s]+)=([^&#;\s]+)")  # no "?" in a name: linear
 _ASSIGNED = re.compile(r"^(-{0,2}[A-Za-z][\w.-]*)(=|:\s*)(\S.*)$", re.DOTALL)
 _SHAPES = re.compile(
     r"(\b(?:bearer|basic)\s+|\bgh[pousr]_|\bgithub_pat_|\bglpat-|\bxox[abprs]-|\bsk-|\bew_"
