@@ -108,7 +108,7 @@ def open_stack(
     house = House(
         slots=slots,
         catalogue=catalogue,
-        ledger=ground.ledger(plans),
+        ledger=ground.ledger,
         firings=ground.firings,
         vitals=ground.vitals,
         messages=StoredMessages(ground.store),
@@ -129,7 +129,7 @@ class Ground:
 
     database: Any
     store: Store
-    ledger: Callable[[PlanCache], Ledger]
+    ledger: Ledger
     firings: Firings
     premises: Premises
     vitals: Vitals
@@ -173,7 +173,7 @@ def _on_sqlite(url: str, clock: Clock | None, database: SqliteDatabase | None, p
     return Ground(
         found,
         SqliteStore(found),
-        lambda plans: SqliteLedger(found, plans),
+        SqliteLedger(found),
         SqliteFirings(found),
         SqlitePremises(found),
         SqliteVitals(found),
@@ -202,7 +202,7 @@ def _on_postgres(url: str, clock: Clock | None, prepare: Prepare) -> Ground:
     return Ground(
         database,
         postgres.PostgresStore(database, skew=skew, has_time=clock is None),
-        lambda plans: postgres.PostgresLedger(database, plans),
+        postgres.PostgresLedger(database),
         postgres.PostgresFirings(database, horizon),
         postgres.PostgresPremises(database),
         postgres.PostgresVitals(database, horizon),

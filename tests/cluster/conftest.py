@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from threading import Barrier, Thread
 from typing import Any
 
+import psycopg
 import pytest
 
 from everwhen.testing.manual import ManualClock
@@ -21,14 +23,26 @@ def house(everwhen_on_18: PostgresDatabase) -> Iterator[Tenant]:
     site = Site(url, lambda clock: open_stack(url, clock=clock), lambda: None)
     tenant = Tenant(site, Capabilities(several_processes=True), ManualClock(START))
     yield tenant
-    report = tenant.check()
+    report, unrecorded = tenant.check(), tenant.plans_not_on_record()
     tenant.close()
     assert report.is_clean, report
+    assert unrecorded == []
 
 
 @pytest.fixture
 def other(house: Tenant) -> Tenant:
     return house.neighbour()
+
+
+_WAITING = """
+SELECT count(*)::int FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"""
+
+
+def until_waiting(house: Tenant, *actions: Future[Any]) -> None:
+    """Until as many transactions as there are actions wait for a lock; none of the actions may end before."""
+    with psycopg.connect(house.site.url, autocommit=True) as connection:
+        while connection.execute(_WAITING).fetchall() != [(len(actions),)]:
+            assert not any(action.done() for action in actions)
 
 
 def together(*actions: Callable[[], Any]) -> list[Any]:

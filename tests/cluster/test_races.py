@@ -25,7 +25,7 @@ from everwhen.stores.postgres_store import PostgresStore
 from everwhen.stores.transaction import Transaction
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
-from tests.cluster.conftest import together
+from tests.cluster.conftest import together, until_waiting
 from tests.conformance.tenant import FAILED, Tenant
 
 Action = Callable[[], Any]
@@ -222,15 +222,10 @@ def test_a_node_that_two_others_miss_at_once_is_lost_once(house: Tenant, other: 
         keeper.execute("BEGIN; SELECT 1 FROM nodes FOR UPDATE")
         with ThreadPoolExecutor() as threads:
             noted = [threads.submit(noting(node)) for node in (house, other)]
-            while keeper.execute(_WAITING).fetchall() != [(2,)]:
-                assert not any(one.done() for one in noted)
+            until_waiting(house, *noted)
             keeper.execute("ROLLBACK")
     assert sorted(len(one.result()) for one in noted) == [0, 1]
     assert len(house.events(None, "node.lost")) == 1
-
-
-_WAITING = """
-SELECT count(*)::int FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"""
 
 
 def test_a_job_that_was_claimed_anew_is_not_handed_over(house: Tenant) -> None:

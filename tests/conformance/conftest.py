@@ -19,7 +19,8 @@ def house(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Tenant]:
     site = kind.lay_out(tmp_path, server)
     tenant = Tenant(site, kind.capabilities, ManualClock(START))
     yield tenant
-    report = tenant.check()
+    report, unrecorded = tenant.check(), tenant.plans_not_on_record()
     tenant.close()
     site.close()
     assert report.is_clean, report
+    assert unrecorded == []

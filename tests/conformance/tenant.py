@@ -9,6 +9,7 @@ from everwhen.decide.check_ledger import LedgerReport, check_ledger
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.decision import Decision
 from everwhen.model.events import Event, EventType
+from everwhen.model.history import Revision
 from everwhen.model.instants import instant_of
 from everwhen.model.job import Job
 from everwhen.model.outcome import SUCCEEDED, Outcome
@@ -25,6 +26,7 @@ from everwhen.ports.slots import JobEnd, TickReport
 from everwhen.testing.manual import Duration, ManualClock
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
+from tests.conformance.plans_on_record import PlansOnRecord
 from tests.conformance.stores import Capabilities, Site
 
 START = "2026-01-05T08:00:00Z"  # a Monday
@@ -184,17 +186,29 @@ class Tenant:
     def everything(self) -> list[object]:
         """All that the store shows, to prove that something changed nothing."""
         with self.house.ledger.history() as history:
-            lives = [(life, list(life.jobs)) for life in history.lives]
+            lives = [
+                (life.uid, [_known(r) for r in life.revisions], life.events, life.state, list(life.jobs))
+                for life in history.lives
+            ]
             return [lives, history.system, history.limits]
 
     def check(self) -> LedgerReport:
         with self.house.ledger.history() as history:
             return check_ledger(history, self.now)
 
+    def plans_not_on_record(self) -> list[str]:
+        """What this process, or a neighbour, remembers and nobody wrote."""
+        theirs = [fault for neighbour in self._neighbours for fault in neighbour.plans_not_on_record()]
+        return PlansOnRecord().faults(self.stack) + theirs
+
     def close(self) -> None:
         for neighbour in self._neighbours:
             neighbour.close()
         self.stack.close()
+
+
+def _known(revision: Revision) -> tuple[object, ...]:
+    return revision.revision, revision.in_force_at, revision.plan.definition, revision.plan.quiet
 
 
 def submission(

@@ -70,6 +70,7 @@ for _step in STEPS:
 def prove(world: World) -> None:
     report = world.check()
     assert report.is_clean, "\n".join([str(report), *world.audit()])
+    assert world.plans_not_on_record() == []
 
 
 def walk(seed: int, length: int, site: Site | None = None) -> None:

@@ -20,6 +20,7 @@ from everwhen.ports.ledger import EventFilter, JobFilter
 from everwhen.ports.slots import JobEnd
 from everwhen.testing.manual import ManualClock
 from everwhen.wiring import Stack
+from tests.conformance.plans_on_record import PlansOnRecord
 from tests.conformance.stores import Site, sqlite_in_memory
 
 MOST_TICKS = 2_000
@@ -37,6 +38,7 @@ class World:
         self.names: list[str] = []
         self.created = 0
         self.is_paused = False
+        self._plans_on_record = PlansOnRecord()
         self._open()
 
     def close(self) -> None:
@@ -184,6 +186,10 @@ class World:
     def check(self) -> LedgerReport:
         with self.ledger.history() as history:
             return check_ledger(history, self.now)
+
+    def plans_not_on_record(self) -> list[str]:
+        """What this process remembers and nobody wrote."""
+        return self._plans_on_record.faults(self.stack)
 
     def stuck(self) -> list[str]:
         """Schedules that nothing will ever move, right after an evaluation: due ones, and held ones with room."""

@@ -71,11 +71,7 @@ class StoredCatalogue:
         def work(tx: Transaction) -> Decision:
             return [self._change(tx, now, schedule_id, each) for each in (decide, *further)][-1]
 
-        try:
-            return self._store.write(Lane.API, work)
-        except BaseException:
-            self._plans.forget()  # it read a revision of its own, which is undone
-            raise
+        return self._store.write(Lane.API, work)
 
     def _change(
         self,
@@ -182,14 +178,9 @@ class StoredCatalogue:
             return dict(json.loads(tx.config_places() or "{}"))
 
     def reconcile(self, now: int, changes: Reconciliation) -> bool:
-        try:
-            is_written = self._store.write(
-                Lane.API, lambda tx: reconcile(tx, self._plans, now, changes, self._clock)
-            )
-        except BaseException:
-            # It read revisions of its own, which are undone; their numbers come again with other words.
-            self._plans.forget()
-            raise
+        is_written = self._store.write(
+            Lane.API, lambda tx: reconcile(tx, self._plans, now, changes, self._clock)
+        )
         if is_written:
             new = [each for each in changes.created if each.plan.quiet is None]
             self._plans.remember(

@@ -1,4 +1,8 @@
-"""Definitions made ready for work, kept by (uid, revision): parsed once, however often they fire."""
+"""Definitions made ready for work, kept by (uid, revision): parsed once, however often they fire.
+
+Only what is committed is remembered. A transaction that reads a revision of its own gets its plan and nobody else
+does: when it is undone, or runs again, another node may have committed the same number with another definition.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +17,16 @@ from everwhen.stores.transaction import Snapshot
 
 KEPT = 200_000
 
+Key = tuple[str, int]  # uid and revision
+Policies = Mapping[str, QuietHoursPolicy]
+
 
 class PlanCache:
     """A bounded memory of plans. Quiet hours are part of a plan, so a changed policy ends those that name one."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._plans: dict[tuple[str, int], Plan] = {}
+        self._plans: dict[Key, Plan] = {}
         self._policies: dict[str, QuietHoursPolicy] = {}
         self._policies_version: str | None = None
 
@@ -27,7 +34,7 @@ class PlanCache:
     def size(self) -> int:
         return len(self._plans)
 
-    def load(self, tx: Snapshot, wanted: Iterable[tuple[str, int]]) -> dict[tuple[str, int], Plan]:
+    def load(self, tx: Snapshot, wanted: Iterable[Key]) -> dict[Key, Plan]:
         """The plans of those revisions; what is not remembered is read in one go."""
         keys = list(wanted)
         with self._lock:  # readers and the writer share it, and a changed policy empties it
@@ -37,33 +44,21 @@ class PlanCache:
             if len(plans) + len(missing) > KEPT:
                 plans.clear()
                 missing = keys
-            if missing:
-                self._read(tx, missing)
-            return {key: plans.get(key) or broken_plan(key[0], "its revision is missing") for key in keys}
+            found = read_plans(tx, missing, self._policies)
+            own = tx.own_revisions
+            plans.update({key: plan for key, plan in found.items() if key not in own} if own else found)
+            return {key: plans.get(key) or found.get(key) or _missing(key) for key in keys}
 
-    def remember(self, plans: Mapping[tuple[str, int], Plan]) -> None:
+    def remember(self, plans: Mapping[Key, Plan]) -> None:
         """Plans that were committed just now: what wrote them need not read them again."""
         with self._lock:
             if len(self._plans) + len(plans) <= KEPT:
                 self._plans.update(plans)
 
-    def forget(self) -> None:
-        """Forget every plan: a transaction that read its own revisions was undone, and their numbers come again."""
+    def remembered(self) -> dict[Key, Plan]:
+        """What is remembered at this moment: all of it is on record."""
         with self._lock:
-            self._plans.clear()
-            self._policies_version = None
-
-    def _read(self, tx: Snapshot, keys: Sequence[tuple[str, int]]) -> None:
-        for uid, revision, schedule_id, words in tx.revisions(keys):
-            self._plans[uid, revision] = self._plan(schedule_id, words)
-
-    def _plan(self, schedule_id: str, words: str) -> Plan:
-        try:
-            definition = definition_in(words)
-        except (SchedulerError, LookupError, TypeError, ValueError) as error:  # it harms nobody else (E7)
-            return broken_plan(schedule_id, f"its definition cannot be read: {error}")
-        quiet = self._policies.get(definition.quiet_hours_id) if definition.quiet_hours_id else None
-        return Plan(schedule_id, definition, quiet)
+            return dict(self._plans)
 
     def _refresh_policies(self, tx: Snapshot) -> None:
         version = tx.settings().get("policies_version", "0")
@@ -72,7 +67,43 @@ class PlanCache:
         self._plans = {
             key: plan for key, plan in self._plans.items() if plan.definition.quiet_hours_id is None
         }
-        self._policies = {
-            policy_id: policy_of(policy_id, json.loads(words)) for policy_id, words in tx.policies()
-        }
+        self._policies = read_policies(tx)
         self._policies_version = version
+
+
+class RecordedPlans:
+    """Plans as they stand on record, of one snapshot: for the checker, which must not believe what it checks."""
+
+    def __init__(self, tx: Snapshot) -> None:
+        self._tx = tx
+        self._policies = read_policies(tx)
+
+    def load(self, wanted: Iterable[Key]) -> dict[Key, Plan]:
+        keys = list(wanted)
+        found = read_plans(self._tx, keys, self._policies)
+        return {key: found.get(key) or _missing(key) for key in keys}
+
+
+def read_plans(tx: Snapshot, keys: Sequence[Key], policies: Policies) -> dict[Key, Plan]:
+    """The plans of those revisions, of which one that is not on record has none."""
+    return {
+        (uid, revision): _plan(schedule_id, words, policies)
+        for uid, revision, schedule_id, words in (tx.revisions(keys) if keys else ())
+    }
+
+
+def read_policies(tx: Snapshot) -> dict[str, QuietHoursPolicy]:
+    return {policy_id: policy_of(policy_id, json.loads(words)) for policy_id, words in tx.policies()}
+
+
+def _plan(schedule_id: str, words: str, policies: Policies) -> Plan:
+    try:
+        definition = definition_in(words)
+    except (SchedulerError, LookupError, TypeError, ValueError) as error:  # it harms nobody else (E7)
+        return broken_plan(schedule_id, f"its definition cannot be read: {error}")
+    quiet = policies.get(definition.quiet_hours_id) if definition.quiet_hours_id else None
+    return Plan(schedule_id, definition, quiet)
+
+
+def _missing(key: Key) -> Plan:
+    return broken_plan(key[0], "its revision is missing")

@@ -32,7 +32,7 @@ from everwhen.ports.ledger import Counts, EventFilter, JobFilter, JobPage, SpanC
 from everwhen.stores import postgres_statements as sql
 from everwhen.stores.job_pages import COUNTED, MOST_UIDS, Rows, Way, page_of, way_of
 from everwhen.stores.lives import weave
-from everwhen.stores.plans import PlanCache
+from everwhen.stores.plans import RecordedPlans
 from everwhen.stores.postgres_adapters import At, Texts
 from everwhen.stores.postgres_database import PostgresDatabase
 from everwhen.stores.postgres_snapshot import PostgresSnapshot
@@ -129,9 +129,8 @@ Values = Mapping[str, object] | Sequence[object]
 class PostgresLedger:
     """Queries about the past, on one PostgreSQL database."""
 
-    def __init__(self, database: PostgresDatabase, plans: PlanCache) -> None:
+    def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
-        self._plans = plans
 
     def _rows(self, query: str, values: Values = ()) -> list[Any]:
         with self._database.connection() as connection:
@@ -146,33 +145,37 @@ class PostgresLedger:
             system = _recorded(_fetch(connection, _SYSTEM_EVENTS))
             rows = _fetch(connection, f"SELECT {sql.LIMIT} FROM limits")
             limits = [Limit._make(row) for row in rows] if uids is None else None
-            lives = self._all_lives(connection) if uids is None else self._lives(connection, uids)
+            plans = RecordedPlans(PostgresSnapshot(connection, Marks()))
+            lives = (
+                self._all_lives(connection, plans) if uids is None else self._lives(connection, plans, uids)
+            )
             retained = _fetch(connection, "SELECT value FROM settings WHERE key = 'retained_from'")
             breakers = _breakers(connection) if uids is None else None
             yield History(lives, system, limits, int(retained[0][0]) if retained else 0, breakers)
 
-    def _all_lives(self, connection: Connection[Any]) -> Iterator[Life]:
+    def _all_lives(self, connection: Connection[Any], plans: RecordedPlans) -> Iterator[Life]:
         uids = [row[0] for row in _fetch(connection, _UIDS)]
         with connection.cursor("all_jobs", binary=True) as cursor:
             cursor.itersize = _PORTION
             cursor.execute(_ALL_JOBS.encode())
             jobs = map(Job._make, cursor)
-            yield from weave(uids, jobs, lambda uid, found: self._life(connection, uid, found))
+            yield from weave(uids, jobs, lambda uid, found: self._life(connection, plans, uid, found))
 
-    def _lives(self, connection: Connection[Any], uids: Sequence[str]) -> Iterator[Life]:
+    def _lives(
+        self, connection: Connection[Any], plans: RecordedPlans, uids: Sequence[str]
+    ) -> Iterator[Life]:
         for uid in uids:
             rows = _fetch(connection, _JOBS_OF, {"uid": uid})
-            yield self._life(connection, uid, [Job._make(row) for row in rows])
+            yield self._life(connection, plans, uid, [Job._make(row) for row in rows])
 
-    def _life(self, connection: Connection[Any], uid: str, jobs: Iterable[Job]) -> Life:
+    def _life(self, connection: Connection[Any], plans: RecordedPlans, uid: str, jobs: Iterable[Job]) -> Life:
         rows = _fetch(connection, _REVISIONS, (uid,))
-        reader = PostgresSnapshot(connection, Marks())
-        plans = self._plans.load(reader, [(uid, revision) for revision, _, _ in rows])
+        known = plans.load([(uid, revision) for revision, _, _ in rows])
         states = _fetch(connection, _STATE_OF, (uid,))
         return Life(
             uid=uid,
             schedule_id=rows[0][1] if rows else uid,
-            revisions=[Revision(revision, at, plans[uid, revision]) for revision, _, at in rows],
+            revisions=[Revision(revision, at, known[uid, revision]) for revision, _, at in rows],
             events=_recorded(_fetch(connection, _EVENTS_OF_UID, (uid,))),
             jobs=jobs,
             state=State._make(states[0]) if states else None,

@@ -29,6 +29,7 @@ class PostgresSnapshot:
     """What can be read on one connection."""
 
     _LOCK: ClassVar[str] = ""
+    own_revisions: Collection[tuple[str, int]] = ()
 
     def __init__(self, connection: Connection[Any], marks: Marks) -> None:
         self._cursor = connection.cursor(binary=True)

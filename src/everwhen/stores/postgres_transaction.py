@@ -83,6 +83,7 @@ class PostgresTransaction(PostgresSnapshot):
         self._has_time = has_time
         self._soonest: int | None = None
         self._readied = False
+        self.own_revisions: set[tuple[str, int]] = set()
 
     def _run(self, query: str, *values: object) -> int:
         return self._cursor.execute(query.encode(), values).rowcount
@@ -279,6 +280,7 @@ class PostgresTransaction(PostgresSnapshot):
         except errors.UniqueViolation:
             self._run("ROLLBACK AND CHAIN")  # or nothing could be asked
             return self._taken([(str(row[0]), str(row[1])) for row in schedules])
+        self.own_revisions.update([row[:2] for row in revisions])  # type: ignore[misc]
         self._marks.due.lower(row[_NEXT_RUN] for row in schedules)  # type: ignore[misc]
         return None
 
@@ -293,6 +295,7 @@ class PostgresTransaction(PostgresSnapshot):
 
     def insert_revision(self, revision: Row) -> None:
         self._run_batch(insert("schedule_revisions", _REVISION, [revision]))
+        self.own_revisions.add(revision[:2])  # type: ignore[arg-type]
 
     def update_states(self, columns: tuple[str, ...], rows: Sequence[Row]) -> None:
         self._run_batch(update("schedules", columns, rows))

@@ -24,7 +24,7 @@ from everwhen.ports.ledger import Counts, EventFilter, JobFilter, JobPage, SpanC
 from everwhen.stores import sqlite_statements as sql
 from everwhen.stores.job_pages import COUNTED, MOST_UIDS, Rows, Way, page_of, way_of
 from everwhen.stores.lives import weave
-from everwhen.stores.plans import PlanCache
+from everwhen.stores.plans import RecordedPlans
 from everwhen.stores.sqlite_database import SqliteDatabase
 from everwhen.stores.sqlite_snapshot import SqliteSnapshot
 
@@ -114,9 +114,8 @@ _JOB_COUNTS = "SELECT status, count(*) FROM jobs WHERE status IN ('queued', 'run
 class SqliteLedger:
     """Queries about the past, on one SQLite file."""
 
-    def __init__(self, database: SqliteDatabase, plans: PlanCache) -> None:
+    def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
-        self._plans = plans
 
     # -- histories --
 
@@ -125,28 +124,37 @@ class SqliteLedger:
         with self._database.read() as connection:
             system = _recorded(connection.execute(_SYSTEM_EVENTS))
             limits = None if uids is not None else [Limit._make(row) for row in connection.execute(_LIMITS)]
-            lives = self._all_lives(connection) if uids is None else self._lives(connection, uids)
+            plans = RecordedPlans(SqliteSnapshot(connection))
+            lives = (
+                self._all_lives(connection, plans) if uids is None else self._lives(connection, plans, uids)
+            )
             breakers = None if uids is not None else _breakers(connection)
             retained = connection.execute(_RETAINED_FROM).fetchone()
             yield History(lives, system, limits, int(retained[0]) if retained else 0, breakers)
 
-    def _all_lives(self, connection: sqlite3.Connection) -> Iterator[Life]:
+    def _all_lives(self, connection: sqlite3.Connection, plans: RecordedPlans) -> Iterator[Life]:
         uids = [row[0] for row in connection.execute(_UIDS)]
         jobs = map(Job._make, connection.execute(_ALL_JOBS))
-        yield from weave(uids, jobs, lambda uid, found: self._life(connection, uid, found))
+        yield from weave(uids, jobs, lambda uid, found: self._life(connection, plans, uid, found))
 
-    def _lives(self, connection: sqlite3.Connection, uids: Sequence[str]) -> Iterator[Life]:
+    def _lives(
+        self, connection: sqlite3.Connection, plans: RecordedPlans, uids: Sequence[str]
+    ) -> Iterator[Life]:
         for uid in uids:
-            yield self._life(connection, uid, map(Job._make, connection.execute(_JOBS_OF, {"uid": uid})))
+            yield self._life(
+                connection, plans, uid, map(Job._make, connection.execute(_JOBS_OF, {"uid": uid}))
+            )
 
-    def _life(self, connection: sqlite3.Connection, uid: str, jobs: Iterable[Job]) -> Life:
+    def _life(
+        self, connection: sqlite3.Connection, plans: RecordedPlans, uid: str, jobs: Iterable[Job]
+    ) -> Life:
         rows = connection.execute(_REVISIONS, (uid,)).fetchall()
-        plans = self._plans.load(SqliteSnapshot(connection), [(uid, revision) for _, revision, _, _ in rows])
+        known = plans.load([(uid, revision) for _, revision, _, _ in rows])
         row = connection.execute(_STATE_OF, (uid,)).fetchone()
         return Life(
             uid=uid,
             schedule_id=rows[0][2] if rows else uid,
-            revisions=[Revision(revision, at, plans[uid, revision]) for _, revision, _, at in rows],
+            revisions=[Revision(revision, at, known[uid, revision]) for _, revision, _, at in rows],
             events=_recorded(connection.execute(_EVENTS_OF_UID, {"uid": uid})),
             jobs=jobs,
             state=None if row is None else State._make(row),

@@ -33,6 +33,8 @@ class SqliteSnapshot:
 
     __slots__ = ("_all", "_many", "_settings")
 
+    own_revisions: Collection[tuple[str, int]] = ()
+
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._all = connection.execute
         self._many = connection.executemany

@@ -61,11 +61,12 @@ class SqliteStore:
 class SqliteTransaction(SqliteSnapshot):
     """The verbs of a transaction on one connection."""
 
-    __slots__ = ("is_sooner",)
+    __slots__ = ("is_sooner", "own_revisions")
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         super().__init__(connection)
         self.is_sooner = False
+        self.own_revisions: set[tuple[str, int]] = set()
 
     def _insert(self, insert: SparseInsert, rows: Sequence[Row]) -> None:
         for statement, values in insert.runs(rows):
@@ -162,6 +163,7 @@ class SqliteTransaction(SqliteSnapshot):
             self._all("ROLLBACK TO creation")  # or those before it would be taken for the ones there
             return self._taken([(str(row[0]), str(row[1])) for row in schedules])
         self._all("RELEASE creation")
+        self.own_revisions.update([row[:2] for row in revisions])  # type: ignore[misc]
         self.insert_events(events)
         return None
 
@@ -182,6 +184,7 @@ class SqliteTransaction(SqliteSnapshot):
 
     def insert_revision(self, revision: Row) -> None:
         self._all(sql.INSERT_REVISION, revision)
+        self.own_revisions.add(revision[:2])  # type: ignore[arg-type]
 
     def update_states(self, columns: tuple[str, ...], rows: Sequence[Row]) -> None:
         self._many(sql.update_of(columns), rows)

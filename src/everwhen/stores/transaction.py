@@ -97,6 +97,11 @@ class Declined(NamedTuple):
 class Snapshot(Protocol):
     """What can be read; inside a writing transaction the rows that it may change are locked by it."""
 
+    @property
+    def own_revisions(self) -> Collection[tuple[str, int]]:
+        """The revisions (uid and number) that this transaction has written, and nobody else can see."""
+        ...
+
     # -- glances, before anything is locked --
 
     def glance_due(self, due: Due) -> Sequence[Glimpse]: ...

@@ -1,0 +1,31 @@
+"""What a process remembers of plans is what stands on record: nothing undone, nothing of another commit."""
+
+from __future__ import annotations
+
+from everwhen.model.schedule import Plan
+from everwhen.stores.plans import Key
+from everwhen.wiring import Stack
+
+
+class PlansOnRecord:
+    """Compares the plans that a stack remembers with the revisions in its database, each once."""
+
+    def __init__(self) -> None:
+        self._proven: dict[Key, Plan] = {}
+
+    def faults(self, stack: Stack) -> list[str]:
+        """Those that are not on record. A life that retention has removed is no fault: its uid never comes again."""
+        stack.house.catalogue.soonest(1)  # policies that others changed are read again by the next who asks
+        remembered = stack.plans.remembered()
+        new = {key: plan for key, plan in remembered.items() if self._proven.get(key) is not plan}
+        with stack.house.ledger.history(sorted({uid for uid, _ in new})) as history:
+            lives = {life.uid: {r.revision: r.plan for r in life.revisions} for life in history.lives}
+        wrong = [
+            key for key, plan in new.items() if lives[key[0]] and not _is(plan, lives[key[0]].get(key[1]))
+        ]
+        self._proven = remembered
+        return [f"revision {revision} of {uid} is remembered, and not on record" for uid, revision in wrong]
+
+
+def _is(plan: Plan, recorded: Plan | None) -> bool:
+    return recorded is not None and (plan.definition, plan.quiet) == (recorded.definition, recorded.quiet)
