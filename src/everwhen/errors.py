@@ -59,6 +59,15 @@ class PayloadSizeError(TimetableError):
     """A payload that is larger than payloads may be."""
 
 
+class MissingQuietHoursError(TimetableError):
+    """A schedule names quiet hours that are not there."""
+
+    def __init__(self, policy_id: str) -> None:
+        super().__init__(
+            f'quiet_hours: there are no "{shown(policy_id)}"', key="quiet_hours", value=policy_id
+        )
+
+
 class ScheduleTriggerError(SchedulerError):
     """Running one schedule of one agent failed."""
 
@@ -317,6 +326,16 @@ class WorkSourceError(SchedulerError):
 
 class StoreError(SchedulerError):
     """A database that cannot be used."""
+
+
+class QuietHoursChangedError(StoreError):
+    """Quiet hours that a schedule names were changed while it was written; nothing of it was."""
+
+    def __init__(self, policy_id: str) -> None:
+        super().__init__(
+            f'quiet hours "{shown(policy_id)}" were changed at the same moment; nothing was written; try again'
+        )
+        self.policy_id = policy_id
 
 
 class QueueError(SchedulerError):

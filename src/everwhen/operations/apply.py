@@ -18,10 +18,10 @@ from everwhen.decide.reconcile import ConfigChanges
 from everwhen.errors import (
     ConfigError,
     DuplicateScheduleError,
+    MissingQuietHoursError,
+    QuietHoursChangedError,
     RemovalError,
-    TimetableError,
     UnknownScheduleError,
-    shown,
 )
 from everwhen.model.declared import Declarations, Declared
 from everwhen.model.events import Event
@@ -91,7 +91,12 @@ def _write(house: House, changes: Reconciliation) -> bool:
     """Whether it was written; when somebody else was faster, the changes have to be worked out anew."""
     try:
         return house.catalogue.reconcile(house.clock.now(), changes)
-    except (UnknownScheduleError, DuplicateScheduleError):
+    except (
+        UnknownScheduleError,
+        DuplicateScheduleError,
+        MissingQuietHoursError,
+        QuietHoursChangedError,
+    ):
         return False
 
 
@@ -186,8 +191,7 @@ class _Writing:
         if wanted is None:
             return None
         if wanted not in self.policies:
-            fault = f'quiet_hours: there are no "{shown(wanted)}"'
-            raise TimetableError(fault, key="quiet_hours", value=wanted)
+            raise MissingQuietHoursError(wanted)
         return self.policies[wanted]
 
 

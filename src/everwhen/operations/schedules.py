@@ -7,11 +7,17 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 from everwhen.decide import edit, status
 from everwhen.decide.check import ScheduleCheckResult, check_schedule
-from everwhen.errors import TimetableError, UnknownScheduleError, shown
+from everwhen.errors import (
+    MissingQuietHoursError,
+    QuietHoursChangedError,
+    TimetableError,
+    UnknownScheduleError,
+    shown,
+)
 from everwhen.model.decision import Decision
 from everwhen.model.declare import declare
 from everwhen.model.declared import Declared
@@ -21,6 +27,10 @@ from everwhen.model.shared import Shared
 from everwhen.ports.catalogue import Change, NewSchedule, ScheduleFilter
 from everwhen.ports.house import House
 from everwhen.timetable.occurrences import FirstRun
+
+T = TypeVar("T")
+
+MOST_TRIES = 5
 
 Permit = Callable[[Schedule], None]
 """Raises when whoever asks may not do this to that schedule; asked inside the transaction that would do it."""
@@ -147,8 +157,7 @@ class QuietHoursByName:
             return None
         policies = self.read()
         if wanted not in policies:
-            fault = f'quiet_hours: there are no "{shown(wanted)}"'
-            raise TimetableError(fault, key="quiet_hours", value=wanted)
+            raise MissingQuietHoursError(wanted)
         return policies[wanted]
 
     def read(self) -> dict[str, QuietHoursPolicy]:
@@ -158,16 +167,30 @@ class QuietHoursByName:
         return self._policies
 
 
+def with_quiet_hours(house: House, work: Callable[[QuietHoursByName], T]) -> T:
+    """Do it by the policies as they are; once more, a few times, when one of them was changed before the commit."""
+    for _ in range(MOST_TRIES - 1):
+        try:
+            return work(QuietHoursByName(house))
+        except QuietHoursChangedError:
+            continue
+    return work(QuietHoursByName(house))
+
+
 def update_schedule(house: House, submission: Submission, *, actor: str | None = None) -> State:
     """Replace the definition of a schedule by a new revision."""
     definition = define(house, submission, house.clock.now())
-    quiet = quiet_hours_of(house, definition)
 
-    def change(schedule: Schedule, now: int, shared: Shared) -> Decision:
-        plan = Plan(schedule.state.schedule_id, definition, quiet)
-        return edit.edit(schedule, plan, now, shared, may_be_past=submission.may_be_past, actor=actor)
+    def update(quiet: QuietHoursByName) -> State:
+        policy = quiet.of(definition)
 
-    return _change(house, submission.schedule_id, change)
+        def change(schedule: Schedule, now: int, shared: Shared) -> Decision:
+            plan = Plan(schedule.state.schedule_id, definition, policy)
+            return edit.edit(schedule, plan, now, shared, may_be_past=submission.may_be_past, actor=actor)
+
+        return _change(house, submission.schedule_id, change)
+
+    return with_quiet_hours(house, update)
 
 
 def pause_schedule(

@@ -39,7 +39,7 @@ from everwhen.model.schedule import Definition, Plan, Schedule, State
 from everwhen.model.shared import Shared
 from everwhen.model.token import Answer, Token, refuse_beyond
 from everwhen.operations.groups import is_hidden, refuse_unusable
-from everwhen.operations.schedules import QuietHoursByName, marked
+from everwhen.operations.schedules import QuietHoursByName, marked, with_quiet_hours
 from everwhen.operations.tokens import actor_of
 from everwhen.ports.catalogue import Change, Entry, NewSchedule, ScheduleFilter, Terms
 from everwhen.ports.house import House
@@ -344,11 +344,10 @@ def edit_entry(
     """
     entry = get_entry(house, schedule_id, caller)
     refuse_declared_elsewhere(entry)
-    quiet = QuietHoursByName(house)
-    quiet.read()
     to_look_at: list[Definition] = []
 
-    def change(schedule: Schedule, now: int, shared: Shared) -> Decision:
+    def change(quiet: QuietHoursByName, schedule: Schedule, now: int, shared: Shared) -> Decision:
+        to_look_at.clear()  # a transaction may be run again, on another state
         caller.refuse_stranger(schedule)
         if expected is not None and schedule.state.revision != expected:
             raise PreconditionError(expected, schedule.state.revision)
@@ -377,10 +376,16 @@ def edit_entry(
         further.append(wait)
     if is_enabled is not None:
         further.append(_switch(is_enabled, caller, is_seen=expected is not None))
-    decision = house.catalogue.change(house.clock.now(), schedule_id, change, *further)
+
+    def attempt(quiet: QuietHoursByName) -> State:
+        quiet.read()
+        decide = partial(change, quiet)
+        return house.catalogue.change(house.clock.now(), schedule_id, decide, *further).after
+
+    state = with_quiet_hours(house, attempt)
     house.wake_scheduler()
     house.wake_workers()
-    return decision.after
+    return state
 
 
 def _keeping_budgets(new: Definition, old: Definition) -> Definition:

@@ -253,6 +253,9 @@ class PostgresSnapshot:
     def policies(self, source: str | None = None) -> list[tuple[str, str]]:
         return self._rows(sql.POLICIES, (source, source))
 
+    def hold_policies(self, policy_ids: Collection[str]) -> dict[str, str]:
+        return dict(self._rows(sql.HOLD_POLICIES, (Texts([storable(one) for one in policy_ids]),)))
+
     def config_revision(self, source: str) -> tuple[int, str]:
         rows = self._rows(sql.CONFIG_REVISION, (source,))
         return (rows[0][0], rows[0][1]) if rows else (0, "")

@@ -344,6 +344,9 @@ PUT_POLICY = """
 INSERT INTO quiet_hours_policies (policy_id, name, source, words, created_at, updated_at)
 VALUES (%(id)s, %(name)s, %(source)s, %(words)s, %(now)s, %(now)s)
 ON CONFLICT (policy_id) DO UPDATE SET name = %(name)s, words = %(words)s, updated_at = %(now)s"""
+# The primary key of quiet_hours_policies.
+HOLD_POLICIES = """
+SELECT policy_id, words FROM quiet_hours_policies WHERE policy_id = ANY(%s) ORDER BY policy_id FOR SHARE"""
 POLICIES = """
 SELECT policy_id, words FROM quiet_hours_policies WHERE %s::text IS NULL OR source = %s ORDER BY policy_id"""
 # The primary key, from its end.

@@ -4,7 +4,8 @@ The order of locks
 ------------------
 Every transaction takes its row locks level by level, and within a level in one order:
 
-1. `limits` by key, 2. `circuit_breakers` by key, 3. `schedules` by uid, 4. `plugin_state` by name.
+1. `limits` by key, 2. `circuit_breakers` by key, 3. `schedules` by uid, 4. `plugin_state` by name,
+5. `quiet_hours_policies` by id.
 
 Who does what
 - A tick glances at due rows, holds the keys of their definitions, then takes those rows that are still due and that
@@ -17,6 +18,8 @@ Who does what
 - The job of a schedule is changed by whoever holds the schedule's row, so jobs are not locked. Where that row is
   gone, two may meet: every change of a job names the fence that it saw, and who finds another one was overtaken and
   decides again.
+- A new revision shares the lock of the quiet hours that it names; whoever deletes a policy has its row before it looks
+  for schedules that use it.
 - The system switch takes an advisory lock that ticks and claims share.
 
 Waiting in a ring is therefore left to the rare case: a definition edited between glance and lock, so that another

@@ -234,6 +234,9 @@ class SqliteSnapshot:
     def policies(self, source: str | None = None) -> list[tuple[str, str]]:
         return self._all(sql.POLICIES, {"source": source}).fetchall()
 
+    def hold_policies(self, policy_ids: Collection[str]) -> dict[str, str]:
+        return dict(self._of_keys(sql.POLICIES_OF, policy_ids))  # type: ignore[arg-type]
+
     def config_revision(self, source: str) -> tuple[int, str]:
         row = self._all(sql.CONFIG_REVISION, (source,)).fetchone()
         return (0, "") if row is None else (row[0], row[1])

@@ -368,6 +368,8 @@ PUT_POLICY = """
 INSERT INTO quiet_hours_policies (policy_id, name, source, words, created_at, updated_at)
 VALUES (:id, :name, :source, :words, :now, :now)
 ON CONFLICT (policy_id) DO UPDATE SET name = :name, words = :words, updated_at = :now"""
+# The primary key of quiet_hours_policies.
+POLICIES_OF = "SELECT policy_id, words FROM quiet_hours_policies WHERE policy_id IN"
 POLICIES = """
 SELECT policy_id, words FROM quiet_hours_policies WHERE :source IS NULL OR source = :source ORDER BY policy_id"""
 # The primary key, from its end.

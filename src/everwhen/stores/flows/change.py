@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import json
+from collections.abc import Collection, Iterable, Sequence
 from operator import itemgetter
 
 from everwhen.decide.by_hand import cancel_orphan
-from everwhen.errors import DuplicateScheduleError, QuotaError, RepeatedRequestError, UnknownScheduleError
+from everwhen.errors import (
+    DuplicateScheduleError,
+    MissingQuietHoursError,
+    QuietHoursChangedError,
+    QuotaError,
+    RepeatedRequestError,
+    UnknownScheduleError,
+)
 from everwhen.model.decision import Decision
 from everwhen.model.memory import by_identity
-from everwhen.model.schedule import Definition, Plan, Schedule, State
+from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State
 from everwhen.model.shared import Shared
 from everwhen.model.token import Answer
-from everwhen.model.words import text_of
+from everwhen.model.words import policy_of, text_of
 from everwhen.ports.catalogue import Change, Filling, NewSchedule, Remember, Terms
 from everwhen.ports.clock import Clock
 from everwhen.stores.flows.commit import commit_decisions, hand_on_places, write_shared
@@ -42,11 +50,16 @@ INSERTED = (*_BEGINS, *SHOWN, "source", "created_at", "key", "token_id")
 
 
 def create_schedules(
-    tx: Transaction, now: int, schedules: Sequence[NewSchedule], terms: Terms | None = None
+    tx: Transaction,
+    now: int,
+    schedules: Sequence[NewSchedule],
+    terms: Terms | None = None,
+    new_policies: Collection[str] = (),
 ) -> list[State]:
-    """Write new schedules, all or none, on the terms of whoever makes them."""
+    """Write new schedules, all or none, on the terms of whoever makes them; `new_policies` are written with them."""
     if terms is not None:
         _hold_to(terms, tx, now, len(schedules))
+    _hold_policies(tx, [new.plan for new in schedules], new_policies)
     rows = [
         (*_begins(new.creation.state), *_shown(new.plan.definition, now), *new[2:3], now, *new[3:])
         for new in schedules
@@ -87,6 +100,7 @@ def change_schedule(
     *,
     clock: Clock | None = None,
     limits: Collection[str] = (),
+    new_policies: Collection[str] = (),
 ) -> Decision:
     """Decide about one schedule, and write it; what was decided before about the same request is not decided again.
 
@@ -110,9 +124,30 @@ def change_schedule(
     hand_on_places(tx, [decision], shared, now)
     after = decision.after
     if after.revision != decision.before.revision:
+        _refuse_other_policy(tx, decision.plan, new_policies)
         tx.insert_revision(_revision(after, decision.plan, now))
         tx.update_states(SHOWN, [(*_shown(decision.plan.definition, now), after.row_id)])
     return decision
+
+
+def _hold_policies(
+    tx: Transaction, plans: Iterable[Plan], new_policies: Collection[str]
+) -> dict[str, QuietHoursPolicy]:
+    """The quiet hours that new revisions name, held until the commit: one of them may have been deleted since they
+    were asked for. Those that this transaction writes itself are not there yet."""
+    named = {one for plan in plans if (one := plan.definition.quiet_hours_id) is not None}
+    named.difference_update(new_policies)
+    found = tx.hold_policies(named) if named else {}
+    for policy_id in sorted(named - found.keys()):
+        raise MissingQuietHoursError(policy_id)
+    return {policy_id: policy_of(policy_id, json.loads(words)) for policy_id, words in found.items()}
+
+
+def _refuse_other_policy(tx: Transaction, plan: Plan, new_policies: Collection[str]) -> None:
+    """What was decided about a held slot was decided by these quiet hours."""
+    for policy_id, policy in _hold_policies(tx, [plan], new_policies).items():
+        if policy != plan.quiet:
+            raise QuietHoursChangedError(policy_id)
 
 
 def fill_slots(

@@ -22,12 +22,13 @@ def reconcile(
     """
     if tx.config_revision(changes.source)[0] != changes.based_on:
         return False
+    new_policies = {policy.policy_id for policy in changes.policies}
     for schedule_id, decide in changes.removed:
         tx.delete_schedule(change_schedule(tx, plans, now, schedule_id, decide, clock=clock).after.row_id)
     if changes.created:
-        create_schedules(tx, now, changes.created)
+        create_schedules(tx, now, changes.created, new_policies=new_policies)
     for schedule_id, decide in changes.changed:
-        change_schedule(tx, plans, now, schedule_id, decide, clock=clock)
+        change_schedule(tx, plans, now, schedule_id, decide, clock=clock, new_policies=new_policies)
     for policy in changes.policies:
         write_policy(tx, plans, now, policy, source="config")
     for policy_id in changes.removed_policies:

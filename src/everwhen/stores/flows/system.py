@@ -113,9 +113,9 @@ def _own_policy(tx: Transaction, policy_id: str) -> QuietHoursPolicy:
 
 def remove_policy(tx: Transaction, policy_id: str) -> None:
     """Remove a policy that no schedule uses."""
+    tx.delete_policy(policy_id)  # first: whoever has just named it is waited for, and then seen
     if users := tx.users_of_policy(policy_id):
         raise PolicyInUseError(policy_id, len(users), users[:MOST_NAMED])
-    tx.delete_policy(policy_id)
     _touch_policies(tx)
 
 

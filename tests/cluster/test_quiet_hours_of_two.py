@@ -1,0 +1,100 @@
+"""A schedule that names quiet hours while another node deletes or changes them: it never names what is gone (E4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from everwhen.decide import edit
+from everwhen.errors import MissingQuietHoursError, PolicyInUseError
+from everwhen.model.schedule import Plan, QuietHoursPolicy
+from everwhen.operations.schedules import define
+from everwhen.ports.catalogue import NewSchedule
+from everwhen.stores.flows.change import create_schedules
+from everwhen.stores.flows.system import remove_policy, write_policy
+from everwhen.stores.lanes import Lane
+from everwhen.stores.plans import PlanCache
+from everwhen.stores.postgres_store import PostgresStore
+from everwhen.stores.transaction import Transaction
+from everwhen.timetable.civil_time import zone
+from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
+from tests.cluster.conftest import until_waiting
+from tests.conformance.tenant import Tenant, at, submission
+
+
+def meanwhile(
+    house: Tenant, write: Callable[[Transaction], object], action: Callable[[], Any]
+) -> Future[Any]:
+    """The action of another node, begun before this one commits what it wrote, and held up by it."""
+    threads = ThreadPoolExecutor()
+
+    def work(tx: Transaction) -> Future[Any]:
+        write(tx)
+        begun = threads.submit(action)
+        until_waiting(house, begun)
+        return begun
+
+    return PostgresStore(house.stack.database).write(Lane.API, work)
+
+
+def new_schedule(house: Tenant) -> NewSchedule:
+    (policy,) = house.house.catalogue.policies()
+    wanted = submission("a", every="10m", quiet_hours="nights")
+    plan = Plan("a", define(house.house, wanted, house.now), policy)
+    return NewSchedule(edit.create(plan, "0123456789ab", house.now), plan, "api")
+
+
+def test_a_policy_that_a_schedule_has_just_named_is_in_use(house: Tenant, other: Tenant) -> None:
+    house.put_quiet_hours("08:00-09:00", "skip")
+    deleting = meanwhile(
+        house,
+        lambda tx: create_schedules(tx, house.now, [new_schedule(house)]),
+        lambda: other.house.catalogue.delete_policy("nights"),
+    )
+    with pytest.raises(PolicyInUseError):
+        deleting.result(30)
+    house.step()
+    assert house.reasons("a") == ["quiet_hours"]
+
+
+@pytest.mark.parametrize("is_new", [True, False], ids=["a new schedule", "an edit"])
+def test_a_policy_that_is_being_deleted_is_not_named(house: Tenant, other: Tenant, is_new: bool) -> None:
+    house.put_quiet_hours("08:00-09:00", "skip")
+    if not is_new:
+        house.add("a", every="10m")
+    name = other.add if is_new else other.edit
+    naming = meanwhile(
+        house,
+        lambda tx: remove_policy(tx, "nights"),
+        lambda: name("a", every="10m", quiet_hours="nights"),
+    )
+    with pytest.raises(MissingQuietHoursError, match='there are no "nights"'):
+        naming.result(30)
+    assert [one.state.revision for one in house.house.catalogue.soonest(1)] == ([] if is_new else [1])
+
+
+def test_an_edit_goes_by_the_policy_that_another_node_has_just_changed(house: Tenant, other: Tenant) -> None:
+    """The slot that is held until the opening waits for the new one."""
+    house.put_quiet_hours("08:00-09:00")
+    house.add("a", every="24h", quiet_hours="nights", if_running="skip")
+    house.step()
+    hours = QuietHours(zone("UTC"), (QuietWindow(parse_window("08:00-10:30")),))
+    later = QuietHoursPolicy("nights", "nights", hours, "defer")
+    house.put_quiet_hours("20:00-21:00", policy_id="evenings")
+    house.edit(
+        "a",
+        every="24h",
+        quiet_hours="evenings",
+        if_running="skip",
+        only_between="11:00-12:00",
+        outside_window="defer",
+    )
+    editing = meanwhile(
+        house,
+        lambda tx: write_policy(tx, PlanCache(), house.now, later),
+        lambda: other.edit("a", every="24h", quiet_hours="nights", if_running="queue"),
+    )
+    assert editing.result(30).release_at == at("10:30:00")
