@@ -104,7 +104,7 @@ def open_stack(
         ground = _on_sqlite(url, clock, database, prepare)
     plans = PlanCache()
     slots = StoredSlots(ground.store, plans, lately=lately, stagger=catch_up_stagger)
-    catalogue = StoredCatalogue(ground.store, plans, ground.clock)
+    catalogue = StoredCatalogue(ground.store, plans)
     house = House(
         slots=slots,
         catalogue=catalogue,
@@ -172,7 +172,7 @@ def _on_sqlite(url: str, clock: Clock | None, database: SqliteDatabase | None, p
         raise
     return Ground(
         found,
-        SqliteStore(found),
+        SqliteStore(found, clock),
         SqliteLedger(found),
         SqliteFirings(found),
         SqlitePremises(found),
@@ -201,7 +201,7 @@ def _on_postgres(url: str, clock: Clock | None, prepare: Prepare) -> Ground:
     skew: Callable[[], int] = by_database.skew if clock is None else lambda: 0
     return Ground(
         database,
-        postgres.PostgresStore(database, skew=skew, has_time=clock is None),
+        postgres.PostgresStore(database, skew=skew, has_time=clock is None, clock=clock),
         postgres.PostgresLedger(database),
         postgres.PostgresFirings(database, horizon),
         postgres.PostgresPremises(database),

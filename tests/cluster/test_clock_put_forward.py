@@ -62,7 +62,7 @@ def cluster(postgres_url: str) -> Iterator[Cluster]:
             stack.house,
             clock=old_time,
             slots=StoredSlots(store, plans),
-            catalogue=StoredCatalogue(store, plans, old_time),
+            catalogue=StoredCatalogue(store, plans),
         )
         yield Cluster(stack.house, behind)
 

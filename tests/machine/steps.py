@@ -185,6 +185,35 @@ def lose_a_node(world: World, luck: Luck) -> None:
     world.slots.rescue(world.now, node="other", lease=30 * SECOND)
 
 
+def act_after_a_wait(world: World, luck: Luck) -> None:
+    """The clock moves while somebody waits for a turn at the database."""
+    step = luck.choice(WAITING)
+    with world.having_waited(luck.randint(1, 10 * MINUTE)):
+        step(world, luck)
+
+
+# What can wait behind an evaluation: ends of jobs most of all.
+WAITING: tuple[Step, ...] = (
+    settle_all,
+    settle_all,
+    settle_all,
+    run_everything,
+    run_everything,
+    settle_one,
+    pause,
+    resume,
+    invalidate,
+    give_new_times,
+    give_new_policies,
+    delete,
+    cancel_a_job,
+    trigger,
+    request,
+    claim,
+    lose_a_node,
+    pause_the_system,
+    put_quiet_hours,
+)
 STEPS: tuple[Step, ...] = (
     wait_a_little,
     stall,
@@ -215,6 +244,7 @@ STEPS: tuple[Step, ...] = (
     settle_all,
     run_everything,
     lose_a_node,
+    act_after_a_wait,
 )
 # How often each is taken in a random walk: what happens all the time, and what people do now and then.
 WEIGHTS = dict.fromkeys(STEPS, 2) | {
@@ -225,6 +255,7 @@ WEIGHTS = dict.fromkeys(STEPS, 2) | {
     settle_one: 8,
     settle_all: 4,
     run_everything: 6,
+    act_after_a_wait: 6,
     restart: 1,
     delete: 1,
     put_the_clock_back: 1,

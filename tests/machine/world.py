@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from everwhen.decide import by_hand, edit, status
 from everwhen.decide.check_ledger import LedgerReport, check_ledger
@@ -28,7 +29,7 @@ MANY = 1_000_000
 
 
 class World:
-    """One database and what works on it. Every verb is at `now`; only `move` moves it."""
+    """One database and what works on it. Every verb is at `now`; only `move` moves it, and the clock with it."""
 
     def __init__(self, now: int, site: Site | None = None) -> None:
         self.now = now
@@ -39,6 +40,7 @@ class World:
         self.created = 0
         self.is_paused = False
         self._plans_on_record = PlansOnRecord()
+        self._clock = ManualClock(moment_of(now))
         self._open()
 
     def close(self) -> None:
@@ -51,7 +53,7 @@ class World:
         self._open()
 
     def _open(self) -> None:
-        self.stack: Stack = self._site.open(ManualClock(moment_of(self.now)))  # the ports are told the time
+        self.stack: Stack = self._site.open(self._clock)
         house = self.stack.house
         self.slots, self.catalogue, self.ledger = house.slots, house.catalogue, house.ledger
         self.upkeep = house.upkeep
@@ -61,9 +63,22 @@ class World:
     def move(self, duration: int) -> None:
         before = self.now
         self.now += duration
+        self._clock.set(moment_of(self.now))
         if duration < 0:
             detail = {"from": before, "to": self.now}
             self._record(Event("scheduler.clock_stepped", self.now, detail=detail))
+
+    @contextmanager
+    def having_waited(self, duration: int) -> Iterator[None]:
+        """Whoever acts in here asked for the time first, and then waited for its turn, while slots were fired."""
+        asked_at = self.now
+        self.move(duration)
+        self.tick()
+        self.now, its_turn_at = asked_at, self.now
+        try:
+            yield
+        finally:
+            self.now = its_turn_at
 
     def tick(self, limit: int = 7) -> int:
         """Evaluate both lanes until nothing is left."""

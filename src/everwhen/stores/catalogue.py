@@ -19,7 +19,6 @@ from everwhen.ports.catalogue import (
     ScheduleFilter,
     Terms,
 )
-from everwhen.ports.clock import Clock
 from everwhen.stores.flows.change import (
     cancel_job_of_nobody,
     change_schedule,
@@ -46,10 +45,9 @@ from everwhen.stores.transaction import Row, Snapshot, Store, Transaction
 class StoredCatalogue:
     """What is declared, kept in a store."""
 
-    def __init__(self, store: Store, plans: PlanCache, clock: Clock | None = None) -> None:
+    def __init__(self, store: Store, plans: PlanCache) -> None:
         self._store = store
         self._plans = plans
-        self._clock = clock
 
     def create(self, now: int, schedules: Sequence[NewSchedule], terms: Terms | None = None) -> list[State]:
         return self._store.write(Lane.API, lambda tx: create_schedules(tx, now, schedules, terms))
@@ -82,9 +80,7 @@ class StoredCatalogue:
         remember: Remember | None = None,
         limits: Collection[str] = (),
     ) -> Decision:
-        return change_schedule(
-            tx, self._plans, now, schedule_id, decide, remember, clock=self._clock, limits=limits
-        )
+        return change_schedule(tx, self._plans, now, schedule_id, decide, remember, limits=limits)
 
     def backfill(
         self,
@@ -96,9 +92,7 @@ class StoredCatalogue:
         limits: Collection[str] = (),
     ) -> Decision:
         def fill(tx: Transaction) -> Decision:
-            return fill_slots(
-                tx, self._plans, now, schedule_id, slots, decide, clock=self._clock, limits=limits
-            )
+            return fill_slots(tx, self._plans, now, schedule_id, slots, decide, limits=limits)
 
         return self._store.write(Lane.API, fill)
 
@@ -178,9 +172,7 @@ class StoredCatalogue:
             return dict(json.loads(tx.config_places() or "{}"))
 
     def reconcile(self, now: int, changes: Reconciliation) -> bool:
-        is_written = self._store.write(
-            Lane.API, lambda tx: reconcile(tx, self._plans, now, changes, self._clock)
-        )
+        is_written = self._store.write(Lane.API, lambda tx: reconcile(tx, self._plans, now, changes))
         if is_written:
             new = [each for each in changes.created if each.plan.quiet is None]
             self._plans.remember(
@@ -210,9 +202,7 @@ class StoredCatalogue:
             return system_paused_at(tx)
 
     def set_system_paused(self, now: int, is_paused: bool, actor: str | None = None) -> None:
-        self._store.write(
-            Lane.API, lambda tx: switch_system(tx, self._plans, now, is_paused, actor, clock=self._clock)
-        )
+        self._store.write(Lane.API, lambda tx: switch_system(tx, self._plans, now, is_paused, actor))
 
 
 def _given(wanted: ScheduleFilter) -> dict[str, str]:

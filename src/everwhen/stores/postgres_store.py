@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from psycopg import Connection
 
+from everwhen.ports.clock import Clock
 from everwhen.stores import postgres_statements as sql
 from everwhen.stores.lanes import Lane
 from everwhen.stores.postgres_adapters import At
@@ -28,21 +29,29 @@ _BEGIN = {Lane.TICK: _BEGIN_EVALUATION, Lane.CLAIM: _BEGIN_EVALUATION, Lane.API:
 
 class PostgresStore:
     """Transactions on one PostgreSQL database. `skew` is how far this node's clock is from the database's; `has_time`:
-    the nodes go by the database's time."""
+    the nodes go by the database's time; otherwise by `clock`."""
 
     is_exclusive = False  # the keys of a claim would be locked after the schedules of a settlement
 
     def __init__(
-        self, database: PostgresDatabase, *, skew: Callable[[], int] = lambda: 0, has_time: bool = False
+        self,
+        database: PostgresDatabase,
+        *,
+        skew: Callable[[], int] = lambda: 0,
+        has_time: bool = False,
+        clock: Clock | None = None,
     ) -> None:
         self._database = database
         self._skew = skew
         self._has_time = has_time
+        self._clock = clock
         self._marks = Marks()
 
     def write(self, lane: Lane, work: Callable[[Transaction], T]) -> T:
         def transact(connection: Connection[Any]) -> T:
-            transaction = PostgresTransaction(connection, self._marks, self._skew, self._has_time)
+            transaction = PostgresTransaction(
+                connection, self._marks, self._skew, self._has_time, self._clock
+            )
             result = work(transaction)
             transaction.announce()
             return result

@@ -50,6 +50,7 @@ from everwhen.model.output import OutputGap, OutputPiece
 from everwhen.model.reasons import CancelReason
 from everwhen.model.standing import Start
 from everwhen.model.token import ANSWERS_KEPT, TOKEN_COLUMNS, Answer, Session, Token, token_row
+from everwhen.ports.clock import Clock
 from everwhen.ports.messages import Subscription
 from everwhen.stores import postgres_statements as sql
 from everwhen.stores.flows.change import INSERTED
@@ -80,10 +81,12 @@ class PostgresTransaction(PostgresSnapshot):
         marks: Marks,
         skew: Callable[[], int] = lambda: 0,
         has_time: bool = False,
+        clock: Clock | None = None,
     ) -> None:
         super().__init__(connection, marks)
         self._skew = skew
         self._has_time = has_time
+        self._clock = clock
         self._soonest: int | None = None
         self._readied = False
         self.own_revisions: set[tuple[str, int]] = set()
@@ -410,7 +413,9 @@ class PostgresTransaction(PostgresSnapshot):
         self._run("DELETE FROM quiet_hours_policies WHERE policy_id = %s", policy_id)
 
     def latest(self, now: int) -> int:
-        return max(now, self._one(sql.TIME) or now) if self._has_time else now
+        if self._has_time:
+            return max(now, self._one(sql.TIME) or now)
+        return now if self._clock is None else max(now, self._clock.now())
 
     def put_heartbeat(
         self, now: int, *, node: str, version: str, is_scheduler: bool, is_worker: bool

@@ -20,6 +20,7 @@ from everwhen.model.output import OutputGap, OutputPiece
 from everwhen.model.reasons import CancelReason
 from everwhen.model.standing import Start
 from everwhen.model.token import ANSWERS_KEPT, Answer, Session, Token, token_row
+from everwhen.ports.clock import Clock
 from everwhen.ports.messages import Subscription
 from everwhen.stores import sqlite_statements as sql
 from everwhen.stores.sqlite_database import Lane, SqliteDatabase
@@ -33,15 +34,17 @@ _spell = json.JSONEncoder(default=dict).encode  # a detail is any mapping
 
 
 class SqliteStore:
-    """Transactions on one SQLite database."""
+    """Transactions on one SQLite database. `clock` says when a turn has come."""
 
     is_exclusive = True
 
-    def __init__(self, database: SqliteDatabase) -> None:
+    def __init__(self, database: SqliteDatabase, clock: Clock | None = None) -> None:
         self._database = database
+        self._clock = clock
 
     def write(self, lane: Lane, work: Callable[[Transaction], T]) -> T:
-        return self._database.write(lane, lambda connection: work(SqliteTransaction(connection)))
+        clock = self._clock
+        return self._database.write(lane, lambda connection: work(SqliteTransaction(connection, clock)))
 
     @contextmanager
     def read(self) -> Iterator[Snapshot]:
@@ -61,10 +64,11 @@ class SqliteStore:
 class SqliteTransaction(SqliteSnapshot):
     """The verbs of a transaction on one connection."""
 
-    __slots__ = ("is_sooner", "own_revisions")
+    __slots__ = ("_clock", "is_sooner", "own_revisions")
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, clock: Clock | None = None) -> None:
         super().__init__(connection)
+        self._clock = clock
         self.is_sooner = False
         self.own_revisions: set[tuple[str, int]] = set()
 
@@ -286,7 +290,7 @@ class SqliteTransaction(SqliteSnapshot):
         self._all("DELETE FROM quiet_hours_policies WHERE policy_id = ?", (policy_id,))
 
     def latest(self, now: int) -> int:
-        return now
+        return now if self._clock is None else max(now, self._clock.now())
 
     def put_heartbeat(
         self, now: int, *, node: str, version: str, is_scheduler: bool, is_worker: bool

@@ -246,10 +246,12 @@ class Transaction(Snapshot, Protocol):
     # -- jobs --
 
     def latest(self, now: int) -> int:
-        """`now`, or the database's own time where nodes go by it and it is later.
+        """The time at which the rows are ours, and `now` where that is later.
 
-        A node asks for that time once a second. When the database's clock is put forward, another may have fired
-        slots by the new time already: what says when a schedule stopped must not date from before them.
+        Whoever waited for them asked for `now` before; and where nodes go by the database's clock they ask for it once
+        a second, so it may have been put forward since. Others may have fired slots meanwhile: what says when a
+        schedule stopped must not date from before them, or it would take them away from the revision that they
+        belong to.
         """
         ...
 

@@ -22,7 +22,6 @@ from everwhen.model.shared import Shared
 from everwhen.model.token import Answer
 from everwhen.model.words import policy_of, text_of
 from everwhen.ports.catalogue import Change, Filling, NewSchedule, Remember, Terms
-from everwhen.ports.clock import Clock
 from everwhen.stores.flows.commit import commit_decisions, hand_on_places, write_shared
 from everwhen.stores.flows.load import add_shared, hold, schedules_of, system_paused_at, with_jobs
 from everwhen.stores.plans import PlanCache
@@ -98,22 +97,19 @@ def change_schedule(
     decide: Change,
     remember: Remember | None = None,
     *,
-    clock: Clock | None = None,
     limits: Collection[str] = (),
     new_policies: Collection[str] = (),
 ) -> Decision:
     """Decide about one schedule, and write it; what was decided before about the same request is not decided again.
 
-    `limits` are keys that the decision needs beside the schedule's own.
-
-    With a clock, it is decided by the time at which the row is ours: others may have fired slots while we waited, and
-    a change that dates from before them would take them away from the revision that they belong to.
+    It is decided by the time at which the row is ours. `limits` are keys that the decision needs beside the schedule's
+    own.
     """
     shared = hold(tx, plans, tx.glance_schedule(schedule_id), limits=limits)
     schedule = load_schedule(tx, plans, schedule_id)
     if schedule is None:
         raise UnknownScheduleError(schedule_id)
-    now = tx.latest(now if clock is None else max(now, clock.now()))
+    now = tx.latest(now)
     add_shared(tx, shared, [schedule], schedule.outstanding)
     shared.is_system_paused = system_paused_at(tx) is not None
     decision = decide(schedule, now, shared)
@@ -158,7 +154,6 @@ def fill_slots(
     slots: Sequence[int],
     decide: Filling,
     *,
-    clock: Clock | None = None,
     limits: Collection[str] = (),
 ) -> Decision:
     """Decide about the slots that have no job; which ones is asked once the row is ours."""
@@ -167,7 +162,7 @@ def fill_slots(
         filled = tx.filled_slots(schedule.state.uid, slots)
         return decide(schedule, [slot_at for slot_at in slots if slot_at not in filled], now, shared)
 
-    return change_schedule(tx, plans, now, schedule_id, fill, clock=clock, limits=limits)
+    return change_schedule(tx, plans, now, schedule_id, fill, limits=limits)
 
 
 def cancel_job_of_nobody(tx: Transaction, plans: PlanCache, now: int, job_id: str) -> None:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 
 from everwhen.ports.catalogue import Reconciliation
-from everwhen.ports.clock import Clock
 from everwhen.stores.flows.change import change_schedule, create_schedules
 from everwhen.stores.flows.system import remove_policy, write_policy
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Transaction
 
 
-def reconcile(
-    tx: Transaction, plans: PlanCache, now: int, changes: Reconciliation, clock: Clock | None = None
-) -> bool:
+def reconcile(tx: Transaction, plans: PlanCache, now: int, changes: Reconciliation) -> bool:
     """Write all of it; False, and nothing, when another configuration came since it was worked out.
 
     Schedules leave before policies do, and before others take their ids; policies are written last, because plans
@@ -24,11 +21,11 @@ def reconcile(
         return False
     new_policies = {policy.policy_id for policy in changes.policies}
     for schedule_id, decide in changes.removed:
-        tx.delete_schedule(change_schedule(tx, plans, now, schedule_id, decide, clock=clock).after.row_id)
+        tx.delete_schedule(change_schedule(tx, plans, now, schedule_id, decide).after.row_id)
     if changes.created:
         create_schedules(tx, now, changes.created, new_policies=new_policies)
     for schedule_id, decide in changes.changed:
-        change_schedule(tx, plans, now, schedule_id, decide, clock=clock, new_policies=new_policies)
+        change_schedule(tx, plans, now, schedule_id, decide, new_policies=new_policies)
     for policy in changes.policies:
         write_policy(tx, plans, now, policy, source="config")
     for policy_id in changes.removed_policies:

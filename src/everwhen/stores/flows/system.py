@@ -13,7 +13,6 @@ from everwhen.model.events import Event
 from everwhen.model.schedule import Plan, QuietHoursPolicy
 from everwhen.model.shared import Shared
 from everwhen.model.words import policy_of, policy_words
-from everwhen.ports.clock import Clock
 from everwhen.stores.flows.commit import commit_decisions, write_shared
 from everwhen.stores.flows.load import schedules_of, system_paused_at
 from everwhen.stores.plans import PlanCache
@@ -29,12 +28,10 @@ def switch_system(
     now: int,
     is_paused: bool,
     actor: str | None,
-    *,
-    clock: Clock | None = None,
 ) -> None:
     """Turn the switch, by the time at which nobody fires any more; what it is already changes nothing."""
     tx.exclude_evaluations()
-    now = tx.latest(now if clock is None else max(now, clock.now()))
+    now = tx.latest(now)
     paused_at = system_paused_at(tx)
     if is_paused == (paused_at is not None):
         return

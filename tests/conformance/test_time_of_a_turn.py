@@ -1,0 +1,49 @@
+"""Whoever stops a schedule has asked for the time before its turn came, and others fired slots meanwhile (E8).
+
+The end dates from the turn: the slots that were fired lie before it, and belong to the schedule as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from everwhen.model.claim import ClaimedJob
+from everwhen.model.outcome import SUCCEEDED, Outcome
+from tests.conformance.tenant import Tenant, end_of
+
+End = Callable[[Tenant, int, ClaimedJob], object]
+
+INVALID = Outcome("failed", error="the command is gone", is_final=True, invalidates=True)
+
+
+def settling(outcome: Outcome) -> End:
+    return lambda house, asked_at, claimed: house.house.slots.settle(asked_at, [end_of(claimed, outcome)])
+
+
+def exchanging(house: Tenant, asked_at: int, claimed: ClaimedJob) -> object:
+    return house.house.slots.exchange(asked_at, [end_of(claimed)], node=house.node, limit=0)
+
+
+@pytest.mark.parametrize(
+    ("words", "end", "status"),
+    [
+        ({"total_repeats": 1}, settling(SUCCEEDED), "done"),
+        ({"total_repeats": 1}, exchanging, "done"),
+        ({}, settling(INVALID), "invalid"),
+    ],
+    ids=["repeats", "repeats, while it claims", "invalid"],
+)
+def test_a_schedule_ends_behind_the_slots_that_were_fired_while_its_last_run_waited_to_be_settled(
+    house: Tenant, words: dict[str, Any], end: End, status: str
+) -> None:
+    house.add("a", every="5s", if_running="allow", **words)
+    house.step()
+    (claimed,) = house.claim()
+    asked_at = house.now
+    assert house.wait_and_step("5s") == 1
+    end(house, asked_at, claimed)
+    assert house.state("a").status == status
+    assert house.check().faults == ()
