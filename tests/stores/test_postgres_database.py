@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from threading import Barrier, Thread
 from typing import Any
@@ -75,6 +75,33 @@ def test_single_questions_go_to_one_connection_however_many_there_are(database: 
     with database.connection(), database.connection(), database.connection():
         pass
     assert len({backend(database) for _ in range(10)}) == 1
+
+
+_LOSE = """
+CREATE OR REPLACE FUNCTION pg_temp.lose(state text) RETURNS int LANGUAGE plpgsql AS
+$$ BEGIN RAISE EXCEPTION 'lost a race' USING ERRCODE = state; END $$"""
+
+
+def lose_in_a_connection(database: PostgresDatabase, state: str) -> None:
+    with database.connection() as connection:
+        connection.execute(_LOSE)
+        connection.execute("SELECT pg_temp.lose(%s)", [state])
+
+
+def lose_in_a_snapshot(database: PostgresDatabase, state: str) -> None:
+    with database.snapshot() as connection:
+        connection.execute(f"ROLLBACK; {_LOSE}; BEGIN")
+        connection.execute("SELECT pg_temp.lose(%s)", [state])
+
+
+@pytest.mark.parametrize("lose", [lose_in_a_connection, lose_in_a_snapshot])
+@pytest.mark.parametrize("state", ["40001", "40P01"])
+def test_a_race_that_is_lost_outside_a_transaction_is_an_error_of_the_store(
+    database: PostgresDatabase, lose: Callable[[PostgresDatabase, str], None], state: str
+) -> None:
+    with pytest.raises(StoreError, match=r"gave another transaction the precedence .lost a race.*try again"):
+        lose(database, state)
+    assert texts(database) == ["a", "b"]
 
 
 def test_a_question_does_not_wait_for_another_one(database: PostgresDatabase) -> None:

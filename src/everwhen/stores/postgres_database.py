@@ -150,7 +150,7 @@ class PostgresDatabase:
             ) from error
 
     def _once(self, work: Callable[[Connection[Any]], T], begin: str) -> T:
-        with self.connection() as connection:
+        with self._translated(*_AGAIN, errors.IntegrityError), self._lent() as connection:
             try:
                 connection.execute(begin)
                 result = work(connection)
@@ -173,17 +173,22 @@ class PostgresDatabase:
     @contextmanager
     def connection(self, *, is_question: bool = False) -> Iterator[Connection[Any]]:
         """A connection for a single statement: nothing around it. A question is to be answered soon."""
+        with self._translated(), self._lent(is_question) as connection:
+            yield connection
+
+    @contextmanager
+    def _translated(self, *passed_on: type[Exception]) -> Iterator[None]:
+        """Turns the driver's errors into StoreError, but for those that whoever is inside decides by."""
         self._refuse_other_process()
         try:
-            with self._lent(is_question) as connection:
-                yield connection
-        except (*_AGAIN, errors.IntegrityError):
+            yield
+        except passed_on:
             raise
         except psycopg.Error as error:
             raise self._store_error(error) from error
 
     @contextmanager
-    def _lent(self, is_question: bool) -> Iterator[Connection[Any]]:
+    def _lent(self, is_question: bool = False) -> Iterator[Connection[Any]]:
         connection = self._take(is_question=is_question)
         try:
             yield connection
@@ -205,11 +210,8 @@ class PostgresDatabase:
 
     def ask(self, query: str, *values: object) -> list[Any]:
         """The rows of a single statement, by the shortest way."""
-        self._refuse_other_process()
-        try:
+        with self._translated():
             return self._asking.ask(query.encode(), values)
-        except psycopg.Error as error:
-            raise self._store_error(error) from error
 
     def build(self, work: Callable[[Builder], T]) -> T:
         """A transaction that may change the schema; one process at a time."""
@@ -229,6 +231,11 @@ class PostgresDatabase:
             return StoreError(
                 f"the database {self.where} gave no connection within {self._patience:g}s ({self._why_none()}); "
                 "see that the server runs, accepts this user, and has connections left"
+            )
+        if isinstance(error, errors.DeadlockDetected | errors.SerializationFailure):
+            return StoreError(
+                f"the database {self.where} gave another transaction the precedence ({words}); nothing was written; "
+                "try again"
             )
         if isinstance(error, errors.LockNotAvailable):
             return StoreError(
