@@ -40,10 +40,11 @@ fuzz: $(STAMP) ## the long form of the generated tests
 	$(BIN)/python tools/system_packages.py
 	EVERWHEN_FUZZ=long $(BIN)/pytest -n $(WORKERS) -m long --timeout 3600
 
-chaos: $(STAMP) ## the proof (10 minutes of faults; EVERWHEN_CHAOS_SECONDS, _SEED, _REPORTS), then the long crash tests
+chaos: $(STAMP) ## the proof (10 minutes of faults; EVERWHEN_CHAOS_SECONDS, _SEED, _REPORTS), long crash tests, every statement
 	@$(BIN)/python tools/system_packages.py
 	$(BIN)/pytest -m long tests/proof
 	$(BIN)/pytest -n $(WORKERS) -m long tests/crash --timeout 3600
+	$(BIN)/pytest -n $(WORKERS) -m long tests/boundaries --timeout 3600
 
 bench: $(STAMP) ## measure against peers; writes benchmarks/results/
 	$(BIN)/python -m benchmarks

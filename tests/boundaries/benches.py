@@ -1,0 +1,206 @@
+"""Where flows run: a database that is prepared, looked at from outside, and the same again for every run.
+
+`image` is all that stands in it, read past the store. A run that is undone leaves the image that was there before; one
+that was committed leaves the image that the flow leaves when nothing happens.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any, Protocol
+from unittest import mock
+
+import psycopg
+
+from everwhen.testing.manual import ManualClock
+from everwhen.wiring import open_stack
+from tests.boundaries.flows import Flow
+from tests.boundaries.tap import Meet, tapped
+from tests.conformance.stores import Capabilities, Site
+from tests.conformance.tenant import START, Tenant
+from tests.servers.everwhen_database import PostgresDatabase
+
+Image = dict[str, list[tuple[Any, ...]]]
+
+CAPABILITIES = Capabilities(several_processes=True)
+
+
+class Bench(Protocol):
+    """A prepared database; `begin` is the same database, again as it was prepared."""
+
+    flow: Flow
+
+    def begin(self) -> Run: ...
+
+
+class Run:
+    """One run of a flow. `known` is what its preparation told; the first node has it, others come to its rescue."""
+
+    def __init__(self, flow: Flow, house: Tenant, known: Any) -> None:
+        self.flow = flow
+        self.house = house
+        self.known = known
+        self._others: list[Tenant] = []
+        self._acts = 0
+
+    def act(self, meet: Meet | None = None) -> None:
+        """Do it; what is drawn by lot is the same in every run."""
+        self._acts += 1
+        with drawn(self._acts):
+            if meet is None:
+                self.flow.act(self.house, self.known)
+                return
+            with tapped(meet):
+                self.flow.act(self.house, self.known)
+
+    def image(self) -> Image:
+        return image_of(self.house.site.url)
+
+    def wait_for_what_was_cut_off(self) -> None:
+        """A server notices in its own time that a connection is gone, and only then undoes what it had open."""
+        with psycopg.connect(self.house.site.url, autocommit=True) as connection:
+            while connection.execute(_OPEN).fetchall():
+                pass
+
+    def another_node(self) -> Tenant:
+        self._others.append(
+            Tenant(self.house.site, CAPABILITIES, self.house.clock, f"node-{len(self._others) + 2}")
+        )
+        return self._others[-1]
+
+    def close(self) -> None:
+        for house in (*self._others, self.house):
+            house.close()
+
+
+def recover(run: Run, *houses: Tenant) -> None:
+    """Time goes on, the nodes that are left go on with it, and in the end every slot is accounted for, once."""
+    for house in houses:
+        house.resume_system()
+    for pause in ("2m", "20m"):  # longer than a lease, and than every deadline
+        run.house.clock.advance(pause)
+        for house in houses:
+            house.beat()
+            house.house.slots.put_strays_back(house.now, node=house.node, held=())
+            house.rescue()
+            house.house.slots.end_overdue(house.now)
+            house.step()
+            house.run()
+    for house in houses:
+        assert house.check().is_clean, house.check()
+        assert house.plans_not_on_record() == []
+    assert [job.job_id for job in houses[0].jobs() if job.status == "running"] == []
+
+
+@contextmanager
+def drawn(seed: int) -> Iterator[None]:
+    luck = Random(seed)
+    with (
+        mock.patch.object(secrets, "token_hex", lambda count=16: luck.randbytes(count).hex()),
+        mock.patch.object(secrets, "token_urlsafe", lambda count=16: luck.randbytes(count).hex()),
+        mock.patch.object(secrets, "randbits", luck.getrandbits),
+    ):
+        yield
+
+
+# -- SQLite: one file is prepared, and copied for every run --
+
+
+class SqliteBench:
+    def __init__(self, folder: Path, flow: Flow) -> None:
+        self.flow = flow
+        self._folder = folder
+        self._count = 0
+        self._prepared = folder / "prepared.db"
+        house = Tenant(site_of(self._prepared), CAPABILITIES, ManualClock(START))
+        with drawn(0):
+            self._known = flow.prepare(house)
+        self._moment = house.clock.moment
+        house.close()
+
+    def begin(self) -> Run:
+        path = self._new_path()
+        shutil.copyfile(self._prepared, path)
+        return self.resume(path, node="node-1")
+
+    def resume(self, path: Path, node: str) -> Run:
+        """A process on that file."""
+        house = Tenant(site_of(path), CAPABILITIES, ManualClock(self._moment), node)
+        return Run(self.flow, house, self._known)
+
+    def leave_behind(self, run: Run) -> Path:
+        """The files as a process would leave them that is killed now."""
+        path = self._new_path()
+        source = run.house.site.url.removeprefix("sqlite:///")
+        for suffix in ("", "-wal"):
+            if Path(source + suffix).exists():
+                shutil.copyfile(source + suffix, f"{path}{suffix}")
+        return path
+
+    def _new_path(self) -> Path:
+        self._count += 1
+        return self._folder / f"{self._count}.db"
+
+
+def site_of(path: Path) -> Site:
+    url = f"sqlite:///{path}"
+    return Site(url, lambda clock: open_stack(url, clock=clock), lambda: None)
+
+
+# -- PostgreSQL: one database, emptied and prepared for every run --
+
+
+class PostgresBench:
+    def __init__(self, database: PostgresDatabase, flow: Flow) -> None:
+        self.flow = flow
+        self._database = database
+
+    def begin(self) -> Run:
+        url = self._database.empty()
+        site = Site(url, lambda clock: open_stack(url, clock=clock), lambda: None)
+        house = Tenant(site, CAPABILITIES, ManualClock(START))
+        with drawn(0):
+            known = self.flow.prepare(house)
+        return Run(self.flow, house, known)
+
+
+# -- images --
+
+
+def image_of(url: str) -> Image:
+    return _image_on_postgres(url) if url.startswith("postgres") else _image_in_file(url)
+
+
+def _image_in_file(url: str) -> Image:
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+        tables = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+        return {name: sorted(connection.execute(f'SELECT * FROM "{name}"'), key=repr) for (name,) in tables}
+
+
+def _image_on_postgres(url: str) -> Image:
+    """How many rows there are, and how schedules and jobs stand: numbers from sequences differ from run to run."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")
+        image = {name: connection.execute(f'SELECT count(*) FROM "{name}"').fetchall() for (name,) in tables}
+        for table, columns in _STANDING.items():
+            image[table] = connection.execute(f"SELECT {columns} FROM {table} ORDER BY 1").fetchall()
+        return image
+
+
+_OPEN = """
+SELECT 1 FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+    AND state <> 'idle'"""
+_STANDING = {
+    "schedules": "uid, revision, status, next_run_at, held_slot_at, release_at, outstanding, running_jobs, run_count",
+    "jobs": "job_id, status, attempt, fence, node, reason, ready_at, released_at",
+    "limits": "key, outstanding, running",
+    "circuit_breakers": "key, state, failure_count",
+    "nodes": "node, heartbeat_at, stopped_at, lost_at",
+}

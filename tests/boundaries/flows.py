@@ -1,0 +1,419 @@
+"""What nodes and people do, one line each: how a database is prepared for it, and what is then done in one go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from everwhen.model.claim import ClaimedJob
+from everwhen.model.declare import declare
+from everwhen.model.declared import Declarations, Declared
+from everwhen.model.outcome import Outcome
+from everwhen.model.output import OutputPiece, OutputStream
+from everwhen.model.retention import Retention
+from everwhen.model.schedule import QuietHoursPolicy
+from everwhen.operations import jobs as job_operations
+from everwhen.operations import quiet_hours as quiet_operations
+from everwhen.operations import schedules as operations
+from everwhen.operations.apply import apply
+from everwhen.operations.breakers import reset_breaker
+from everwhen.operations.firing import fire_schedule
+from everwhen.operations.retention import prune
+from everwhen.operations.tokens import create_token, list_tokens, revoke_token
+from everwhen.timetable.civil_time import zone
+from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
+from tests.conformance.tenant import FAILED, LEASE, TRUE, Tenant, end_of, submission
+
+Prepare = Callable[[Tenant], Any]
+Act = Callable[[Tenant, Any], object]
+
+
+class Flow(NamedTuple):
+    """`prepare` returns what `act` needs to know, plain values that outlive the process."""
+
+    name: str
+    prepare: Prepare
+    act: Act
+
+
+TOKEN = "a token of 256 bits"
+INVALID = Outcome("failed", error="the command is gone", is_final=True, invalidates=True)
+AWAITED = Outcome("succeeded", awaits=sha256(TOKEN.encode()).hexdigest())
+UID = "0123456789ab"
+AGENT: dict[str, Any] = {"group": "g", "max_concurrent": 1}
+POLL: dict[str, Any] = {"group": "p", "command": "poll", "max_outstanding": 1}
+BREAKER: dict[str, Any] = {"circuit_breaker": {"threshold": 1, "reset_after": "1m"}}
+
+
+# -- prepared databases --
+
+
+def nothing(house: Tenant) -> None:
+    return None
+
+
+def added(**words: Any) -> Prepare:
+    """One schedule, `a`, whose first slot is due."""
+    return lambda house: house.add("a", **{"every": "1m", **words})
+
+
+def fired(**words: Any) -> Prepare:
+    """Its first job is queued."""
+
+    def prepare(house: Tenant) -> str:
+        house.add("a", **{"every": "1m", **words})
+        house.step()
+        return house.jobs("a")[0].job_id
+
+    return prepare
+
+
+def claimed(**words: Any) -> Prepare:
+    """Its first job runs."""
+
+    def prepare(house: Tenant) -> Any:
+        fired(**words)(house)
+        return house.claim()
+
+    return prepare
+
+
+def overlapping(house: Tenant, **words: Any) -> Any:
+    """One runs, two wait."""
+    found = claimed(if_running="queue", **words)(house)
+    house.wait_and_step("1m")
+    house.wait_and_step("1m")
+    return found
+
+
+def held(**words: Any) -> Prepare:
+    """`a` runs, `b` is held by what they share."""
+
+    def prepare(house: Tenant) -> Any:
+        house.add("a", every="1h", **words)
+        house.step()
+        found = house.claim()
+        house.add("b", every="1h", **words)
+        house.step()
+        return found
+
+    return prepare
+
+
+def behind(**words: Any) -> Prepare:
+    """Ten minutes nobody looked."""
+
+    def prepare(house: Tenant) -> None:
+        house.add("a", every="1m", **words)
+        house.step()
+        house.run()
+        house.wait("10m")
+
+    return prepare
+
+
+def many(house: Tenant) -> None:
+    house.add_many([f"s{number}" for number in range(5)], every="1m")
+    house.add_many([f"p.{number}" for number in range(3)], every="1m", **POLL)
+    house.add_many([f"g.{number}" for number in range(3)], every="1m", **AGENT)
+
+
+def waited(duration: str, prepare: Prepare) -> Prepare:
+    """And then time has passed."""
+
+    def and_wait(house: Tenant) -> Any:
+        known = prepare(house)
+        house.wait(duration)
+        return known
+
+    return and_wait
+
+
+def paused(house: Tenant) -> None:
+    added()(house)
+    house.pause("a")
+
+
+def system_paused(house: Tenant) -> None:
+    many(house)
+    house.pause_system()
+
+
+def quiet(house: Tenant) -> None:
+    house.put_quiet_hours("08:00-09:00")
+    house.add("a", every="1m", quiet_hours="nights")
+
+
+def many_fired(house: Tenant) -> None:
+    many(house)
+    house.step()
+
+
+def deferred(house: Tenant) -> None:
+    """Held until the opening of its quiet hours."""
+    house.put_quiet_hours("08:00-09:00")
+    house.add("a", every="24h", quiet_hours="nights")
+    house.step()
+
+
+def failed(house: Tenant, **words: Any) -> Any:
+    found = claimed(**words)(house)
+    house.settle(*found, outcome=FAILED)
+    return found
+
+
+def failing(house: Tenant) -> Any:
+    """Its breaker is open, and a retry waits."""
+    found = failed(house, max_retries=2, retry_delay="90s", **BREAKER)
+    house.wait("2m")
+    return found
+
+
+def stopped(house: Tenant) -> None:
+    """Done, because it has run as often as it should."""
+    found = claimed(total_repeats=1)(house)
+    house.settle(*found)
+
+
+def handed_over(house: Tenant) -> Any:
+    """Its job goes on elsewhere."""
+    found = claimed(timeout="10m", **AGENT)(house)
+    house.settle(*found, outcome=AWAITED)
+    return found
+
+
+def of_a_dead_node(**words: Any) -> Prepare:
+    def prepare(house: Tenant) -> None:
+        house.add("a", **{"every": "1h", **words})
+        house.step()
+        house.house.slots.heartbeat(house.now, node="dead", version="test", is_scheduler=False)
+        house.house.slots.claim_jobs(house.now, node="dead", limit=9)
+        house.wait("5m")
+
+    return prepare
+
+
+def delivered(house: Tenant) -> Any:
+    """Its job is on its way to a queue."""
+    fired()(house)
+    return house.house.outbox.hand_over(house.now, limit=9, until=house.now + LEASE)
+
+
+def grown_old(house: Tenant) -> None:
+    """There is something to forget, of every kind."""
+    (found,) = claimed(**BREAKER)(house)
+    house.house.slots.write_output(house.now, [piece_of(found)], [])
+    house.settle(found, outcome=FAILED)
+    house.add("gone", every="1m")
+    house.step()
+    house.run()
+    house.delete("gone")
+    house.wait_and_step("400d")
+
+
+def configured(house: Tenant) -> None:
+    apply(
+        house.house,
+        declarations(
+            house, "one", ["nights"], kept={"every": "1m"}, changed={"every": "1m"}, gone={"every": "1m"}
+        ),
+    )
+    house.step()
+
+
+def with_a_token(house: Tenant) -> str:
+    create_token(house.house, "ci", "admin")
+    return list_tokens(house.house)[0].token_id
+
+
+# -- what is done --
+
+
+def piece_of(one: ClaimedJob) -> OutputPiece:
+    return OutputPiece(OutputStream(one.job.job_id, 1, "stdout"), 0, b"x")
+
+
+def settling(outcome: Outcome | None = None) -> Act:
+    def settle(house: Tenant, found: Any) -> None:
+        if outcome is None:
+            house.settle(*found)
+        else:
+            house.settle(*found, outcome=outcome)
+
+    return settle
+
+
+def ticking(limit: int = 500) -> Act:
+    return lambda house, _: [house.tick(limit=limit), house.tick(limit=limit, behind=True)]
+
+
+def exchanging(house: Tenant, found: Any) -> None:
+    if house.house.slots.can_exchange:
+        house.house.slots.exchange(house.now, [end_of(one) for one in found], node=house.node, limit=5)
+    else:
+        house.settle(*found)
+        house.claim(5)
+
+
+def policy(between: str) -> QuietHoursPolicy:
+    hours = QuietHours(zone("UTC"), (QuietWindow(parse_window(between)),))
+    return QuietHoursPolicy("nights", "nights", hours, "defer")
+
+
+def declarations(house: Tenant, digest: str, policies: list[str], **words: dict[str, Any]) -> Declarations:
+    schedules = [
+        Declared(name, keys, TRUE, declare(name, keys, target=TRUE, now=house.now), place="everwhen.yaml:1")
+        for name, keys in words.items()
+    ]
+    return Declarations(tuple(schedules), tuple(policy("22:00-23:00") for _ in policies), digest)
+
+
+def reloading(house: Tenant, _: Any) -> None:
+    changed = {"every": "2m", "quiet_hours": "nights"}
+    apply(
+        house.house,
+        declarations(house, "two", ["nights"], kept={"every": "1m"}, changed=changed, new={"every": "1m"}),
+    )
+
+
+def backfilling(house: Tenant, _: Any) -> None:
+    end = house.clock.moment
+    start = end.replace(minute=end.minute - 10)
+    job_operations.backfill(house.house, "a", start, end)
+
+
+def reporting(house: Tenant, found: Any) -> None:
+    job_operations.report_outcome(house.house, found[0].job.job_id, TOKEN, status="succeeded")
+
+
+FLOWS = (
+    Flow(
+        "create",
+        nothing,
+        lambda h, _: operations.create_schedule(h.house, submission("a", every="1m", uid=UID)),
+    ),
+    Flow("create many", nothing, lambda h, _: h.add_many(["a", "b", "c"], every="1m")),
+    Flow(
+        "create in quiet hours",
+        lambda h: h.put_quiet_hours("08:00-09:00"),
+        lambda h, _: h.add("a", every="1m", quiet_hours="nights"),
+    ),
+    Flow("edit the times", fired(), lambda h, _: h.edit("a", every="2m")),
+    Flow("edit the rules", fired(), lambda h, _: h.edit("a", every="1m", max_retries=3)),
+    Flow("edit what is held", held(**POLL), lambda h, _: h.edit("b", every="1h", group="p", command="other")),
+    Flow(
+        "edit what waits for an opening",
+        deferred,
+        lambda h, _: h.edit("a", every="24h", only_between="10:00-11:00", outside_window="defer"),
+    ),
+    Flow("pause", overlapping, lambda h, _: h.pause("a")),
+    Flow("pause what is held", held(**AGENT), lambda h, _: h.pause("b")),
+    Flow("resume", paused, lambda h, _: h.resume("a")),
+    Flow("revive", stopped, lambda h, _: operations.revive_schedule(h.house, "a")),
+    Flow("trigger", fired(), lambda h, _: h.trigger("a")),
+    Flow("request", lambda h: h.add("a", type="webhook"), lambda h, _: fire_schedule(h.house, "a")),
+    Flow("backfill", behind(), backfilling),
+    Flow("delete", overlapping, lambda h, _: h.delete("a")),
+    Flow("delete and cancel", overlapping, lambda h, _: h.delete("a", cancel_running=True)),
+    Flow("cancel a queued job", fired(), lambda h, job_id: h.cancel(job_id)),
+    Flow("cancel a running job", claimed(), lambda h, found: h.cancel(found[0].job.job_id)),
+    Flow("tick", added(), ticking()),
+    Flow("tick many", many, ticking()),
+    Flow("tick in portions", many, ticking(limit=4)),
+    Flow("tick while it runs", waited("1m", claimed()), ticking()),
+    Flow("tick and cancel", waited("1m", claimed(if_running="cancel")), ticking()),
+    Flow(
+        "tick in quiet hours",
+        quiet,
+        ticking(),
+    ),
+    Flow("tick at the opening", waited("1h", deferred), ticking()),
+    Flow("tick the last slot", waited("1m", lambda h: h.add("a", after="1m")), ticking()),
+    Flow("miss", behind(catch_up="skip"), ticking()),
+    Flow("catch up once", behind(catch_up="run_once"), ticking()),
+    Flow("catch up all", behind(catch_up="run_all"), ticking()),
+    Flow("probe", waited("2m", lambda h: failed(h, **BREAKER)), ticking()),
+    Flow("claim", many_fired, lambda h, _: h.claim(6)),
+    Flow("claim all", many_fired, lambda h, _: h.claim()),
+    Flow("claim a retry that probes", failing, lambda h, _: [h.tick(), h.claim()]),
+    Flow("settle a success", claimed(), settling()),
+    Flow("settle a failure", claimed(), settling(FAILED)),
+    Flow("settle with a retry", claimed(max_retries=3), settling(FAILED)),
+    Flow("settle and open the breaker", claimed(**BREAKER), settling(FAILED)),
+    Flow("settle the last repeat", lambda h: overlapping(h, total_repeats=1), settling()),
+    Flow("settle what is gone", claimed(), settling(INVALID)),
+    Flow("settle and release what is held", held(**POLL), settling()),
+    Flow("settle and make room", held(**AGENT), settling()),
+    Flow("settle a chain", claimed(interval_from="completion"), settling()),
+    Flow("settle what goes on elsewhere", claimed(timeout="10m", **AGENT), settling(AWAITED)),
+    Flow("exchange", overlapping, exchanging),
+    Flow("report", handed_over, reporting),
+    Flow(
+        "end what is overdue",
+        waited("1h", handed_over),
+        lambda h, _: h.house.slots.end_overdue(h.now),
+    ),
+    Flow("rescue", of_a_dead_node(), lambda h, _: h.rescue()),
+    Flow("lose", of_a_dead_node(on_lost="fail", max_retries=1), lambda h, _: h.rescue()),
+    Flow(
+        "put strays back", claimed(), lambda h, _: h.house.slots.put_strays_back(h.now, node=h.node, held=())
+    ),
+    Flow(
+        "note a lost node",
+        of_a_dead_node(),
+        lambda h, _: h.house.upkeep.note_lost(h.now, node=h.node, lease=LEASE),
+    ),
+    Flow(
+        "heartbeat",
+        nothing,
+        lambda h, _: h.house.slots.heartbeat(h.now, node="new", version="test", is_scheduler=True),
+    ),
+    Flow("farewell", claimed(), lambda h, _: h.house.slots.farewell(h.now, node=h.node)),
+    Flow(
+        "write output",
+        claimed(),
+        lambda h, found: h.house.slots.write_output(h.now, [piece_of(found[0])], []),
+    ),
+    Flow(
+        "hand over to a queue",
+        fired(),
+        lambda h, _: h.house.outbox.hand_over(h.now, limit=9, until=h.now + LEASE),
+    ),
+    Flow(
+        "take from a queue",
+        delivered,
+        lambda h, sent: h.house.outbox.take(h.now, node=h.node, job_id=sent[0].job_id, number=sent[0].number),
+    ),
+    Flow(
+        "put back what a queue lost",
+        waited("1m", delivered),
+        lambda h, sent: h.house.outbox.put_back(h.now, sent),
+    ),
+    Flow("prune", grown_old, lambda h, _: prune(h.house, Retention())),
+    Flow(
+        "add quiet hours",
+        nothing,
+        lambda h, _: quiet_operations.create_quiet_hours(h.house, policy("08:00-09:00")),
+    ),
+    Flow(
+        "change quiet hours",
+        deferred,
+        lambda h, _: quiet_operations.change_quiet_hours(h.house, "nights", lambda _: policy("08:00-08:30")),
+    ),
+    Flow(
+        "delete quiet hours",
+        lambda h: h.put_quiet_hours("08:00-09:00"),
+        lambda h, _: quiet_operations.delete_quiet_hours(h.house, "nights"),
+    ),
+    Flow("pause the system", many, lambda h, _: h.pause_system()),
+    Flow(
+        "resume the system",
+        waited("5m", system_paused),
+        lambda h, _: h.resume_system(),
+    ),
+    Flow("reset a breaker", failing, lambda h, found: reset_breaker(h.house, found[0].job.breaker_key)),
+    Flow("reload", configured, reloading),
+    Flow("create a token", nothing, lambda h, _: create_token(h.house, "ci", "admin")),
+    Flow("revoke a token", with_a_token, lambda h, token_id: revoke_token(h.house, token_id)),
+)

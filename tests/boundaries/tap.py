@@ -1,0 +1,100 @@
+"""The tap: it stands under sqlite3 and psycopg, and shows every statement of a thread before and after it is run."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal, NamedTuple
+from unittest import mock
+
+import psycopg
+
+Side = Literal["before", "after"]
+
+
+class Boundary(NamedTuple):
+    """One side of one statement; statements are counted from 0."""
+
+    number: int
+    side: Side
+    statement: str
+    connection: Any
+
+    @property
+    def is_commit(self) -> bool:
+        return self.statement == "COMMIT"
+
+
+Meet = Callable[[Boundary], None]
+_thread = threading.local()
+
+
+class _Tap:
+    def __init__(self, meet: Meet) -> None:
+        self._meet = meet
+        self._count = 0
+
+    def run(self, connection: Any, statement: str | bytes, run: Callable[[], Any]) -> Any:
+        words = statement.decode() if isinstance(statement, bytes) else str(statement)
+        number, self._count = self._count, self._count + 1
+        with untapped():
+            self._meet(Boundary(number, "before", words, connection))
+        result = run()
+        with untapped():
+            self._meet(Boundary(number, "after", words, connection))
+        return result
+
+
+@contextmanager
+def tapped(meet: Meet) -> Iterator[None]:
+    """The statements of this thread are shown to `meet`, which may raise what the driver would raise."""
+    _thread.tap = _Tap(meet)
+    try:
+        yield
+    finally:
+        _thread.tap = None
+
+
+@contextmanager
+def untapped() -> Iterator[None]:
+    """What happens at a boundary is not shown again."""
+    tap, _thread.tap = getattr(_thread, "tap", None), None
+    try:
+        yield
+    finally:
+        _thread.tap = tap
+
+
+class _Connection(sqlite3.Connection):
+    def execute(self, sql: str, *values: Any) -> sqlite3.Cursor:
+        return _pass(self, sql, lambda: super(_Connection, self).execute(sql, *values))  # type: ignore[no-any-return]
+
+    def executemany(self, sql: str, rows: Any) -> sqlite3.Cursor:
+        return _pass(self, sql, lambda: super(_Connection, self).executemany(sql, rows))  # type: ignore[no-any-return]
+
+
+def _pass(connection: Any, statement: str | bytes, run: Callable[[], Any]) -> Any:
+    tap = getattr(_thread, "tap", None)
+    return run() if tap is None else tap.run(connection, statement, run)
+
+
+@contextmanager
+def installed() -> Iterator[None]:
+    """Under both drivers, for every connection that is opened from here on."""
+    connect = sqlite3.connect
+    executes = {kind: kind.execute for kind in (psycopg.Cursor, psycopg.ServerCursor)}
+
+    def under(execute: Any) -> Any:
+        def pass_on(self: Any, query: Any, *values: Any, **keys: Any) -> Any:
+            return _pass(self.connection, query, lambda: execute(self, query, *values, **keys))
+
+        return pass_on
+
+    with (
+        mock.patch.object(sqlite3, "connect", lambda *a, **k: connect(*a, factory=_Connection, **k)),
+        mock.patch.object(psycopg.Cursor, "execute", under(executes[psycopg.Cursor])),
+        mock.patch.object(psycopg.ServerCursor, "execute", under(executes[psycopg.ServerCursor])),
+    ):
+        yield

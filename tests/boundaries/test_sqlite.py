@@ -1,0 +1,113 @@
+"""Whatever happens at whatever statement, on SQLite: all of it or nothing, and the work goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from everwhen.errors import SchedulerError, StoreError
+from tests.boundaries.benches import Image, SqliteBench, image_of, recover
+from tests.boundaries.faults import Blow, Strike, fail_to_write, fill_the_disk, keep_it_locked
+from tests.boundaries.flows import FLOWS, Flow
+from tests.boundaries.tap import Boundary, Side
+
+Where = tuple[int, Side, str]
+
+every_flow = pytest.mark.parametrize("flow", FLOWS, ids=[flow.name for flow in FLOWS])
+
+
+class Course:
+    """A flow to which nothing happens: its statements, and the image after each commit."""
+
+    def __init__(self, bench: SqliteBench) -> None:
+        self.left_behind: list[tuple[Path, int]] = []
+        self.boundaries: list[Where] = []
+        run = bench.begin()
+        self.images: list[Image] = [run.image()]
+
+        def look(boundary: Boundary) -> None:
+            number, side, statement, _ = boundary
+            if side == "after" and boundary.is_commit:
+                self.images.append(run.image())
+            self.boundaries.append((number, side, statement))
+            self.left_behind.append((bench.leave_behind(run), len(self.images) - 1))
+
+        run.act(look)
+        run.close()
+        assert self.images[0] != self.images[-1], "the flow does nothing"
+
+
+@every_flow
+def test_whoever_dies_at_any_statement_leaves_what_was_committed(folder: Path, flow: Flow) -> None:
+    """What is left at a boundary is the image of the last commit, so it is enough to recover once from each."""
+    bench = SqliteBench(folder, flow)
+    course = Course(bench)
+    last: dict[int, Path] = {}
+    for path, commits in course.left_behind:
+        last[commits] = path
+        copy = path.with_suffix(".image")
+        copy.write_bytes(path.read_bytes())
+        wal = Path(f"{path}-wal")
+        if wal.exists():
+            Path(f"{copy}-wal").write_bytes(wal.read_bytes())
+        assert image_of(f"sqlite:///{copy}") == course.images[commits]
+    for path in last.values():
+        run = bench.resume(path, node="node-2")
+        recover(run, run.house)
+        run.close()
+
+
+def wanted(course: Course, strike: Strike, is_long: bool) -> list[Where]:
+    """Where a fault of this kind can happen: a disk fills before any statement, the rest around a transaction."""
+    before = [where for where in course.boundaries if where[1] == "before"]
+    if strike is fill_the_disk or is_long:
+        found = before
+    elif strike is keep_it_locked:
+        found = [where for where in before if where[2].startswith("BEGIN")]
+    else:
+        found = [where for where in before if where[2] == "COMMIT"]
+    committed = [where for where in course.boundaries if where[1:] == ("after", "COMMIT")]
+    return found + (committed if strike is fail_to_write else [])
+
+
+def strike_everywhere(folder: Path, flow: Flow, *, is_long: bool) -> int:
+    bench = SqliteBench(folder, flow)
+    course = Course(bench)
+    runs = 0
+    for strike in (fill_the_disk, keep_it_locked, fail_to_write):
+        for number, side, _ in wanted(course, strike, is_long):
+            go_on_after(bench, course, Blow(number, side, strike))
+            runs += 1
+    return runs
+
+
+def go_on_after(bench: SqliteBench, course: Course, blow: Blow) -> None:
+    """The same process goes on: what it remembers must be as true as what is stored."""
+    run = bench.begin()
+    try:
+        run.act(blow)
+    except StoreError:
+        assert run.image() == course.images[blow.commits]
+    else:
+        assert run.image() == course.images[-1]
+    assert blow.has_struck
+    try:
+        run.act()  # whoever asked asks again
+    except SchedulerError as error:
+        assert not isinstance(error, StoreError)
+    recover(run, run.house)
+    run.close()
+
+
+@every_flow
+def test_a_fault_at_any_statement_leaves_all_or_nothing_and_the_process_goes_on(
+    folder: Path, flow: Flow
+) -> None:
+    strike_everywhere(folder, flow, is_long=False)
+
+
+@pytest.mark.long
+@every_flow
+def test_every_fault_at_every_statement_leaves_all_or_nothing(folder: Path, flow: Flow) -> None:
+    strike_everywhere(folder, flow, is_long=True)
