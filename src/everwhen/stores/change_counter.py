@@ -40,6 +40,11 @@ class ChangeCounter:
             # Versions count from the opening of a connection; a later one must not repeat its numbers.
             return (self._opened << 32) + int(version)
 
+    def renew(self) -> None:
+        """The next value is read by another connection."""
+        with self._guard:
+            self._drop()
+
     def close(self) -> None:
         with self._guard:
             self._is_closed = True

@@ -78,7 +78,9 @@ class SqliteDatabase:
             self._writer = SqliteWriter(MemoryConnection())
             return
         usable = _usable(path)
-        self._writer = SqliteWriter(FileConnection(usable, busy_timeout=busy_timeout))
+        self._writer = SqliteWriter(
+            FileConnection(usable, busy_timeout=busy_timeout), on_read_only=self._renew
+        )
         self._readers = SqliteReaders(usable, busy_timeout=busy_timeout)
         self._counter = ChangeCounter(usable, busy_timeout=busy_timeout)
 
@@ -130,6 +132,13 @@ class SqliteDatabase:
             if reading is not None:
                 reading.close()
         self._writer.close()
+
+    def _renew(self) -> None:
+        """Open every connection anew: all of a process share the log's index, and what was opened while that could
+        only be read keeps it so for the writer, too."""
+        for reading in (self._readers, self._counter):
+            if reading is not None:
+                reading.renew()
 
     def _refuse_other_process(self) -> None:
         # Even the locks of Python in here may be held by a thread that the child does not have.

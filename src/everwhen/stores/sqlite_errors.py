@@ -35,9 +35,11 @@ _REMEDIES = {
 _UNKNOWN_REMEDY = "if this release is newer than the database, run `everwhen db migrate`; otherwise report it"
 
 # After these a connection's state is not to be trusted: it is closed, and the next request opens another.
-# With BUSY_SNAPSHOT it is a forgotten cursor that ties the connection to an old snapshot; closing ends it.
+# With BUSY_SNAPSHOT it is a forgotten cursor that ties the connection to an old snapshot; closing ends it. One that was
+# opened while the file could only be read stays as it is: SQLite asks for no more than it gets, and never again.
 _BREAKING = frozenset(
     {
+        sqlite3.SQLITE_READONLY,
         sqlite3.SQLITE_NOMEM,
         sqlite3.SQLITE_IOERR,
         sqlite3.SQLITE_CORRUPT,
@@ -69,6 +71,11 @@ def breaks_connection(error: BaseException) -> bool:
         return False
     code = _code(error)
     return code == sqlite3.SQLITE_BUSY_SNAPSHOT or code & _PRIMARY in _BREAKING
+
+
+def is_read_only(error: BaseException) -> bool:
+    """Whether the connection, or the memory that it shares with others of this process, may only be read."""
+    return isinstance(error, sqlite3.Error) and _code(error) & _PRIMARY == sqlite3.SQLITE_READONLY
 
 
 def _code(error: sqlite3.Error) -> int:

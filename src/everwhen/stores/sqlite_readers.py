@@ -27,6 +27,8 @@ class SqliteReaders:
         self._where = shown(path)
         self._busy_timeout = busy_timeout
         self._idle: list[sqlite3.Connection] = []
+        self._lent: set[sqlite3.Connection] = set()
+        self._outdated: set[sqlite3.Connection] = set()
         self._guard = threading.Lock()
         self._is_closed = False
 
@@ -42,6 +44,13 @@ class SqliteReaders:
             finally:
                 self._give_back(connection, is_sound=is_sound)
 
+    def renew(self) -> None:
+        """Whoever reads next gets another connection; lent ones close when they come back."""
+        with self._guard:
+            self._outdated |= self._lent
+            while self._idle:
+                _close(self._idle.pop())
+
     def close(self) -> None:
         """Lent connections close when they come back."""
         with self._guard:
@@ -52,9 +61,14 @@ class SqliteReaders:
     def _taken(self) -> sqlite3.Connection:
         with self._guard:
             self._refuse_closed()
-            if self._idle:
-                return self._idle.pop()
-        return connect_reader(self._path, self._busy_timeout)
+            connection = self._idle.pop() if self._idle else None
+            if connection is not None:
+                self._lent.add(connection)
+                return connection
+        connection = connect_reader(self._path, self._busy_timeout)
+        with self._guard:
+            self._lent.add(connection)
+        return connection
 
     def _give_back(self, connection: sqlite3.Connection, *, is_sound: bool) -> None:
         try:
@@ -63,6 +77,9 @@ class SqliteReaders:
         except sqlite3.Error:
             is_sound = False
         with self._guard:
+            self._lent.discard(connection)
+            is_sound = is_sound and connection not in self._outdated
+            self._outdated.discard(connection)
             if is_sound and not self._is_closed and len(self._idle) < MOST_IDLE:
                 self._idle.append(connection)
                 return

@@ -41,7 +41,7 @@ from typing import TypeVar
 
 from everwhen.errors import StoreError
 from everwhen.stores.lanes import Lane, LaneMutex
-from everwhen.stores.sqlite_errors import breaks_connection, store_error, translated
+from everwhen.stores.sqlite_errors import breaks_connection, is_read_only, store_error, translated
 from everwhen.stores.writer_connection import WriterConnection
 
 T = TypeVar("T")
@@ -55,14 +55,18 @@ CALLER_WAITS, CALLER_WAITS_LOCKED = 4.0, 1.0  # seconds, for a turn and once mor
 class SqliteWriter:
     """Turns on one connection, one after the other, by lane."""
 
-    def __init__(self, connection: WriterConnection) -> None:
+    def __init__(
+        self, connection: WriterConnection, *, on_read_only: Callable[[], None] = lambda: None
+    ) -> None:
         self.commits = 0
         self.checkpoint_error: StoreError | None = None
         self._home = connection
+        self._on_read_only = on_read_only
         self._mutex = LaneMutex()
         self._is_closed = False
         self._is_locked = False  # the last turn failed, perhaps because somebody else has the file
         self._ended_at = 0.0
+        self._was_read_only = False  # the last transaction found that it may not write
 
     @property
     def queue_length(self) -> int:
@@ -142,6 +146,8 @@ class SqliteWriter:
         self._is_locked = False
 
     def _transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        if self._was_read_only:
+            self._on_read_only()
         connection = self._home.get()
         try:
             connection.execute("BEGIN IMMEDIATE")
@@ -156,6 +162,7 @@ class SqliteWriter:
             self._undo(connection, error)
             raise
         self.commits += 1
+        self._was_read_only = False
         return result
 
     def _undo(self, connection: sqlite3.Connection, error: BaseException) -> None:
@@ -167,6 +174,7 @@ class SqliteWriter:
         else:
             if breaks_connection(error):
                 self._home.discard()
+        self._was_read_only = is_read_only(error)
 
     def _fold_after_write(self, lane: Lane, quiet_seconds: float) -> None:
         came_alone = quiet_seconds >= QUIET_SECONDS and not self._mutex.queue_length
