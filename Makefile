@@ -38,7 +38,7 @@ check: $(STAMP) ## the parts of `make test` that run no test
 
 fuzz: $(STAMP) ## the long form of the generated tests
 	$(BIN)/python tools/system_packages.py
-	EVERWHEN_FUZZ=long $(BIN)/pytest -n $(WORKERS) -m long --timeout 3600
+	EVERWHEN_FUZZ=long $(BIN)/pytest -n $(WORKERS) -m long --timeout 3600 --ignore tests/boundaries
 
 chaos: $(STAMP) ## the proof (10 minutes of faults; EVERWHEN_CHAOS_SECONDS, _SEED, _REPORTS), long crash tests, every statement
 	@$(BIN)/python tools/system_packages.py

@@ -9,15 +9,16 @@ from __future__ import annotations
 import secrets
 import shutil
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from random import Random
-from typing import Any, Protocol
+from typing import Any, LiteralString, Protocol
 from unittest import mock
 
 import psycopg
 
+from everwhen.errors import SchedulerError, StoreError
 from everwhen.testing.manual import ManualClock
 from everwhen.wiring import open_stack
 from tests.boundaries.flows import Flow
@@ -79,11 +80,15 @@ class Run:
             house.close()
 
 
-def recover(run: Run, *houses: Tenant) -> None:
+# Longer than a lease, and than every deadline.
+PAUSES = ("2m", "20m")
+
+
+def recover(run: Run, *houses: Tenant, pauses: Sequence[str] = PAUSES) -> None:
     """Time goes on, the nodes that are left go on with it, and in the end every slot is accounted for, once."""
     for house in houses:
         house.resume_system()
-    for pause in ("2m", "20m"):  # longer than a lease, and than every deadline
+    for pause in pauses:
         run.house.clock.advance(pause)
         for house in houses:
             house.beat()
@@ -96,6 +101,16 @@ def recover(run: Run, *houses: Tenant) -> None:
         assert house.check().is_clean, house.check()
         assert house.plans_not_on_record() == []
     assert [job.job_id for job in houses[0].jobs() if job.status == "running"] == []
+
+
+def ask_again(run: Run) -> None:
+    """Whoever asked asks once more, may hear that it was done already, and goes on."""
+    try:
+        run.act()
+    except SchedulerError as error:
+        assert not isinstance(error, StoreError)
+    recover(run, run.house)
+    run.close()
 
 
 @contextmanager
@@ -153,21 +168,51 @@ def site_of(path: Path) -> Site:
     return Site(url, lambda clock: open_stack(url, clock=clock), lambda: None)
 
 
-# -- PostgreSQL: one database, emptied and prepared for every run --
+# -- PostgreSQL: one database is prepared and kept aside, and put back for every run --
+
+_KEEP = """
+DROP SCHEMA IF EXISTS kept CASCADE;
+CREATE SCHEMA kept;
+DO $$ DECLARE name text; BEGIN
+    FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' AND tablename <> 'everwhen_migrations'
+    LOOP EXECUTE format('CREATE TABLE kept.%I AS TABLE public.%I', name, name); END LOOP;
+END $$"""
+_PUT_BACK = """
+DO $$ DECLARE name text; columns text; BEGIN
+    FOR name, columns IN
+        SELECT table_name, string_agg(quote_ident(column_name), ', ') FROM information_schema.columns
+        WHERE table_schema = 'public' AND is_generated = 'NEVER'
+            AND table_name IN (SELECT tablename FROM pg_tables WHERE schemaname = 'kept')
+        GROUP BY table_name
+    LOOP
+        EXECUTE format('DELETE FROM public.%I', name);
+        EXECUTE format(
+            'INSERT INTO public.%I (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM kept.%I', name, columns, columns, name
+        );
+    END LOOP;
+END $$"""
 
 
 class PostgresBench:
     def __init__(self, database: PostgresDatabase, flow: Flow) -> None:
         self.flow = flow
-        self._database = database
+        url = database.empty()
+        self._site = Site(url, lambda clock: open_stack(url, clock=clock), lambda: None)
+        house = Tenant(self._site, CAPABILITIES, ManualClock(START))
+        with drawn(0):
+            self._known = flow.prepare(house)
+        self._moment = house.clock.moment
+        house.close()
+        self._do(_KEEP)
 
     def begin(self) -> Run:
-        url = self._database.empty()
-        site = Site(url, lambda clock: open_stack(url, clock=clock), lambda: None)
-        house = Tenant(site, CAPABILITIES, ManualClock(START))
-        with drawn(0):
-            known = self.flow.prepare(house)
-        return Run(self.flow, house, known)
+        self._do(_PUT_BACK)
+        house = Tenant(self._site, CAPABILITIES, ManualClock(self._moment))
+        return Run(self.flow, house, self._known)
+
+    def _do(self, statement: LiteralString) -> None:
+        with psycopg.connect(self._site.url, autocommit=True) as connection:
+            connection.execute(statement)
 
 
 # -- images --

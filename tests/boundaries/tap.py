@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -48,13 +49,17 @@ class _Tap:
 
 
 @contextmanager
-def tapped(meet: Meet) -> Iterator[None]:
-    """The statements of this thread are shown to `meet`, which may raise what the driver would raise."""
-    _thread.tap = _Tap(meet)
+def tapped(
+    meet: Meet, on_lock: Callable[[], None] = lambda: None, on_wait: Callable[[], None] = lambda: None
+) -> Iterator[None]:
+    """The statements of this thread are shown to `meet`, which may raise what the driver would raise.
+
+    `on_lock` hears of it before the thread asks for the lock of an SQLite file, `on_wait` when that is taken."""
+    _thread.tap, _thread.on_lock, _thread.on_wait = _Tap(meet), on_lock, on_wait
     try:
         yield
     finally:
-        _thread.tap = None
+        _thread.tap = _thread.on_lock = _thread.on_wait = None
 
 
 @contextmanager
@@ -80,6 +85,22 @@ def _pass(connection: Any, statement: str | bytes, run: Callable[[], Any]) -> An
     return run() if tap is None else tap.run(connection, statement, run)
 
 
+def _flock(descriptor: int, operation: int) -> None:
+    if getattr(_thread, "tap", None) is None:
+        _take_lock(descriptor, operation)
+        return
+    if operation & fcntl.LOCK_EX:
+        _thread.on_lock()
+    try:
+        _take_lock(descriptor, operation)
+    except BlockingIOError:
+        _thread.on_wait()
+        raise
+
+
+_take_lock = fcntl.flock
+
+
 @contextmanager
 def installed() -> Iterator[None]:
     """Under both drivers, for every connection that is opened from here on."""
@@ -94,6 +115,7 @@ def installed() -> Iterator[None]:
 
     with (
         mock.patch.object(sqlite3, "connect", lambda *a, **k: connect(*a, factory=_Connection, **k)),
+        mock.patch.object(fcntl, "flock", _flock),
         mock.patch.object(psycopg.Cursor, "execute", under(executes[psycopg.Cursor])),
         mock.patch.object(psycopg.ServerCursor, "execute", under(executes[psycopg.ServerCursor])),
     ):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from everwhen.errors import SchedulerError, StoreError
-from tests.boundaries.benches import Image, PostgresBench, Run, recover
+from everwhen.errors import StoreError
+from tests.boundaries.benches import Image, PostgresBench, Run, ask_again, recover
 from tests.boundaries.faults import (
     DEADLOCK,
     DISK_FULL,
@@ -74,12 +74,7 @@ def go_on_after(bench: PostgresBench, course: Course, where: Where, strike: Stri
     else:
         assert_is(run, course.images[-1])
     assert blow.has_struck
-    try:
-        run.act()  # whoever asked asks again
-    except SchedulerError as error:
-        assert not isinstance(error, StoreError)
-    recover(run, run.house)
-    run.close()
+    ask_again(run)
 
 
 def assert_is(run: Run, image: Image) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from everwhen.errors import SchedulerError, StoreError
-from tests.boundaries.benches import Image, SqliteBench, image_of, recover
+from everwhen.errors import StoreError
+from tests.boundaries.benches import Image, SqliteBench, ask_again, image_of, recover
 from tests.boundaries.faults import Blow, Strike, fail_to_write, fill_the_disk, keep_it_locked
 from tests.boundaries.flows import FLOWS, Flow
 from tests.boundaries.tap import Boundary, Side
@@ -92,12 +92,7 @@ def go_on_after(bench: SqliteBench, course: Course, blow: Blow) -> None:
     else:
         assert run.image() == course.images[-1]
     assert blow.has_struck
-    try:
-        run.act()  # whoever asked asks again
-    except SchedulerError as error:
-        assert not isinstance(error, StoreError)
-    recover(run, run.house)
-    run.close()
+    ask_again(run)
 
 
 @every_flow
