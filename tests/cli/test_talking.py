@@ -206,6 +206,33 @@ def test_upcoming_slots_are_told(shell: Shell) -> None:
     assert [one["is_estimate"] for one in found] == [False, False]
 
 
+def test_a_pause_of_the_system_is_seen_in_lists_and_in_what_comes_next(shell: Shell) -> None:
+    schedule = made(shell, "stopped")
+    shell.text("system", "pause")
+    try:
+        for words in (("schedules", "list"), ("schedules", "upcoming"), ("schedules", "upcoming", schedule)):
+            answer = shell.run(*words)
+            assert "the system is paused" in answer.stdout, words
+            assert "To go on: everwhen system resume" in answer.stderr, words
+        assert shell.json("schedules", "upcoming", schedule)[0]["skip_reason"] == "system"
+    finally:
+        shell.text("system", "resume")
+    assert "the system is paused" not in shell.text("schedules", "list")
+
+
+def test_a_schedule_that_is_stopped_says_in_upcoming_how_to_go_on(shell: Shell) -> None:
+    schedule = made(shell, "halted")
+    shell.text("schedules", "pause", schedule)
+    assert f"everwhen schedules resume {schedule}" in shell.run("schedules", "upcoming", schedule).stderr
+
+
+def test_every_instant_of_an_answer_is_in_the_zone_of_the_schedule(shell: Shell) -> None:
+    sentence, *evidence = shell.text("why", "greets").splitlines()
+    assert "Europe/Paris on " in sentence
+    told = [line for line in evidence if "ended" in line]
+    assert told and all(line.endswith((" CET", " CEST")) for line in told), told
+
+
 def test_why_says_a_sentence_and_then_the_evidence(shell: Shell) -> None:
     lines = shell.text("why", "greets").splitlines()
     assert "fired; its job succeeded" in lines[0]
@@ -214,7 +241,7 @@ def test_why_says_a_sentence_and_then_the_evidence(shell: Shell) -> None:
 
 
 def test_why_reads_a_time_without_an_offset_in_the_zone_of_the_schedule(shell: Shell) -> None:
-    assert "No slot at 09:01 on Friday, 2 January 2026" in shell.text(
+    assert "No slot at 09:01 Europe/Paris on Friday, 2 January 2026" in shell.text(
         "why", "greets", "--at", "2026-01-02T09:01"
     )
     assert "--at" in shell.refusal("why", "greets", "--at", "yesterday")

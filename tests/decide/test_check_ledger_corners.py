@@ -12,6 +12,7 @@ from everwhen.decide import status
 from everwhen.decide.explain import Evidence, explain_slot
 from everwhen.decide.ledger_outcomes import Outcomes
 from everwhen.decide.ledger_slots import slots_between
+from everwhen.decide.outlook import Conditions
 from everwhen.model.events import Event
 from everwhen.model.history import Life, Recorded
 from everwhen.model.instants import HOUR, MINUTE, SECOND
@@ -214,5 +215,6 @@ def test_an_earlier_failure_read_later_is_not_the_last() -> None:
 
 def test_why_passes_over_events_that_say_nothing_of_the_slots_fate() -> None:
     event = Recorded(1, Event("job.cancelled", START, "s", UID, slot_at=START, reason="person"))
-    evidence = Evidence(START, START, an_hour().revisions[0], None, events=[event])
-    assert explain_slot(evidence, START + HOUR).fate == "unknown"
+    now = Conditions(START + HOUR)
+    evidence = Evidence(START, START, an_hour().revisions[0], None, events=[event], conditions=now)
+    assert explain_slot(evidence).fate == "unknown"

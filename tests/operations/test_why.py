@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
 import pytest
 
 from everwhen.decide import sentences
+from everwhen.decide.edit import edit
 from everwhen.decide.sentences import cause, spoken
+from everwhen.decide.status import invalidate
 from everwhen.errors import UnknownScheduleError
 from everwhen.model import reasons
+from everwhen.model.decision import Decision
+from everwhen.model.events import Event
 from everwhen.model.instants import instant_of
 from everwhen.model.outcome import Outcome
 from everwhen.model.policy import BreakerRule, Budget, Capacity, Guard
-from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Target
-from everwhen.operations.schedules import pause_system, resume_system
+from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, Target
+from everwhen.model.shared import Shared
+from everwhen.operations.schedules import get_schedule, pause_schedule, pause_system, resume_system
+from everwhen.operations.upcoming import explain_silence
 from everwhen.operations.why import why
 from everwhen.testing import ManualScheduler, manual_scheduler
 from everwhen.timetable.civil_time import zone
@@ -116,8 +126,8 @@ def test_a_fired_slot_says_how_its_job_ended() -> None:
     s.step()
     answer = why(s.house, "a")
     assert answer.sentence == (
-        f"09:00 on Monday, 5 January 2026 fired; its job succeeded ({s.jobs('a')[0].job_id})."
-        " Next: 10:00 on Monday, 5 January 2026."
+        f"09:00 Europe/Paris on Monday, 5 January 2026 fired; its job succeeded ({s.jobs('a')[0].job_id})."
+        " Next: 10:00 Europe/Paris on Monday, 5 January 2026."
     )
     assert (answer.fate, answer.job and answer.job.status) == ("fired", "succeeded")
 
@@ -135,8 +145,9 @@ def test_a_slot_that_nobody_decides_says_when_a_scheduler_was_last_heard_of() ->
     s.beat()
     assert "is not decided yet: a scheduler is running, and behind" in said(s, "a", "08:00:00")
     s.sleep("2h")
-    assert "is not decided yet: no scheduler is running, the last sign of one was at 08:02 on Monday" in said(
-        s, "a", "08:00:00"
+    assert (
+        "is not decided yet: no scheduler is running, the last sign of one was at 08:02 UTC on Monday"
+        in said(s, "a", "08:00:00")
     )
 
 
@@ -144,7 +155,7 @@ def test_a_slot_before_the_schedule_says_when_it_was_created_and_names_no_revisi
     s = scheduler()
     s.add("a", cron="* * * * *")
     answer = why(s.house, "a", at("07:00:00"))
-    assert "has no entry: the schedule was created only at 08:00 on Monday" in answer.sentence
+    assert "has no entry: the schedule was created only at 08:00 UTC on Monday" in answer.sentence
     assert answer.evidence is not None and not answer.evidence.is_in_force
 
 
@@ -177,7 +188,7 @@ def test_a_skipped_slot_says_why() -> None:
     s.add("a", every="1h", only_between="08:00-08:30")
     s.advance("1h")
     assert said(s, "a", "09:00:00").startswith(
-        "09:00 on Monday, 5 January 2026 was skipped:"
+        "09:00 UTC on Monday, 5 January 2026 was skipped:"
         " 09:00 is outside its window 08:00-08:30 UTC (only_between). Next: "
     )
 
@@ -197,7 +208,7 @@ def test_slots_of_a_caught_up_window_name_the_job_that_stood_for_them() -> None:
     s.sleep("66m")
     s.step()
     assert said(s, "a", "08:20:00").startswith(
-        f"08:20 on Monday, 5 January 2026 was missed; job {s.jobs('a')[0].job_id} stood for it and 5 others"
+        f"08:20 UTC on Monday, 5 January 2026 was missed; job {s.jobs('a')[0].job_id} stood for it and 5 others"
     )
 
 
@@ -240,24 +251,24 @@ def test_a_slot_that_is_still_gathered_on_the_row_says_why() -> None:
 def test_a_slot_to_come_will_fire() -> None:
     s = scheduler()
     s.add("a", every="1h", first_run="after_interval")
-    assert said(s, "a", "09:00:00") == "09:00 on Monday, 5 January 2026 will fire."
+    assert said(s, "a", "09:00:00") == "09:00 UTC on Monday, 5 January 2026 will fire."
 
 
 def test_a_slot_to_come_that_will_be_skipped_says_why() -> None:
     s = scheduler()
     s.add("a", every="1h", first_run="after_interval", only_between="08:00-09:30")
     assert said(s, "a", "11:00:00") == (
-        "11:00 on Monday, 5 January 2026 will be skipped because"
+        "11:00 UTC on Monday, 5 January 2026 will be skipped because"
         " 11:00 is outside its window 08:00-09:30 UTC (only_between)."
     )
 
 
 def test_a_slot_to_come_that_will_wait_says_until_when() -> None:
     s = scheduler()
-    s.add("a", every="1h", first_run="after_interval", only_between="08:00-08:30", outside_window="defer")
+    s.add("a", cron="0 9 * * *", only_between="08:00-08:30", outside_window="defer")
     answer = why(s.house, "a", at("09:00:00"))
     assert answer.sentence == (
-        "09:00 on Monday, 5 January 2026 will be held until 08:00 on Tuesday, 6 January 2026 because"
+        "09:00 UTC on Monday, 5 January 2026 will be held until 08:00 UTC on Tuesday, 6 January 2026 because"
         " 09:00 is outside its window 08:00-08:30 UTC (only_between)."
     )
     assert (answer.fate, answer.reason) == ("pending", "outside_window")
@@ -280,8 +291,8 @@ def test_an_instant_that_is_no_slot_names_the_nearest() -> None:
     s.advance("3h")
     answer = said(s, "a", "09:20:00")
     assert answer == (
-        "No slot at 09:20 on Monday, 5 January 2026; the nearest are 09:00 on Monday, 5 January 2026"
-        " and 10:00 on Monday, 5 January 2026."
+        "No slot at 09:20 UTC on Monday, 5 January 2026; the nearest are 09:00 UTC on Monday, 5 January 2026"
+        " and 10:00 UTC on Monday, 5 January 2026."
     )
 
 
@@ -297,7 +308,7 @@ def test_a_deleted_schedule_still_answers() -> None:
 
 def test_seconds_are_spoken_only_where_they_matter() -> None:
     moment = instant_of(scheduler("08:00:05").clock.moment)
-    assert spoken(zone("UTC"), moment) == "08:00:05 on Monday, 5 January 2026"
+    assert spoken(zone("UTC"), moment) == "08:00:05 UTC on Monday, 5 January 2026"
 
 
 # -- slots that only the record knows --
@@ -309,8 +320,8 @@ def test_an_older_slot_of_a_chain_is_found_on_record() -> None:
     s.add("a", every="10m", interval_from="completion")
     s.advance("1h")
     assert said(s, "a", "08:21") == (
-        f"08:20 on Monday, 5 January 2026 fired; its job failed: no luck ({s.jobs('a')[2].job_id})."
-        " Next: 09:10 on Monday, 5 January 2026."
+        f"08:20 UTC on Monday, 5 January 2026 fired; its job failed: no luck ({s.jobs('a')[2].job_id})."
+        " Next: 09:10 UTC on Monday, 5 January 2026."
     )
 
 
@@ -356,3 +367,184 @@ def test_a_request_that_fired_and_one_that_was_skipped_are_told() -> None:
     s.fire("hook")
     assert why(s.house, "hook", at("08:00")).fate == "fired"
     assert why(s.house, "hook").reason == "already_running"
+
+
+# -- what is known of the future, and how to go on --
+
+
+def broken(s: ManualScheduler) -> None:
+    """A breaker that opened at 08:00 and is probed from 08:25 on; the schedule fires every ten minutes."""
+    s.outcome = lambda claimed: Outcome("failed", error="no luck")
+    s.add("a", every="10m", circuit_breaker={"threshold": 1, "reset_after": "25m"})
+    s.step()
+
+
+def test_slots_under_an_open_breaker_are_foretold_until_its_reset() -> None:
+    s = scheduler()
+    broken(s)
+    found = [(slot.skip_reason, slot.until) for slot in s.upcoming("a", 3)]
+    assert found == [("circuit_open", at("08:25")), ("circuit_open", at("08:25")), (None, None)]
+    assert said(s, "a").endswith(
+        " Next: 08:10 UTC on Monday, 5 January 2026, which will be skipped because the circuit breaker a is open until"
+        " 08:25 UTC on Monday, 5 January 2026. The next to fire: 08:30 UTC on Monday, 5 January 2026."
+        " To close the breaker now: everwhen system breaker a --reset."
+    )
+    answer = why(s.house, "a", at("08:20"))
+    assert (answer.fate, answer.reason) == ("pending", "circuit_open")
+    s.advance("45m")
+    assert [job.slot_at for job in s.jobs("a")] == [at("08:00"), at("08:30")]  # as foretold
+
+
+def test_slots_beyond_a_spent_budget_are_foretold_until_it_refills() -> None:
+    s = scheduler()
+    budget = Budget("team", per_hour=2)
+    s.add("a", every="20m")
+    s.house.catalogue.change(s.clock.now(), "a", with_budget(budget))
+    s.advance("25m")
+    assert [(slot.skip_reason, slot.until) for slot in s.upcoming("a", 2)] == [
+        ("budget", at("09:00")),
+        (None, None),
+    ]
+    assert "the budget of firings (team) is spent until 09:00 UTC on Monday" in said(s, "a")
+
+
+def with_budget(budget: Budget) -> Callable[[Schedule, int, Shared], Decision]:
+    def change(schedule: Schedule, now: int, shared: Shared) -> Decision:
+        definition = replace(schedule.definition, budgets=(budget,))
+        return edit(schedule, Plan("a", definition, None), now, shared)
+
+    return change
+
+
+def test_a_pause_of_the_system_is_what_keeps_slots_from_firing() -> None:
+    s = scheduler()
+    s.add("a", every="1h", first_run="after_interval")
+    pause_system(s.house)
+    assert {slot.skip_reason for slot in s.upcoming("a", 3)} == {"system"}
+    assert said(s, "a", "10:00") == (
+        "10:00 UTC on Monday, 5 January 2026 will not fire while the system is paused. The system has been paused since"
+        " 08:00 UTC on Monday, 5 January 2026: nothing fires. To go on: everwhen system resume."
+    )
+    assert "To go on: everwhen system resume" in (explain_silence(s.house) or "")
+
+
+def test_a_paused_schedule_says_how_to_go_on() -> None:
+    s = scheduler()
+    s.add("a", every="1h")
+    s.step()
+    s.pause("a", note="until the move is over")
+    assert said(s, "a").endswith(
+        " The schedule is paused by a person (until the move is over). To go on: everwhen schedules resume a."
+    )
+    assert said(s, "a", "10:00").startswith("10:00 UTC on Monday, 5 January 2026 will not fire while")
+
+
+def test_a_pause_with_an_end_is_foretold_with_what_fires_after_it() -> None:
+    s = scheduler()
+    s.add("cron", cron="0 * * * *")
+    s.add("interval", every="10m")
+    s.advance("5m")
+    for name in ("cron", "interval"):
+        s.pause(name, until="2026-01-05T09:35:00Z")
+    assert [(slot.due_at, slot.is_estimate) for slot in s.upcoming("cron", 1)] == [(at("10:00"), False)]
+    assert [(slot.due_at, slot.is_estimate) for slot in s.upcoming("interval", 1)] == [(at("09:45"), True)]
+    assert "The schedule is paused until 09:35 UTC on Monday" in said(s, "cron")
+
+
+@pytest.mark.parametrize(
+    ("paused_by", "expected"),
+    [
+        ("approval", "waiting for the approval of an operator. To approve it: everwhen schedules resume a."),
+        ("config", "paused by enabled: false in the configuration."),
+    ],
+)
+def test_a_pause_says_who_can_end_it(paused_by: str, expected: str) -> None:
+    s = scheduler()
+    s.add("a", every="1h")
+    s.step()
+    pause_schedule(s.house, "a", by=paused_by)
+    assert expected in said(s, "a")
+
+
+def test_a_schedule_that_is_over_says_how_to_start_it_anew() -> None:
+    s = scheduler()
+    s.add("counted", every="10m", total_repeats=1)
+    s.add("once", at="2026-01-05T08:10:00Z")
+    s.advance("20m")
+    assert said(s, "counted").endswith(
+        " The schedule is done. To start it anew: everwhen schedules revive counted."
+    )
+    assert said(s, "once").endswith(
+        " The schedule is done. It has no slot to come; to use it again, give it a new time:"
+        " everwhen schedules update once."
+    )
+    assert s.upcoming("counted") == []
+    assert "schedules revive counted" in (explain_silence(s.house, get_schedule(s.house, "counted")) or "")
+
+
+def test_an_invalid_schedule_says_what_is_wrong_and_what_heals_it() -> None:
+    s = scheduler()
+    s.add("a", every="1h")
+    s.step()
+    s.house.catalogue.change(
+        s.clock.now(), "a", lambda one, now, shared: invalidate(one, now, shared, "gone")
+    )
+    assert "The schedule is invalid: gone. It goes on by itself when a reload" in said(s, "a")
+
+
+def test_a_slot_that_will_be_deferred_is_held_and_not_skipped() -> None:
+    s = scheduler()
+    s.add("a", cron="30 * * * *", only_between="10:00-18:00", outside_window="defer")
+    found = [(slot.skip_reason, slot.hold_reason, slot.until) for slot in s.upcoming("a", 2)]
+    assert found == [("superseded", None, None), (None, "outside_window", at("10:00"))]
+    s.advance("3h")
+    assert [job.slot_at for job in s.jobs("a")] == [at("09:30"), at("10:30")]  # as foretold
+
+
+def test_before_the_first_slot_it_says_when_that_will_be() -> None:
+    s = scheduler()
+    s.add("a", cron="0 9 * * *")
+    assert said(s, "a") == "No slot has come yet. 09:00 UTC on Monday, 5 January 2026 will fire."
+    s.add("hook", type="webhook")
+    assert said(s, "hook") == "No request has fired it yet."
+    s.add("chain", every="10m", interval_from="completion", first_run="after_interval")
+    assert said(s, "chain") == "No slot has come yet. 08:10 UTC on Monday, 5 January 2026 will fire."
+    s.pause("a")
+    assert said(s, "a").startswith("No slot has come yet. The schedule is paused by a person.")
+
+
+def test_a_slot_missed_while_nobody_ran_quotes_the_last_heartbeat_and_lists_no_scheduler() -> None:
+    s = scheduler()
+    s.add("a", every="10s", first_run="after_interval")
+    s.beat()
+    s.sleep("45s")  # a node that was killed: it is neither stopped nor found lost yet
+    s.restart()
+    s.step()
+    answer = why(s.house, "a", at("08:00:30"))
+    assert answer.reason == "down"
+    assert (
+        "no scheduler was running then; the last heartbeat before it was at 08:00 UTC on Monday, 5 January 2026,"
+        " the next start at 08:00:45 UTC on Monday"
+    ) in answer.sentence
+    assert answer.evidence is not None and not answer.evidence.schedulers
+
+
+def test_the_start_of_a_scheduler_has_the_last_heartbeat_when_the_nodes_are_forgotten() -> None:
+    s = scheduler()
+    s.add("a", every="1h", first_run="after_interval")
+    s.sleep("90m")
+    detail = {"last_heartbeat_at": at("08:31:07")}
+    s.house.slots.record([Event("scheduler.started", s.clock.now(), detail=detail)])
+    s.restart()
+    s.step()
+    assert "the last heartbeat before it was at 08:31:07 UTC" in said(s, "a", "09:00")
+
+
+def test_every_instant_of_an_answer_has_its_zone() -> None:
+    s = scheduler()
+    s.add("a", every="1h", timezone="Europe/Berlin", only_between="09:00-10:30")
+    s.advance("90m")
+    for text in (None, "09:20", "10:00", "23:00"):
+        sentence = said(s, "a", text)
+        instants = re.findall(r"\d\d:\d\d(?::\d\d)? (?:(\S+) )?on \w+day", sentence)
+        assert instants and set(instants) == {"Europe/Berlin"}, sentence

@@ -20,7 +20,11 @@ class Upcoming(Shape):
     slot_at: When
     due_at: When
     skip_reason: str | None = Field(description="Why it will be skipped, as far as that is known.")
-    is_estimate: bool = Field(description="It depends on when a run before it ends.")
+    is_estimate: bool = Field(description="It depends on when a run, or a pause, before it ends.")
+    hold_reason: str | None = Field(description="Why it will be held, as far as that is known.")
+    until: When | None = Field(
+        description="How long the reason holds, where that is known; a held slot fires then."
+    )
 
 
 def upcoming_words(slot: UpcomingSlot) -> Object:
@@ -30,12 +34,20 @@ def upcoming_words(slot: UpcomingSlot) -> Object:
         "due_at": when_text(slot.due_at),
         "skip_reason": slot.skip_reason,
         "is_estimate": slot.is_estimate,
+        "hold_reason": slot.hold_reason,
+        "until": when_text(slot.until),
     }
 
 
 class UpcomingList(Shape):
     items: list[Upcoming]
     total: int
+    sentence: str | None = Field(description="Why nothing fires as things stand, and how to go on.")
+
+
+def upcoming_list(slots: list[UpcomingSlot], sentence: str | None) -> Object:
+    items = [upcoming_words(slot) for slot in slots]
+    return {"items": items, "total": len(items), "sentence": sentence}
 
 
 class PreviewSlot(Upcoming):

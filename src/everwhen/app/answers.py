@@ -50,12 +50,17 @@ class ScheduleInfo:
 
 
 class Upcoming(NamedTuple):
-    """A slot to come; `skip_reason` where it is known that it will not fire, `is_estimate` in a chain."""
+    """A slot to come; `skip_reason` where it is known that it will not fire, `is_estimate` in a chain.
+
+    `hold_reason`: it will be held; `until`: how long either reason holds, where that is known.
+    """
 
     slot_at: datetime
     due_at: datetime
     skip_reason: str | None
     is_estimate: bool
+    hold_reason: str | None = None
+    until: datetime | None = None
 
 
 class Why(NamedTuple):
@@ -103,7 +108,14 @@ def schedule_info(state: State) -> ScheduleInfo:
 
 def upcoming_of(slots: Iterable[UpcomingSlot]) -> list[Upcoming]:
     return [
-        Upcoming(moment_of(slot.slot_at), moment_of(slot.due_at), slot.skip_reason, slot.is_estimate)
+        Upcoming(
+            moment_of(slot.slot_at),
+            moment_of(slot.due_at),
+            slot.skip_reason,
+            slot.is_estimate,
+            slot.hold_reason,
+            moment(slot.until),
+        )
         for slot in slots
     ]
 

@@ -46,19 +46,24 @@ def list_(client: Client, limit: int, as_json: bool, **filters: str | None) -> N
     if as_json:
         print_json(found)
         return
+    stopped = client.get("/upcoming/", limit=1).get("sentence")
     columns = ("schedule", "status", "when", "next", "", ">runs", ">errors", "last")
-    print_table(columns, [_row(one) for one in found], empty=NO_SCHEDULES)
+    print_table(columns, [_row(one, is_stopped=bool(stopped)) for one in found], empty=NO_SCHEDULES)
+    if stopped:
+        click.echo(stopped, err=True)
 
 
-def _row(one: dict[str, Any]) -> tuple[str | Text, ...]:
+def _row(one: dict[str, Any], *, is_stopped: bool = False) -> tuple[str | Text, ...]:
     held = f"held: {one['held_reason']}" if one["held_reason"] else moment_text(one["next_run_at"])
+    if is_stopped and one["status"] == "active":
+        held = "none: the system is paused"
     errors = Text(str(one["error_count"]), "red" if one["error_count"] else "dim")
     return (
         Text(_called(one), "bold"),
         status_text(one["status"]),
         one["description_text"],
         held,
-        away(one["next_run_at"]),
+        "" if is_stopped else away(one["next_run_at"]),
         f"{one['run_count']:,}",
         errors,
         _last(one),
@@ -121,7 +126,8 @@ def _spelled(name: str, value: Any) -> str:
 def upcoming(client: Client, schedule: str | None, limit: int, as_json: bool) -> None:
     """What fires next: of one SCHEDULE, or of all of them, merged; with jitter, and the skips that are certain."""
     path = "/upcoming/" if schedule is None else path_of(schedule, "upcoming")
-    found = client.get(path, limit=limit)["items"]
+    answer = client.get(path, limit=limit)
+    found, sentence = answer["items"], answer.get("sentence")
     if as_json:
         print_json(found)
         return
@@ -135,12 +141,21 @@ def upcoming(client: Client, schedule: str | None, limit: int, as_json: bool) ->
         for one in found
     ]
     print_table(("due", "", "schedule", ""), rows, empty="nothing is due")
+    if sentence:
+        click.echo(sentence, err=True)
 
 
 def _prospect(one: dict[str, Any]) -> Text:
+    until = f", until {moment_text(one['until'])}" if one.get("until") else ""
+    if one["skip_reason"] == "system":
+        return Text("will not fire: the system is paused", "yellow")
     if one["skip_reason"]:
-        return Text(f"will be skipped: {one['skip_reason']}", "yellow")
-    return Text("about then: it is counted from the end of a run" if one["is_estimate"] else "", "dim")
+        return Text(f"will be skipped: {one['skip_reason']}{until}", "yellow")
+    if one.get("hold_reason"):
+        return Text(f"will be held: {one['hold_reason']}{until}", "yellow")
+    return Text(
+        "about then: it is counted from the end of a run or a pause" if one["is_estimate"] else "", "dim"
+    )
 
 
 # -- making --

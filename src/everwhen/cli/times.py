@@ -15,12 +15,12 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
 def moment_text(text: str | None, where: str | None = None, *, none: str = "–") -> str:
-    """`Mon 16 Nov 09:00:00`, with the year where it is another; in the zone given, or this machine's."""
+    """`Mon 16 Nov 09:00:00 CET`, with the year where it is another; in the zone given, or this machine's."""
     if text is None:
         return none
     moment = datetime.fromisoformat(text).astimezone(_zone(where).tzinfo)
     year = "" if moment.year == now().year else f" {moment.year}"
-    return f"{moment:%a} {moment.day:>2} {moment:%b}{year} {moment:%H:%M:%S}"
+    return f"{moment:%a} {moment.day:>2} {moment:%b}{year} {moment:%H:%M:%S %Z}"
 
 
 def away(text: str | None) -> str:

@@ -45,19 +45,20 @@ def command(client: Client, schedule: str, at: str | None, as_json: bool) -> Non
         return
     print_text(Text(found["sentence"], f"bold {_STYLES.get(found['fate'], '')}".strip()))
     for fact in found["evidence"]:
-        print_text(Text(f"  {_fact(fact)}", "dim"))
+        print_text(Text(f"  {_fact(fact, found['timezone'])}", "dim"))
 
 
-def _fact(fact: dict[str, Any]) -> str:
+def _fact(fact: dict[str, Any], where: str) -> str:
+    """One piece of evidence, in the zone of the sentence above it."""
     match fact:
         case {"job": job}:
-            ended = f", ended {moment_text(job['ended_at'])}" if job["ended_at"] else ""
+            ended = f", ended {moment_text(job['ended_at'], where)}" if job["ended_at"] else ""
             return f"job {job['id']}: attempt {job['attempt']}, {job['status']}{ended}"
         case {"event": kind, "at": at, "id": number}:
             reason = f" ({fact['reason']})" if fact.get("reason") else ""
-            return f"event {number}: {kind}{reason} at {moment_text(at)}"
+            return f"event {number}: {kind}{reason} at {moment_text(at, where)}"
         case {"transition": state, "at": at, "reason": reason}:
-            return f"breaker: {state} since {moment_text(at)} ({reason})"
+            return f"breaker: {state} since {moment_text(at, where)} ({reason})"
         case {"scheduler": node}:
             return f"scheduler {node} was running"
         case {"revision": number}:

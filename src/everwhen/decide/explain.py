@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Literal, NamedTuple
 
-from everwhen.decide.sentences import CANCELLED, HELD, MISSED, SKIPPED, SPANS, cause, spoken
+from everwhen.decide.outlook import (
+    ComingSlot,
+    Conditions,
+    Outlook,
+    because,
+    coming_slots,
+    explain_status,
+    explain_system,
+    foresee,
+)
+from everwhen.decide.sentences import CANCELLED, HELD, MISSED, SKIPPED, SPANS, STANDING, cause, spoken
 from everwhen.model.breaker import Transition
 from everwhen.model.delivery import Delivery
 from everwhen.model.history import Recorded, Revision
 from everwhen.model.instants import MINUTE
 from everwhen.model.job import Job
 from everwhen.model.node import Node
-from everwhen.model.schedule import Plan, State
+from everwhen.model.schedule import Plan, Schedule, State
 from everwhen.timetable.civil_time import Zone
+from everwhen.timetable.trigger import OnRequest
 
 Fate = Literal["fired", "skipped", "missed", "caught_up", "held", "pending", "span", "no_slot", "unknown"]
 
+MOST_AHEAD = 1_000  # slots that are looked through for the next one that can fire
 DELETED = "deleted"  # in place of the reason of a span: there is no schedule any more that could have one
 
 
@@ -35,8 +48,12 @@ class Evidence:
     transitions: Sequence[Transition] = ()
     schedulers: Sequence[Node] = ()  # that were running at the slot
     last_sign_at: int | None = None  # when any scheduler was last heard of
+    heard_before: int | None = None  # the last heartbeat of a scheduler before the slot was due
+    started_after: int | None = None  # and when the next one started
     on_its_way: Delivery | None = None  # the message that the last job waits for, where a queue carries jobs
     retained_from: int = 0  # of slots before it, retention may have taken what there was
+    present: Plan | None = None  # the revision in force now, where the schedule is still there
+    conditions: Conditions = field(default_factory=Conditions)
 
     @property
     def plan(self) -> Plan:
@@ -50,6 +67,13 @@ class Evidence:
     def is_in_force(self) -> bool:
         """Whether the revision was in force at the slot; before the first one there was none."""
         return self.revision.in_force_at <= self.slot_at
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """The schedule as it stands now; None when it is deleted."""
+        if self.state is None or self.present is None:
+            return None
+        return Schedule(self.state, self.present)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,15 +100,67 @@ class _Verdict(NamedTuple):
     reason: str | None = None
 
 
-def explain_slot(evidence: Evidence, now: int) -> Explanation:
-    """What became of a slot, or will."""
-    state, zone = evidence.state, evidence.zone
-    next_run_at = state.next_run_at if state is not None else None
-    verdict = _verdict(evidence, now)
+def explain_slot(evidence: Evidence) -> Explanation:
+    """What became of a slot, or will, and what comes next."""
+    zone = evidence.zone
+    verdict = _verdict(evidence, evidence.conditions.now)
+    if verdict.reason == "down":  # by definition; a node that was killed may look alive for a while
+        evidence = replace(evidence, schedulers=())
     sentence = f"{spoken(zone, evidence.slot_at)} {verdict.words}."
-    if next_run_at is not None and next_run_at > now and verdict.fate != "pending":
-        sentence += f" Next: {spoken(zone, next_run_at)}."
+    following = _following(evidence, verdict.fate)
+    sentence = f"{sentence} {following}" if following else sentence
+    next_run_at = evidence.state.next_run_at if evidence.state is not None else None
     return Explanation(sentence, verdict.fate, zone, evidence.slot_at, verdict.reason, next_run_at, evidence)
+
+
+def _following(evidence: Evidence, fate: Fate) -> str | None:
+    """What fires next, what stands in its way, and how to go on."""
+    schedule, conditions = evidence.schedule, evidence.conditions
+    if schedule is None:
+        return None
+    zone = schedule.definition.zone
+    stopped = explain_status(schedule, conditions.now) or explain_system(conditions, zone)
+    if stopped is not None:
+        return stopped
+    slots = coming_slots(schedule, conditions, conditions.now + 1)
+    ahead = list(islice(slots, 1))
+    if not ahead:
+        waits = schedule.definition.is_chain and schedule.state.outstanding
+        return "The next slot is counted from the end of the run in flight." if waits else None
+    first = ahead[0]
+    if fate == "pending":
+        is_blocked = first.slot_at == evidence.slot_at and first.outlook.reason is not None
+        return _first_to_fire(evidence, first, slots) if is_blocked else None
+    if first.outlook.reason is None:
+        return f"Next: {spoken(zone, first.due_at)}."
+    fated = _fated(schedule.plan, first.outlook, first.due_at)
+    further = _first_to_fire(evidence, first, slots)
+    return f"Next: {spoken(zone, first.due_at)}, which {fated}.{' ' + further if further else ''}"
+
+
+def _first_to_fire(evidence: Evidence, blocked: ComingSlot, slots: Iterator[ComingSlot]) -> str:
+    """The first slot that nothing stands in the way of, and how to have one sooner."""
+    plan = evidence.present or evidence.plan
+    words = []
+    if blocked.outlook.fate != "held":
+        can_fire = next((slot for slot in islice(slots, MOST_AHEAD) if slot.outlook.fate != "skipped"), None)
+        if can_fire is not None:
+            at = can_fire.outlook.until if can_fire.outlook.fate == "held" else can_fire.due_at
+            words.append(f"The next to fire: {spoken(plan.definition.zone, at or can_fire.due_at)}.")
+    if blocked.outlook.reason == "circuit_open" and plan.definition.breaker is not None:
+        words.append(
+            f"To close the breaker now: everwhen system breaker {plan.definition.breaker.key} --reset."
+        )
+    return " ".join(words)
+
+
+def _fated(plan: Plan, outlook: Outlook, due_at: int) -> str:
+    """`will be skipped because …`, `will be held until … because …`."""
+    why = because(plan, outlook, due_at)
+    if outlook.fate == "skipped":
+        return f"will be skipped because {why}"
+    until = "" if outlook.until is None else f" until {spoken(plan.definition.zone, outlook.until)}"
+    return f"will be held{until} because {why}"
 
 
 def _verdict(evidence: Evidence, now: int) -> _Verdict:
@@ -95,6 +171,8 @@ def _verdict(evidence: Evidence, now: int) -> _Verdict:
         return found
     if evidence.stopped_by == DELETED:
         return _Verdict("span", "lies after the schedule was deleted")
+    if evidence.stopped_by is not None and evidence.slot_at > now:
+        return _Verdict("span", STANDING[evidence.stopped_by], evidence.stopped_by)
     if evidence.stopped_by is not None:
         return _Verdict("span", SPANS[evidence.stopped_by], evidence.stopped_by)
     state = evidence.state
@@ -120,6 +198,7 @@ def _on_record(evidence: Evidence) -> _Verdict | None:
             return _skipped(evidence, event.reason, event.slot_count)
         if event.type == "schedule.missed" and event.reason is not None:
             why = cause(MISSED, event.reason, evidence.plan, evidence.due_at)
+            why += _heard_of(evidence) if event.reason == "down" else ""
             return _Verdict("missed", f"was missed: {why}{_rest(event.slot_count)}", event.reason)
         if event.type == "schedule.caught_up":
             others = event.slot_count - 1
@@ -146,13 +225,21 @@ def _to_come(evidence: Evidence, now: int) -> _Verdict:
     if evidence.slot_at <= now:
         return _Verdict("pending", _undecided(evidence, now))
     calendar = evidence.plan.calendar(evidence.state.anchor_at if evidence.state else None)
-    reason = calendar.closed_reason(evidence.due_at)
-    if reason is None:
+    outlook = foresee(evidence.plan, calendar, evidence.slot_at, evidence.due_at, evidence.conditions)
+    if outlook.reason is None:
         return _Verdict("pending", "will fire")
-    why = cause(SKIPPED, reason, evidence.plan, evidence.due_at, were="will be")
-    if reason in evidence.plan.defers:
-        return _Verdict("pending", f"will be held{_until_opening(evidence, reason)} because {why}", reason)
-    return _Verdict("pending", f"will be skipped because {why}", reason)
+    return _Verdict("pending", _fated(evidence.plan, outlook, evidence.due_at), outlook.reason)
+
+
+def _heard_of(evidence: Evidence) -> str:
+    """When nobody ran: the last heartbeat before the slot, and the start after it (G2)."""
+    if evidence.heard_before is None:
+        before = "; there is no heartbeat of one before it on record"
+    else:
+        before = f"; the last heartbeat before it was at {spoken(evidence.zone, evidence.heard_before)}"
+    if evidence.started_after is None:
+        return before
+    return f"{before}, the next start at {spoken(evidence.zone, evidence.started_after)}"
 
 
 def _undecided(evidence: Evidence, now: int) -> str:
@@ -228,3 +315,14 @@ def no_slot(plan: Plan, at: int, before: int | None, after: int | None) -> Expla
     verb = "are" if len(near) > 1 else "is"
     words = f"; the nearest {verb} {' and '.join(near)}" if near else ""
     return Explanation(f"No slot at {spoken(zone, at)}{words}.", "no_slot", zone)
+
+
+def no_slot_yet(plan: Plan, schedule: Schedule | None, conditions: Conditions) -> Explanation:
+    """Nothing has come due, and nothing is to come as things stand."""
+    zone = plan.definition.zone
+    stopped = None
+    if schedule is not None:
+        stopped = explain_status(schedule, conditions.now) or explain_system(conditions, zone)
+    is_asked = isinstance(plan.definition.trigger, OnRequest)
+    words = "No request has fired it yet." if is_asked else "No slot has come yet."
+    return Explanation(f"{words} {stopped}" if stopped else words, "no_slot", zone)

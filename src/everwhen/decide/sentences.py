@@ -39,6 +39,17 @@ HELD: Mapping[str, str] = {
     "outside_window": "{time} is outside its window {window} (only_between)",
     "quiet_hours": "quiet hours {quiet} {were} in force",
 }
+# Of slots to come. What holds now, and ends at an instant that is known, is named with it.
+PRESENT: Mapping[str, str] = {
+    "circuit_open": "the circuit breaker {breaker} is open",
+    "budget": "the budget of firings ({budgets}) is spent",
+}
+AHEAD: Mapping[str, str] = {
+    **{reason: SKIPPED[reason] for reason in ("excluded_day", "outside_window", "quiet_hours")},
+    **PRESENT,
+    "superseded": "it will be held, and the next slot comes first",
+    "system": "the system is paused",
+}
 SPANS: Mapping[str, str] = {
     "paused": "lies in a span in which the schedule was paused",
     "invalid": "lies in a span in which the schedule could not run as configured",
@@ -46,6 +57,14 @@ SPANS: Mapping[str, str] = {
     "dead": "lies after the schedule died of too many failures",
     "in_the_past": "was already past when the schedule was declared",
     "system": "lies in a span in which the whole system was paused",
+}
+STANDING: Mapping[str, str] = {  # of slots to come, as long as nobody ends the span
+    "paused": "will not fire while the schedule is paused",
+    "invalid": "will not fire while the schedule cannot run as configured",
+    "done": "will not fire: the schedule is done",
+    "dead": "will not fire: the schedule is dead",
+    "in_the_past": "will not fire: the schedule is done",
+    "system": "will not fire while the system is paused",
 }
 CHECKS: Mapping[str, str] = {
     "unsupported_type": "is fired by a request, never by the clock",
@@ -71,9 +90,9 @@ def cause(words: Mapping[str, str], reason: str, plan: Plan, at: int, *, were: s
 
 
 def spoken(zone: Zone, instant: int) -> str:
-    """An instant as a person says it: time, weekday, date, on the wall of the schedule's zone."""
+    """An instant as a person says it: time, zone, weekday, date, on the wall of the schedule's zone."""
     moment = moment_of(instant).astimezone(zone.tzinfo)
-    return f"{_time(zone, instant)} on {moment:%A}, {moment.day} {moment:%B %Y}"
+    return f"{_time(zone, instant)} {zone.name} on {moment:%A}, {moment.day} {moment:%B %Y}"
 
 
 def _time(zone: Zone, instant: int) -> str:

@@ -70,13 +70,18 @@ def revive(schedule: Schedule, now: int, shared: Shared, *, by: str | None = Non
     """Start a dead or done schedule anew; refused when it has no slot to come."""
     if schedule.state.status not in ("dead", "done"):
         raise StatusError("revive", schedule.state.status)
+    if not can_revive(schedule, now):
+        raise StatusError("revive", schedule.state.status, "it has no slot to come; give it a new time first")
     fresh = Schedule(
         schedule.state._replace(current_repeat=0, current_retry=0), schedule.plan, schedule.outstanding
     )
-    if not comes_later(fresh) and _after_span(fresh, now).slot_at is None:
-        raise StatusError("revive", schedule.state.status, "it has no slot to come; give it a new time first")
     decision = _come_back(fresh, now, shared, "schedule.revived", by=by)
     return decision._replace(before=schedule.state)
+
+
+def can_revive(schedule: Schedule, now: int) -> bool:
+    """Whether there is a slot to come for a schedule that is over."""
+    return comes_later(schedule) or _after_span(schedule, now).slot_at is not None
 
 
 def invalidate(schedule: Schedule, now: int, shared: Shared, reason: str) -> Decision:

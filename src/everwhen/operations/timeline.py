@@ -15,7 +15,7 @@ from everwhen.errors import TimetableError
 from everwhen.model.history import Recorded
 from everwhen.model.instants import DAY
 from everwhen.model.job import Job
-from everwhen.operations.upcoming import UpcomingSlot, in_order
+from everwhen.operations.upcoming import UpcomingSlot, conditions_of, in_order
 from everwhen.ports.house import House
 from everwhen.ports.ledger import EventFilter
 
@@ -105,7 +105,8 @@ def _future(house: House, start: int, end: int, owner: str | None) -> _Future:
     soonest = house.catalogue.soonest(MOST_BARS + 1, owner=owner)
     if len(soonest) > MOST_BARS:
         end = min(end, soonest.pop().state.next_run_at or end)
-    slots = takewhile(lambda slot: slot.due_at < end, in_order(soonest, start))
+    conditions = conditions_of(house, soonest)
+    slots = takewhile(lambda slot: slot.due_at < end, in_order(soonest, conditions, start))
     found = [_to_come(slot) for slot in islice(slots, MOST_BARS + 1)]
     return _Future(found, found[-1].due_at if len(found) > MOST_BARS else end)
 
@@ -116,7 +117,7 @@ def _to_come(slot: UpcomingSlot) -> Bar:
         slot.schedule_id,
         slot.slot_at,
         slot.due_at,
-        reason=slot.skip_reason,
+        reason=slot.skip_reason or slot.hold_reason,
         is_estimate=slot.is_estimate,
     )
 

@@ -5,29 +5,45 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from everwhen.decide.explain import DELETED, Evidence, Explanation, explain_slot, no_slot
+from everwhen.decide.explain import DELETED, Evidence, Explanation, explain_slot, no_slot, no_slot_yet
 from everwhen.errors import UnknownScheduleError
 from everwhen.model.breaker import Transition
+from everwhen.model.events import EventType
 from everwhen.model.history import OF_SLOTS, STARTS, STOPS, Life, Recorded, Revision
 from everwhen.model.instants import SECOND
 from everwhen.model.job import OWN_ORIGINS
+from everwhen.model.node import Node
+from everwhen.model.schedule import Schedule
 from everwhen.model.shared import FOR_EVER
+from everwhen.operations.upcoming import conditions_of
 from everwhen.ports.house import House
-from everwhen.ports.ledger import JobFilter
+from everwhen.ports.ledger import EventFilter, JobFilter
 from everwhen.timetable.trigger import OnRequest
 
 NEAR = 30 * SECOND
+STARTED: tuple[EventType, ...] = ("scheduler.started",)
+MOST_STARTS = 1_000  # of schedulers since a slot, that are looked through for the first
 
 
 def why(house: House, schedule_id: str, at: int | None = None) -> Explanation:
-    """What became of the slot nearest to an instant (default: the last one)."""
+    """What became of the slot nearest to an instant (default: the last one, or the first to come)."""
     now = house.clock.now()
     with house.ledger.history([_uid(house, schedule_id, at)]) as history:
         life, system, retained_from = next(iter(history.lives)), history.system, history.retained_from
         slot_at = _nearest(life, now, at)
+    schedule = None if life.state is None else Schedule(life.state, life.revisions[-1].plan)
     if isinstance(slot_at, Explanation):
         return slot_at
-    return explain_slot(replace(_evidence(house, life, system, slot_at), retained_from=retained_from), now)
+    conditions = conditions_of(house, [] if schedule is None else [schedule])
+    if slot_at is None:
+        return no_slot_yet(life.revisions[-1].plan, schedule, conditions)
+    evidence = _evidence(house, life, system, slot_at)
+    present = None if schedule is None else schedule.plan
+    found = explain_slot(
+        replace(evidence, retained_from=retained_from, conditions=conditions, present=present)
+    )
+    is_to_come = at is None and slot_at > now
+    return replace(found, sentence=f"No slot has come yet. {found.sentence}") if is_to_come else found
 
 
 def _evidence(house: House, life: Life, system: Sequence[Recorded], slot_at: int) -> Evidence:
@@ -36,19 +52,41 @@ def _evidence(house: House, life: Life, system: Sequence[Recorded], slot_at: int
     revision = _revision_at(life, slot_at)
     breaker = revision.plan.definition.breaker
     schedulers = [node for node in house.upkeep.nodes() if node.is_scheduler]
+    due_at = revision.plan.calendar(_anchor_at(life, slot_at)).due_at(slot_at)
+    events = house.ledger.events_of_slot(life.uid, slot_at)
+    is_down = any(one.event.type == "schedule.missed" and one.event.reason == "down" for one in events)
+    heard_before, started_after = _silence(house, schedulers, due_at) if is_down else (None, None)
     return Evidence(
         slot_at,
-        revision.plan.calendar(_anchor_at(life, slot_at)).due_at(slot_at),
+        due_at,
         revision,
         life.state,
         list(reversed(jobs)),
-        house.ledger.events_of_slot(life.uid, slot_at),
+        events,
         "system" if _is_system_paused(system, slot_at) else _stopped_by(life, slot_at),
         () if breaker is None else _transitions_before(house, breaker.key, slot_at),
         [node for node in schedulers if node.was_up_at(slot_at)],
         max((node.heartbeat_at for node in schedulers), default=None),
+        heard_before,
+        started_after,
         house.outbox.on_its_way(jobs[0].job_id) if jobs and jobs[0].status == "queued" else None,
     )
+
+
+def _silence(house: House, schedulers: Sequence[Node], due_at: int) -> tuple[int | None, int | None]:
+    """The last heartbeat before an instant and the next start after it.
+
+    The first start after it has both on record (G2); without that event the nodes tell, as long as they are kept.
+    """
+    starts = house.ledger.events(EventFilter(types=STARTED, since=due_at), limit=MOST_STARTS)
+    if starts and len(starts) < MOST_STARTS:
+        event = starts[-1].event
+        heard = event.detail.get("last_heartbeat_at")
+        if isinstance(heard, int) and heard <= due_at:
+            return heard, event.at
+    before = [node.heartbeat_at for node in schedulers if node.heartbeat_at <= due_at]
+    after = [node.started_at for node in schedulers if node.started_at > due_at]
+    return max(before, default=None), min(after, default=None)
 
 
 def _transitions_before(house: House, key: str, slot_at: int) -> list[Transition]:
@@ -69,14 +107,13 @@ def _revision_at(life: Life, instant: int) -> Revision:
     return in_force[-1] if in_force else life.revisions[0]
 
 
-def _nearest(life: Life, now: int, at: int | None) -> int | Explanation:
-    last = _last_slot(life) if at is None else None
-    if last is not None:
-        return last
-    at = now if at is None else at
+def _nearest(life: Life, now: int, at: int | None) -> int | Explanation | None:
+    """The slot that is meant; None where there is none yet."""
+    if at is None:
+        return _last_slot(life) or (None if life.state is None else life.state.next_slot_at)
     plan = _revision_at(life, at).plan
     if plan.definition.is_chain or isinstance(plan.definition.trigger, OnRequest):
-        return min(_slots_on_record(life, at), key=lambda slot: abs(slot - at), default=at)
+        return min(_slots_on_record(life, at), key=lambda slot: abs(slot - at), default=None)
     calendar = plan.calendar(_anchor_at(life, at))
     before, after = calendar.last_until(at), calendar.next_after(at)
     near = [slot for slot in (before, after) if slot is not None and abs(slot - at) <= NEAR]

@@ -157,8 +157,8 @@ class Catalogue(Protocol):
         """The ids of paused schedules whose pause has an end that has come."""
         ...
 
-    def shared_of(self, schedule: Schedule) -> Shared:
-        """The limits and breakers of one schedule as they stand."""
+    def shared_of(self, *schedules: Schedule) -> Shared:
+        """The limits and breakers of these schedules as they stand."""
         ...
 
     def states(self, wanted: ScheduleFilter, *, limit: int, after: str | None = None) -> list[State]:

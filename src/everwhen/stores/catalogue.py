@@ -146,10 +146,10 @@ class StoredCatalogue:
         with self._store.read() as tx:
             return tx.due_to_resume(now)
 
-    def shared_of(self, schedule: Schedule) -> Shared:
+    def shared_of(self, *schedules: Schedule) -> Shared:
         shared = Shared()
         with self._store.read() as tx:
-            add_shared(tx, shared, [schedule])
+            add_shared(tx, shared, schedules)
         return shared
 
     def states(self, wanted: ScheduleFilter, *, limit: int, after: str | None = None) -> list[State]:

@@ -33,6 +33,7 @@ from everwhen.api.slot_payloads import (
     SlotList,
     UpcomingList,
     slot_words,
+    upcoming_list,
     upcoming_words,
 )
 from everwhen.config.submission import read_submission
@@ -95,7 +96,7 @@ def _with_a_target(words: Any) -> Any:
 def upcoming_of_all(office: Desk, caller: Viewer, limit: Count = DEFAULT_LIMIT) -> Response:
     """Of all that the token may see."""
     slots = upcoming.upcoming_of_all(office.house, limit, owner=caller.token.owner)
-    return answer({"items": [upcoming_words(slot) for slot in slots], "total": len(slots)})
+    return answer(upcoming_list(slots, upcoming.explain_silence(office.house)))
 
 
 @router.get(
@@ -106,9 +107,9 @@ def upcoming_of_all(office: Desk, caller: Viewer, limit: Count = DEFAULT_LIMIT) 
 )
 def upcoming_of(office: Desk, caller: Viewer, schedule_id: ScheduleId, limit: Count = 10) -> Response:
     """Of a completion chain the first is exact, and the others are estimates."""
-    entry = submissions.get_entry(office.house, schedule_id, caller)
-    slots = upcoming.upcoming_of(entry.schedule, limit)
-    return answer({"items": [upcoming_words(slot) for slot in slots], "total": len(slots)})
+    schedule = submissions.get_entry(office.house, schedule_id, caller).schedule
+    slots = upcoming.upcoming_of(schedule, limit, upcoming.conditions_of(office.house, [schedule]))
+    return answer(upcoming_list(slots, upcoming.explain_silence(office.house, schedule)))
 
 
 @router.get(

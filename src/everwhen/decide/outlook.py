@@ -1,0 +1,219 @@
+"""What will become of slots to come, as far as it is known now (L3): the rules of E2 asked ahead of their time.
+
+Overlap, guard and capacity are not asked: what runs now says nothing about what will run then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Literal, NamedTuple
+
+from everwhen.decide.sentences import AHEAD, PRESENT, cause, spoken
+from everwhen.decide.slots import NextSlot, slot_after_span
+from everwhen.decide.status import can_revive
+from everwhen.model.calendar import Calendar
+from everwhen.model.instants import SECOND
+from everwhen.model.schedule import Plan, Schedule, State
+from everwhen.model.shared import Shared
+from everwhen.timetable.civil_time import Zone
+from everwhen.timetable.trigger import Every, OnRequest
+
+SYSTEM = "system"
+APPROVAL = "approval"
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What holds now beside the schedule itself: limits and breakers, and since when the system is paused."""
+
+    now: int = 0
+    shared: Shared = field(default_factory=Shared)
+    system_paused_at: int | None = None
+
+
+class Outlook(NamedTuple):
+    """What is known about one slot. `until`: how long the reason holds, where that is known; a held slot fires then."""
+
+    fate: Literal["fires", "skipped", "held"] = "fires"
+    reason: str | None = None
+    until: int | None = None
+
+
+class ComingSlot(NamedTuple):
+    """A slot to come. `is_estimate`: it depends on when something before it ends."""
+
+    slot_at: int
+    due_at: int
+    outlook: Outlook
+    is_estimate: bool = False
+
+
+_FIRES = Outlook()
+
+
+def foresee(plan: Plan, calendar: Calendar, slot_at: int, due_at: int, conditions: Conditions) -> Outlook:
+    """What becomes of a slot if nothing changes but the time: the first line of E2 that is certain."""
+    if conditions.system_paused_at is not None:
+        return Outlook("skipped", SYSTEM)
+    return (
+        _closed(plan, calendar, slot_at, due_at)
+        or _broken(plan, due_at, conditions.shared)
+        or _spent(plan, due_at, conditions.shared)
+        or _FIRES
+    )
+
+
+def coming_slots(schedule: Schedule, conditions: Conditions, start: int = 0) -> Iterator[ComingSlot]:
+    """The slots of one schedule that are due from `start` on, one by one, each with what will become of it."""
+    begins = _begin(schedule)
+    if begins is None:
+        return
+    calendar = schedule.plan.calendar(begins.anchor_at)
+    is_moved = (
+        begins.anchor_at != schedule.state.anchor_at
+    )  # counted from the end of a pause, which is not yet
+    for slot_at, due_at, is_estimate in _slots(schedule, calendar, begins, start):
+        if due_at >= start:
+            outlook = foresee(schedule.plan, calendar, slot_at, due_at, conditions)
+            yield ComingSlot(slot_at, due_at, outlook, is_estimate or is_moved)
+
+
+def explain_status(schedule: Schedule, now: int) -> str | None:
+    """Why a schedule that is not active fires nothing, and how to go on; None where it is active."""
+    words = _status_words(schedule, now)
+    return None if words is None else f"The schedule is {words}."
+
+
+def explain_system(conditions: Conditions, zone: Zone) -> str | None:
+    """Since when the system is paused, and how to go on; None where it is not."""
+    if conditions.system_paused_at is None:
+        return None
+    since = spoken(zone, conditions.system_paused_at)
+    return f"The system has been paused since {since}: nothing fires. To go on: everwhen system resume."
+
+
+def because(plan: Plan, outlook: Outlook, due_at: int) -> str:
+    """The clause for what stands in the way of a slot to come."""
+    assert outlook.reason is not None
+    words = cause(AHEAD, outlook.reason, plan, due_at, were="will be")
+    if outlook.reason not in PRESENT or outlook.until is None:
+        return words
+    return f"{words} until {spoken(plan.definition.zone, outlook.until)}"
+
+
+# -- the lines of E2 --
+
+
+def _closed(plan: Plan, calendar: Calendar, slot_at: int, due_at: int) -> Outlook | None:
+    reason = calendar.closed_reason(due_at)
+    if reason is None:
+        return None
+    opening = calendar.opening_from(due_at)
+    if reason not in plan.defers or opening is None:
+        return Outlook("skipped", reason, opening)
+    following = None if plan.definition.is_chain else calendar.next_after(slot_at)
+    if following is not None and calendar.due_at(following) <= opening:
+        return Outlook("skipped", "superseded")
+    return Outlook("held", reason, opening)
+
+
+def _broken(plan: Plan, due_at: int, shared: Shared) -> Outlook | None:
+    rule = plan.definition.breaker
+    if rule is None:
+        return None
+    breaker = shared.breaker(rule.key)
+    if breaker.state != "open" or breaker.opened_at is None:
+        return None  # closed, or its probe is under way and decides
+    probes_at = breaker.opened_at + rule.reset_after
+    return Outlook("skipped", "circuit_open", probes_at) if due_at < probes_at else None
+
+
+def _spent(plan: Plan, due_at: int, shared: Shared) -> Outlook | None:
+    budget = shared.spent_budget(plan.definition.budgets, due_at)
+    if budget is None:
+        return None
+    return Outlook("skipped", "budget", shared.limit(budget.key).refills_at(budget, due_at))
+
+
+# -- which slots --
+
+
+def _begin(schedule: Schedule) -> NextSlot | None:
+    """The next slot of the row; of a pause with an end, the first after it."""
+    state = schedule.state
+    if state.next_slot_at is not None and state.next_run_at is not None:
+        return NextSlot(state.anchor_at, state.next_slot_at, state.next_run_at)
+    ends_by_itself = state.status == "paused" and state.resume_at is not None
+    if not ends_by_itself or isinstance(schedule.definition.trigger, OnRequest):
+        return None
+    assert state.resume_at is not None
+    return slot_after_span(schedule.plan, state.anchor_at, state.resume_at, state.last_slot_at)
+
+
+def _slots(
+    schedule: Schedule, calendar: Calendar, begins: NextSlot, start: int
+) -> Iterator[tuple[int, int, bool]]:
+    trigger = schedule.definition.trigger
+    if begins.slot_at is None or begins.due_at is None:
+        return
+    if schedule.definition.is_chain:  # one exact slot; the rest as if every run took no time
+        assert isinstance(trigger, Every)
+        interval = trigger.seconds * SECOND
+        for number in count(max(-(-(start - begins.due_at) // interval), 0)):
+            further = number * interval
+            yield begins.slot_at + further, begins.due_at + further, number > 0
+    slot_at: int | None = begins.slot_at
+    if start - calendar.jitter > begins.slot_at:
+        slot_at = calendar.first_from(start - calendar.jitter)
+    while slot_at is not None:
+        yield slot_at, calendar.due_at(slot_at), False
+        slot_at = calendar.next_after(slot_at)
+
+
+# -- how to go on --
+
+
+def _status_words(schedule: Schedule, now: int) -> str | None:
+    state = schedule.state
+    match state.status:
+        case "active":
+            return None
+        case "paused":
+            return _paused_words(schedule)
+        case "invalid":
+            healing = "It goes on by itself when a reload, an edit or a restart finds it valid"
+            return f"invalid: {state.status_reason or 'no reason is on record'}. {healing}"
+        case "done" | "dead":
+            return f"{state.status}{_end_words(state)}. {_revive_words(schedule, now)}"
+
+
+def _paused_words(schedule: Schedule) -> str:
+    state = schedule.state
+    note = "" if state.status_reason in (None, "paused") else f" ({state.status_reason})"
+    resume = f"everwhen schedules resume {state.schedule_id}"
+    if state.resume_at is not None:
+        until = spoken(schedule.definition.zone, state.resume_at)
+        return f"paused until {until}{note}. To go on now: {resume}"
+    if state.paused_by == APPROVAL:
+        return f"waiting for the approval of an operator. To approve it: {resume}"
+    if state.paused_by == "config":
+        return (
+            "paused by enabled: false in the configuration. To go on: remove it, then everwhen config reload"
+        )
+    by = f" by a {state.paused_by}" if state.paused_by in ("person", "token") else ""
+    return f"paused{by}{note}. To go on: {resume}"
+
+
+def _end_words(state: State) -> str:
+    if state.status == "dead":
+        return f" after {state.current_retry:,} failures in a row" if state.current_retry else ""
+    return ": its time had passed already" if state.status_reason == "in_the_past" else ""
+
+
+def _revive_words(schedule: Schedule, now: int) -> str:
+    schedule_id = schedule.state.schedule_id
+    if can_revive(schedule, now):
+        return f"To start it anew: everwhen schedules revive {schedule_id}"
+    return f"It has no slot to come; to use it again, give it a new time: everwhen schedules update {schedule_id}"
