@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from reprlib import Repr
-from typing import Any
+from typing import Any, Literal
 
 
 class SchedulerError(Exception):
@@ -324,8 +324,15 @@ class WorkSourceError(SchedulerError):
     """A work source that does not do what it was asked."""
 
 
+StoreFault = Literal["locked", "full", "read_only", "away"]
+
+
 class StoreError(SchedulerError):
-    """A database that cannot be used."""
+    """A database that cannot be used; `fault` is what is wrong with it, where that is known."""
+
+    def __init__(self, message: str, *, fault: StoreFault | None = None) -> None:
+        super().__init__(message)
+        self.fault = fault
 
 
 class QuietHoursChangedError(StoreError):

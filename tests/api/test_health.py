@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import fcntl
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import psycopg
 import pytest
 
-from everwhen.wiring import build_service, open_stack
+from everwhen.stores.lanes import Lane
+from everwhen.stores.sqlite_database import SqliteDatabase
+from everwhen.wiring import build_service, open_links, open_queue, open_stack
 from tests.api.serving import Answer, Service, serving
 from tests.servers.postgres import PostgresServer
+from tests.servers.valkey import ValkeyServer
 
 PATIENCE = 20.0
 
@@ -66,11 +71,101 @@ def test_a_loop_that_stalls_is_not_ready_and_one_that_goes_on_is(tmp_path: Path)
             stack.close()
 
 
-def test_what_an_error_says_of_hosts_and_files_is_not_told(tmp_path: Path) -> None:
-    secret = "the database does not answer: could not connect to db.internal:5432 as app"
-    with serving(tmp_path, unready=lambda: secret) as service:
-        answer = ask(service, "/readyz")
-        assert (answer.status, answer.words["reason"]) == (503, "the database does not answer")
+@contextmanager
+def locked(database: SqliteDatabase, path: Path) -> Iterator[None]:
+    with closing(sqlite3.connect(path, isolation_level=None)) as shell:
+        shell.execute("BEGIN IMMEDIATE")
+        yield
+
+
+@contextmanager
+def set_to(database: SqliteDatabase, pragma: str, fault: object, healed: object) -> Iterator[None]:
+    """What the writer's connection may do, for as long as this lasts."""
+    database.write(Lane.API, lambda c: c.execute(f"PRAGMA {pragma} = {fault}").fetchall())
+    yield
+    # Outside a turn of the writer, which would have to write.
+    connection = database._writer._home.get()
+    connection.execute(f"PRAGMA {pragma} = {healed}").fetchall()
+
+
+def full(database: SqliteDatabase, _path: Path) -> AbstractContextManager[None]:
+    pages = database.write(Lane.API, lambda c: c.execute("PRAGMA page_count").fetchone()[0])
+    return set_to(database, "max_page_count", pages, 1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("harm", "cause"),
+    [(locked, "the database is locked by another program"), (full, "the disk of the database is full")],
+)
+def test_readiness_and_status_name_what_is_wrong_with_the_database(
+    tmp_path: Path, harm: Callable[[SqliteDatabase, Path], AbstractContextManager[None]], cause: str
+) -> None:
+    path = tmp_path / "api.db"
+    database = SqliteDatabase(str(path), busy_timeout=0.1)
+    stack = open_stack("", database=database, check_interval=0.05)
+    node = build_service(stack, check_interval=0.05)
+    with serving(tmp_path, unready=node.unreadiness) as service:
+        for _ in range(20):
+            service.admin.create(every="1s", run={"message": {"text": "x" * 2_000}})
+        node.start()
+        try:
+            until(lambda: ask(service, "/readyz").status == 200)
+            with harm(database, path):
+                until(lambda: cause in (ask(service, "/readyz").words["reason"] or ""))
+                assert str(tmp_path) not in ask(service, "/readyz").words["reason"]
+                assert cause in service.admin.get("/system/status/").words["unready"]
+            until(lambda: ask(service, "/readyz").status == 200)  # it goes on by itself
+            assert service.admin.get("/system/status/").words["unready"] is None
+        finally:
+            node.stop()
+            stack.close()
+
+
+def test_a_database_that_became_read_only_is_named(postgres: PostgresServer, tmp_path: Path) -> None:
+    url = postgres.fresh_database()
+    stack = open_stack(url, check_interval=0.05)
+    node = build_service(stack, check_interval=0.05)
+    name = url.rpartition("/")[2]
+    with (
+        psycopg.connect(postgres.url, autocommit=True) as admin,
+        serving(tmp_path, url=url, unready=node.unreadiness) as service,
+    ):
+        service.admin.create(every="1s")
+        node.start()
+        try:
+            until(lambda: ask(service, "/readyz").status == 200)
+            admin.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
+            admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+            until(lambda: "the database is read-only" in (ask(service, "/readyz").words["reason"] or ""))
+            admin.execute(f'ALTER DATABASE "{name}" RESET default_transaction_read_only')
+            admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
+            until(lambda: ask(service, "/readyz").status == 200)
+        finally:
+            node.stop()
+            stack.close()
+    postgres.drop_database(url)
+
+
+@pytest.mark.parametrize("dispatch", ["rq", "rq-chain"])
+def test_with_a_queue_its_broker_has_to_answer(tmp_path: Path, dispatch: str) -> None:
+    with ValkeyServer() as broker:
+        stack = open_stack(f"sqlite:///{tmp_path}/api.db", check_interval=0.05)
+        queue = open_queue(dispatch, redis=broker.url, celery_broker="")
+        links = open_links(broker.url) if dispatch == "rq-chain" else None
+        node = build_service(stack, check_interval=0.05, queue=queue, links=links)
+        with serving(tmp_path, unready=node.unreadiness) as service:
+            node.start()
+            try:
+                until(lambda: ask(service, "/readyz").status == 200)
+                broker.stop()
+                assert ask(service, "/readyz").words["reason"] == "the broker does not answer"
+                broker.start()
+                until(lambda: ask(service, "/readyz").status == 200)
+            finally:
+                node.stop()
+                if links is not None:
+                    links.close()
+                stack.close()
 
 
 def test_a_node_that_does_not_answer_keeps_nobody_waiting_long(tmp_path: Path) -> None:
@@ -94,7 +189,7 @@ def test_an_api_alone_is_ready_while_its_database_answers(postgres: PostgresServ
     with serving(tmp_path, url=url) as service:
         assert ask(service, "/readyz").status == 200
         postgres.drop_database(url)
-        until(lambda: ask(service, "/readyz").words["reason"] == "the database does not answer")
+        until(lambda: ask(service, "/readyz").words["reason"] == "the database is away")
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])

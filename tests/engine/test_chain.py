@@ -459,6 +459,8 @@ class Unreachable:
             raise QueueError("away")
         return self.links.put(link, now)
 
+    def ping(self) -> None: ...
+
     def close(self) -> None: ...
 
 

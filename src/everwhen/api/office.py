@@ -69,7 +69,7 @@ class Office:
             burst=FAILURES_PER_MINUTE, per_second=FAILURES_PER_MINUTE / 60, monotonic=monotonic
         )
         self.outages = Rates(burst=1, per_second=OUTAGES_PER_MINUTE / 60, monotonic=monotonic)
-        self.readiness = Readiness(self.house, self.unready)
+        self.readiness = Readiness(self.house, self.unready, has_queue=self.backstage.dispatch != "local")
         self.metrics = self.measured or Metrics(self.house)
         self.streams = Streams(self.house, event_source(self.house), message_source(self.house), self.changes)
         self._places = (0, {})

@@ -13,21 +13,23 @@ from contextlib import suppress
 from anyio.to_thread import run_sync
 
 from everwhen.errors import StoreError
+from everwhen.model.fault import SILENT, describe_fault
 from everwhen.ports.house import House
 
 PATIENCE = 2.0
-SILENT = "the database does not answer"
+SILENT_WITH_QUEUE = "the database or the broker does not answer"
 
 Unready = Callable[[], str | None]
-"""Why a node is not ready; None when it is."""
+"""Why a node is not ready; None when it is. Strangers may read it: it names no host and no file."""
 
 
 class Readiness:
     """One question under way at a time. A process without a node needs nothing but the database."""
 
-    def __init__(self, house: House, unready: Unready | None) -> None:
+    def __init__(self, house: House, unready: Unready | None, *, has_queue: bool = False) -> None:
         self._house = house
         self._unready = unready
+        self._silent = SILENT_WITH_QUEUE if has_queue and unready is not None else SILENT
         self._asking: asyncio.Task[str | None] | None = None
 
     async def reason(self) -> str | None:
@@ -36,16 +38,13 @@ class Readiness:
             self._asking = asyncio.create_task(run_sync(self._ask, abandon_on_cancel=True))
         with suppress(TimeoutError):
             return await asyncio.wait_for(asyncio.shield(self._asking), PATIENCE)
-        return SILENT
+        return self._silent
 
     def _ask(self) -> str | None:
         if self._unready is not None:
-            found = self._unready()
-            return (
-                None if found is None else found.partition(": ")[0]
-            )  # not what an error says of hosts and files
+            return self._unready()
         try:
             self._house.slots.next_wake_at()
-        except StoreError:
-            return SILENT
+        except StoreError as error:
+            return describe_fault(error)
         return None

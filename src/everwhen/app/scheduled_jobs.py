@@ -125,5 +125,8 @@ class _NoLinks:
     def put(self, link: Link, now: int) -> bool:
         return False
 
+    def ping(self) -> None:
+        return None
+
     def close(self) -> None:
         return None

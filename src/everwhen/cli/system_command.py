@@ -43,6 +43,8 @@ def _headline(found: dict[str, Any]) -> Text:
         return Text(f"paused since {moment_text(found['paused_at'])}: nothing fires", "bold yellow")
     alive = [node for node in found["nodes"] if node["is_alive"]]
     dispatch = found.get("dispatch", "local")
+    if found.get("unready"):
+        return Text(f"not ready: {found['unready']}", "bold red")
     if dispatch != RQ_CHAIN and not any(node["role"] in ("up", "scheduler") for node in alive):
         return Text("no scheduler is running: nothing fires; start one with everwhen up", "bold red")
     # Workers of a queue are nodes only while they have a job; whether idle ones are there is the queue's to say.

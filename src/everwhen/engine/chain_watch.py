@@ -27,6 +27,10 @@ class ChainWatch:
         self._chain = Chain(house, links)
         self._look_at: dict[str, int] = {}  # by link: when to ask the queue for it again
 
+    def ping(self) -> None:
+        """Whether the queue of the links can be reached; QueueError when it cannot."""
+        self._links.ping()
+
     def step(self) -> int:
         """Put in what is missing; how many links that were."""
         self._house.slots.end_overdue(self._house.clock.now())

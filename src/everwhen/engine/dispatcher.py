@@ -41,6 +41,10 @@ class Dispatcher:
     def name(self) -> str:
         return self._queue.name
 
+    def ping(self) -> None:
+        """Whether the queue can be reached; QueueError when it cannot."""
+        self._queue.ping()
+
     def step(self) -> bool:
         """True when something was done, so that there may be more."""
         now = self._clock.now()

@@ -26,6 +26,7 @@ class Loop:
         self._what = what
         self._step = step
         self._ended = ended
+        self.error: Exception | None = None  # of the last step, while steps fail
         self._thread = threading.Thread(target=self._run, name=f"everwhen-{name}", daemon=True)
 
     def start(self) -> None:
@@ -39,9 +40,11 @@ class Loop:
         while not self._ended.is_set():
             try:
                 self._step()
+                self.error = None
                 pause = FIRST_PAUSE
             except Exception as error:  # the loop's top: it never disarms
                 # A database that is away is no news after the first line; anything else shows where it came from.
+                self.error = error
                 is_away = isinstance(error, StoreError | QueueError)
                 log.error("Error during %s: %s", self._what, error, exc_info=not is_away)
                 self._ended.wait(pause)

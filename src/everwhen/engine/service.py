@@ -16,6 +16,7 @@ from everwhen.engine.chain_watch import ChainWatch
 from everwhen.engine.clock_watch import ClockStep, ClockWatch, SkewWatch
 from everwhen.engine.delivery import Deliveries
 from everwhen.engine.dispatcher import Dispatcher
+from everwhen.engine.downtime import Downtime
 from everwhen.engine.drain import drain
 from everwhen.engine.janitor import Janitor
 from everwhen.engine.lease import LEASE, Lease
@@ -24,8 +25,9 @@ from everwhen.engine.pauses import end_pauses
 from everwhen.engine.ticker import Ticker
 from everwhen.engine.wake import Wake
 from everwhen.engine.worker import Worker
-from everwhen.errors import SchedulerShutdownError, StoreError
+from everwhen.errors import QueueError, SchedulerShutdownError, StoreError
 from everwhen.model.events import Event, EventType
+from everwhen.model.fault import describe_fault
 from everwhen.model.node import Role
 from everwhen.model.retention import Retention
 from everwhen.ports.house import House
@@ -103,6 +105,7 @@ class Service:
         self._stopped = threading.Event()  # no new firing, no new claim
         self._gone = threading.Event()  # and nothing left to keep alive
         self._janitor = self._new_janitor()
+        self._downtime: Downtime | None = None  # until it is told
 
     @property
     def node(self) -> str:
@@ -194,6 +197,7 @@ class Service:
         self._started = self._house.clock.monotonic()
         self._clock_watch = ClockWatch(self._house.clock)  # from here on no step goes unnoticed
         last_heartbeat_at = self._house.slots.last_heartbeat_at()
+        self._downtime = Downtime(self._house, last_heartbeat_at) if self.is_scheduler else None
         step = self.lease.begin()
         self.worker.begin(self.node)
         self._janitor = self._new_janitor()
@@ -237,9 +241,9 @@ class Service:
         if self.status != "running":
             return f"the {self._name} is {self.status}"
         try:
-            return self._stall() if self.is_scheduler else self._staleness()
+            return (self._stall() if self.is_scheduler else self._staleness()) or self._ask_broker()
         except StoreError as error:
-            return f"the database does not answer: {error}"
+            return describe_fault(error)
 
     @property
     def _name(self) -> str:
@@ -251,18 +255,41 @@ class Service:
         clock, counts = self._house.clock, self.ticker.counts
         patience = 10 * self._check_interval
         if clock.monotonic() - max(counts.checked, self._started) > patience:
-            return f"the loop has completed no evaluation for {patience:g}s"
+            return f"the loop has completed no evaluation for {patience:g}s{self._cause()}"
         due_at = self._house.slots.next_wake_at()
         overdue = 0 if due_at is None else clock.now() - due_at
         if overdue > OVERDUE and clock.monotonic() - max(counts.advanced, self._started) > patience:
-            return f"a schedule is overdue by {overdue // 1_000_000}s and nothing is being decided"
-        return None
+            return f"a schedule is overdue by {overdue // 1_000_000}s and nothing is being decided{self._cause()}"
+        # A loop that has nothing to write does not notice that nothing can be written; the heartbeat does.
+        is_unwritten = not self.lease.is_fresh and bool(self._cause())
+        return self._old_heartbeat() if is_unwritten else None
 
     def _staleness(self) -> str | None:
         """A worker whose heartbeat is older than its lease may lose its jobs to others at any moment."""
         if not self.lease.is_fresh:  # first: a database that is silent keeps whoever asks it waiting
-            return f"the last heartbeat is {self.lease.age:.0f}s old: other nodes may take its jobs"
+            return self._old_heartbeat()
         self._house.slots.next_ready_at()  # whether the database answers
+        return None
+
+    def _old_heartbeat(self) -> str:
+        return (
+            f"the last heartbeat is {self.lease.age:.0f}s old: other nodes may take its jobs{self._cause()}"
+        )
+
+    def _cause(self) -> str:
+        """What keeps the loops from their work, in words without hosts and files; nothing where none fails."""
+        loops = self._loops if self._keeper is None else [*self._loops, self._keeper]
+        error = next((loop.error for loop in loops if loop.error is not None), None)
+        return "" if error is None else f" ({describe_fault(error)})"
+
+    def _ask_broker(self) -> str | None:
+        """With a queue its broker has to answer, also while there is nothing to hand over."""
+        broker = self._dispatcher or self._chain_watch
+        try:
+            if broker is not None:
+                broker.ping()
+        except QueueError as error:
+            return describe_fault(error)
         return None
 
     # -- loops --
@@ -290,6 +317,9 @@ class Service:
         self._worker_wake.set()
         if self._deliveries is not None:
             self._deliveries.wake()
+        if not more and self._downtime is not None:
+            self._downtime.tell(self.node)
+            self._downtime = None
         if not more and not self._stopped.is_set():
             self._scheduler_doze.sleep(self.ticker.seconds_to_next(self._check_interval))
 

@@ -41,6 +41,10 @@ class RqLinks:
                 return False
             return self._entered(link, f"{link.link_id}-again{now // AGAIN}", now)
 
+    def ping(self) -> None:
+        with reaching(self._url):
+            self._redis.ping()
+
     def close(self) -> None:
         self._redis.close()
 

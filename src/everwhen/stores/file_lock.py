@@ -15,6 +15,7 @@ contended lock is asked for again and again, in pauses short against another pro
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
@@ -46,7 +47,7 @@ class FileLock:
         pause = _SHORTEST_PAUSE
         while not self._is_taken():
             if time.monotonic() >= deadline:
-                raise StoreError(self._timed_out())
+                raise StoreError(self._timed_out(), fault="locked")
             time.sleep(pause)
             pause = min(pause * 1.5, _LONGEST_PAUSE)
 
@@ -79,7 +80,8 @@ class FileLock:
         except OSError as error:
             raise StoreError(
                 f"the lock {shown(self.path)} cannot be opened ({error.strerror}); "
-                "see that this user may write in its directory, and that the lock is this user's"
+                "see that this user may write in its directory, and that the lock is this user's",
+                fault="read_only" if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM) else None,
             ) from error
 
     def _timed_out(self) -> str:

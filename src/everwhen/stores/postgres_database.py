@@ -21,7 +21,7 @@ from psycopg import Connection, errors, pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 
-from everwhen.errors import StoreError, shown, shown_url
+from everwhen.errors import StoreError, StoreFault, shown, shown_url
 from everwhen.stores.migrate import Builder
 from everwhen.stores.postgres_adapters import register
 from everwhen.stores.postgres_asking import Asking
@@ -95,6 +95,10 @@ class Overtaken(Exception):  # noqa: N818  # expected, and over when the work is
 
 _AGAIN = (errors.DeadlockDetected, errors.SerializationFailure, Overtaken)
 _GONE = (psycopg.OperationalError, psycopg.InterfaceError)
+_FAULTS: dict[type[psycopg.Error], StoreFault] = {
+    errors.DiskFull: "full",
+    errors.ReadOnlySqlTransaction: "read_only",
+}
 
 # What the pool has to say comes as a StoreError; with no handler Python would write its lines to stderr as well.
 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
@@ -230,7 +234,8 @@ class PostgresDatabase:
         if isinstance(error, PoolTimeout):
             return StoreError(
                 f"the database {self.where} gave no connection within {self._patience:g}s ({self._why_none()}); "
-                "see that the server runs, accepts this user, and has connections left"
+                "see that the server runs, accepts this user, and has connections left",
+                fault="away",
             )
         if isinstance(error, errors.DeadlockDetected | errors.SerializationFailure):
             return StoreError(
@@ -240,18 +245,21 @@ class PostgresDatabase:
         if isinstance(error, errors.LockNotAvailable):
             return StoreError(
                 f"the database {self.where} is held up: another transaction kept a row for {SETTINGS['lock_timeout']}; "
-                "nothing was written; try again, and look for long transactions of other programs"
+                "nothing was written; try again, and look for long transactions of other programs",
+                fault="locked",
             )
         if isinstance(error, errors.QueryCanceled):
             return StoreError(
                 f"the database {self.where} ended a statement ({words}); nothing was written; try again, "
                 "and see what keeps the server busy"
             )
-        if isinstance(error, _GONE):
+        fault = next((fault for kind, fault in _FAULTS.items() if isinstance(error, kind)), None)
+        if fault is None and isinstance(error, _GONE):
             return StoreError(
-                f"the connection to the database {self.where} was lost ({words}); the next request opens another"
+                f"the connection to the database {self.where} was lost ({words}); the next request opens another",
+                fault="away",
             )
-        return StoreError(f"the database {self.where} refused a statement: {words}")
+        return StoreError(f"the database {self.where} refused a statement: {words}", fault=fault)
 
     def _why_none(self) -> str:
         """The pool only knows that it waited: ask the server itself."""

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from everwhen.errors import StoreError
+from everwhen.errors import StoreError, StoreFault
 
 _PRIMARY = 0xFF
 _PASSED_ON = (sqlite3.IntegrityError, sqlite3.ProgrammingError)
@@ -31,6 +31,14 @@ _REMEDIES = {
     sqlite3.SQLITE_AUTH: "this user may not use it; give it read and write permission",
     sqlite3.SQLITE_PROTOCOL: "its locks do not work; put it on a local disk",
     sqlite3.SQLITE_NOTADB: "it is not an SQLite database; name another file, or move this one away",
+}
+_FAULTS: dict[int, StoreFault] = {
+    sqlite3.SQLITE_BUSY: "locked",
+    sqlite3.SQLITE_LOCKED: "locked",
+    sqlite3.SQLITE_FULL: "full",
+    sqlite3.SQLITE_READONLY: "read_only",
+    sqlite3.SQLITE_PERM: "read_only",
+    sqlite3.SQLITE_CANTOPEN: "away",
 }
 _UNKNOWN_REMEDY = "if this release is newer than the database, run `everwhen db migrate`; otherwise report it"
 
@@ -62,8 +70,9 @@ def translated(where: str) -> Iterator[None]:
 
 
 def store_error(error: sqlite3.Error, where: str) -> StoreError:
-    remedy = _REMEDIES.get(_code(error) & _PRIMARY, _UNKNOWN_REMEDY)
-    return StoreError(f"the database {where} answered “{error}”: {remedy}")
+    code = _code(error) & _PRIMARY
+    remedy = _REMEDIES.get(code, _UNKNOWN_REMEDY)
+    return StoreError(f"the database {where} answered “{error}”: {remedy}", fault=_FAULTS.get(code))
 
 
 def breaks_connection(error: BaseException) -> bool:

@@ -125,7 +125,8 @@ class SqliteWriter:
         if not self._mutex.acquire(lane, within=self._patience if lane is Lane.API else -1):
             raise StoreError(
                 f"the database {self._home.where} is busy with other writes, or another program keeps it locked; "
-                "try again in a moment"
+                "try again in a moment",
+                fault="locked",
             )
 
     @property

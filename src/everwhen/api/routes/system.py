@@ -55,6 +55,7 @@ class SystemStatus(Shape):
     check_count: int | None
     trigger_count: int | None
     last_check_at: When | None
+    unready: str | None = Field(description="Why the process that answers is not ready; null when it is.")
     dispatch: str = Field(
         description="Who runs jobs: local workers, which are nodes, or rq, celery, rq-chain, whose workers are nodes "
         "only while they run one."
@@ -95,6 +96,7 @@ def status(office: Desk, _caller: GlobalViewer) -> Response:
         "check_count": None if loop is None else loop.check_count,
         "trigger_count": None if loop is None else loop.trigger_count,
         "last_check_at": when_text(None if loop is None else loop.last_check_at),
+        "unready": None if office.unready is None else office.unready(),
         "dispatch": office.backstage.dispatch,
         "lag": found.lag / SECOND,
         "queue": {

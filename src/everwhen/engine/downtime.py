@@ -1,0 +1,74 @@
+"""The line at start: for how long nobody ran, what was missed meanwhile, and what is caught up.
+
+It is told once, when everything that was behind has been decided, and by a node that found nobody else running.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from everwhen.model.instants import SECOND, moment_of
+from everwhen.ports.house import House
+from everwhen.ports.vitals import Mark, Tally
+
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
+
+log = logging.getLogger("everwhen")
+
+
+class Downtime:
+    """From the last heartbeat of any scheduler to the start of this one."""
+
+    def __init__(self, house: House, last_heartbeat_at: int | None) -> None:
+        self._house = house
+        self._last_heartbeat_at = last_heartbeat_at
+        self._started_at = house.clock.now()
+        self._mark: Mark | None = None if last_heartbeat_at is None else house.vitals.mark()
+
+    def tell(self, node: str) -> None:
+        """Say it, once."""
+        mark, self._mark = self._mark, None
+        last = self._last_heartbeat_at
+        if mark is None or last is None or self._is_another_alive(node, last):
+            return
+        words = describe_window(self._house.vitals.tally(mark))
+        down = describe_seconds((self._started_at - last) // SECOND)
+        since = moment_of(last).isoformat(timespec="seconds")
+        log.info("was down for %s, since the last heartbeat at %s: %s", down, since, words)
+
+    def _is_another_alive(self, node: str, last: int) -> bool:
+        nodes = self._house.upkeep.nodes()
+        return any(one.is_scheduler and one.node != node and one.heartbeat_at > last for one in nodes)
+
+
+def describe_window(tally: Tally) -> str:
+    """What became of the slots of a window, in words.
+
+    >>> describe_window(Tally({("schedule.missed", "down"): 12}, {"catch_up": 1, "schedule": 4}, Mark(0, 0)))
+    '12 slots were missed, 1 job catches up'
+    """
+    missed = sum(count for (kind, _), count in tally.slots.items() if kind == "schedule.missed")
+    covered = sum(count for (kind, _), count in tally.slots.items() if kind == "schedule.caught_up")
+    jobs = tally.fired.get("catch_up", 0)
+    found = []
+    if missed:
+        found.append(f"{missed:,} slot{' was' if missed == 1 else 's were'} missed")
+    if covered:
+        found.append(f"one run of each schedule stands for {covered:,} slot{'' if covered == 1 else 's'}")
+    if jobs:
+        found.append(f"{jobs:,} job{' catches' if jobs == 1 else 's catch'} up")
+    return ", ".join(found) or "nothing was missed"
+
+
+def describe_seconds(seconds: int) -> str:
+    """The two largest units.
+
+    >>> describe_seconds(7_500), describe_seconds(0)
+    ('2h 5m', '0s')
+    """
+    found, left = [], max(seconds, 0)
+    for size, unit in _UNITS:
+        count, left = divmod(left, size)
+        if count:
+            found.append(f"{count}{unit}")
+    return " ".join(found[:2]) or "0s"
