@@ -216,6 +216,14 @@ def is_postgres(url: str) -> bool:
     return url.startswith(("postgresql://", "postgres://"))
 
 
+def check_url(url: str) -> None:
+    """StoreError for a URL that names no database; nothing is opened."""
+    if is_postgres(url):
+        _postgres().where(url)
+    else:
+        path_of(url)
+
+
 def load_driver(url: str) -> None:
     """Import what that database needs; whoever forks for each job does so once, and not in every child."""
     if is_postgres(url):

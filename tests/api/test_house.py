@@ -152,7 +152,7 @@ def test_a_diff_tells_what_a_reload_then_does(tmp_path: Path) -> None:
     with serving(tmp_path, file="schedules: [{id: a, every: 1h, run: {message: {text: x}}}]") as service:
         file = tmp_path / "everwhen.yaml"
         on_a_file(service, file)
-        assert service.admin.post("/config/diff/").words == {"items": [], "total": 0}
+        assert service.admin.post("/config/diff/").words == {"items": [], "total": 0, "sections": []}
         secret = "{http: {url: 'https://x.example/', headers: {Authorization: hunter2}}}"
         file.write_text(
             f"schedules: [{{id: a, every: 2h, run: {secret}}}, {{id: b, cron: '@daily', run: {secret}}}]"

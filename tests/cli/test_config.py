@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner, Result
 
 from everwhen.cli.main import everwhen
@@ -102,3 +106,97 @@ def test_a_plugin_that_others_may_write_to_is_a_warning_and_a_link_out_is_a_mist
     (tmp_path / "plugins" / "withings").symlink_to(tmp_path / "elsewhere")
     linked = config(tmp_path, text, "check")
     assert linked.exit_code == 1 and "a link out of plugin_dirs" in linked.stdout
+
+
+SECTIONS = """
+workflows: {"1": {name: Report, run: {http: {url: "http://127.0.0.1:9000/run"}}}}
+messages: {subscribers: [{id: inbox, http: {url: "http://127.0.0.1:9000/inbox"}}]}
+notify: [{on: [breaker.opened], http: {url: "https://alerts.example/hunter2"}}]
+api: {port: 8751}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "entry"),
+    [
+        ("9000/run", "9001/run", "~ workflows.1"),
+        ("9000/inbox", "9001/inbox", "~ messages.subscribers[0]"),
+        ("breaker.opened", "schedule.died", "~ notify[0]"),
+        ("hunter2", "hunter3", "~ notify[0]"),
+        ("{port: 8751}", "{port: 8752}", "~ api.port"),
+        (
+            'messages: {subscribers: [{id: inbox, http: {url: "http://127.0.0.1:9000/inbox"}}]}',
+            "",
+            "- messages",
+        ),
+        ("{port: 8751}", "{port: 8751, max_body: 2MiB}", "+ api.max_body"),
+    ],
+)
+def test_a_change_of_workflows_messages_notify_and_api_is_seen_and_said(
+    tmp_path: Path, before: str, after: str, entry: str
+) -> None:
+    database = ["--database", f"sqlite:///{tmp_path}/x.db"]
+    assert config(tmp_path, GOOD + SECTIONS, "reload", *database).exit_code == 0
+    assert config(tmp_path, GOOD + SECTIONS, "diff", *database).exit_code == 0
+    changed = (GOOD + SECTIONS).replace(before, after)
+    result = config(tmp_path, changed, "diff", *database)
+    assert result.exit_code == 3
+    assert result.stdout.startswith(entry)
+    assert "hunter" not in result.stdout
+    (section,) = json.loads(config(tmp_path, changed, "diff", "--json", *database).stdout)["sections"]
+    assert section["before"] != section["after"]
+    assert section["key"] in config(tmp_path, changed, "reload", *database).stderr
+    assert config(tmp_path, changed, "diff", *database).exit_code == 0
+
+
+def test_a_reference_to_the_environment_is_kept_as_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ALERT_URL", "https://alerts.example/hunter2")
+    text = GOOD + '\nnotify: [{on: [breaker.opened], http: {url: "${ALERT_URL}"}}]'
+    database = ["--database", f"sqlite:///{tmp_path}/x.db"]
+    assert "${ALERT_URL}" in config(tmp_path, text, "diff", *database).stdout
+    assert config(tmp_path, text, "reload", *database).exit_code == 0
+    assert b"hunter2" not in b"".join(file.read_bytes() for file in tmp_path.glob("x.db*"))
+
+
+def test_what_a_release_without_a_record_of_sections_left_is_not_called_new(tmp_path: Path) -> None:
+    database = ["--database", f"sqlite:///{tmp_path}/x.db"]
+    config(tmp_path, GOOD + SECTIONS, "reload", *database)
+    with closing(sqlite3.connect(tmp_path / "x.db")) as connection:
+        connection.execute("UPDATE config_revisions SET sections = NULL")
+        connection.commit()
+    assert config(tmp_path, GOOD + SECTIONS, "diff", *database).exit_code == 0
+    config(
+        tmp_path, GOOD + SECTIONS, "reload", *database
+    )  # the same file: what is in force is known from here on
+    assert config(tmp_path, GOOD + SECTIONS.replace("8751", "8752"), "diff", *database).exit_code == 3
+
+
+def test_a_diff_does_not_present_its_own_limit_as_a_fact(tmp_path: Path) -> None:
+    database = ["--database", f"sqlite:///{tmp_path}/x.db"]
+    often = GOOD.replace("every: 1h", "every: 1s")
+    result = config(tmp_path, often, "diff", *database)
+    assert "of the next 7 days" not in result.stdout
+    assert re.search(r"10,000 firings until \w+ .* UTC appear", result.stdout), result.stdout
+    (change,) = json.loads(config(tmp_path, often, "diff", "--json", *database).stdout)["changes"]
+    firings = change["firings"]
+    assert firings["until"] is not None and max(firings["appeared"]) < firings["until"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("service: {database: 'sqlite://everwhen.db'}", "lacks a slash"),
+        ("service: {database: 'sqlite:///:memory:'}", "names no file"),
+        ("service: {database: 'sqlite://', dispatch: rq}", "needs a database that its workers can open"),
+        ("api: {host: 0.0.0.0}", "serves other machines without TLS"),
+    ],
+)
+def test_a_check_refuses_what_up_would_refuse(tmp_path: Path, text: str, said: str) -> None:
+    result = config(tmp_path, text, "check")
+    assert (result.exit_code, said in result.stdout) == (1, True), result.output
+    answer = json.loads(config(tmp_path, text, "check", "--json").stdout)
+    assert not answer["valid"]
+    up = CliRunner().invoke(everwhen, ["up", "--config", str(tmp_path / "everwhen.yaml")])
+    assert up.exit_code != 0 and said in f"{up.exception}{up.output}"

@@ -188,3 +188,13 @@ def test_an_empty_database_is_no_default(
     assert result.exit_code == 2
     assert "it is empty; write sqlite:///FILE" in result.stderr
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", [["check"], ["prune", "--dry-run"]])
+def test_looking_after_the_database_needs_no_function_of_the_file(
+    tmp_path: Path, url: str, command: list[str]
+) -> None:
+    file = tmp_path / "everwhen.yaml"
+    file.write_text("schedules: [{id: a, every: 1h, run: {python: 'nowhere.to_be:found'}}]")
+    result = run(*command, "--config", str(file), "--database", url)
+    assert result.exit_code == 0, result.output

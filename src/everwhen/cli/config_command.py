@@ -7,17 +7,25 @@ from pathlib import Path
 
 import click
 
-from everwhen.cli.config_diff import as_words
+from everwhen.cli.config_diff import as_words, show_sections
 from everwhen.cli.config_diff import show as show_changes
-from everwhen.cli.configuration import config_option, database_option, opened, show_warnings, this_host
+from everwhen.cli.configuration import (
+    config_option,
+    database_option,
+    opened,
+    refusals,
+    show_warnings,
+    this_host,
+)
 from everwhen.cli.reloader import spelled
 from everwhen.cli.terminal import echo, print_json, print_lines, secho
-from everwhen.config.problems import Problem, Report
+from everwhen.config.problems import Place, Problem, Report
 from everwhen.config.read import Configuration, examine, read_configuration
 from everwhen.config.schema import json_schema
 from everwhen.config.show import effective
 from everwhen.config.write import written
 from everwhen.model.declared import Declarations
+from everwhen.operations.apply import changed_sections
 from everwhen.operations.diff import diff as compared
 from everwhen.operations.reload import reload as reload_operation
 
@@ -34,6 +42,9 @@ def check(path: Path, as_json: bool) -> None:
     """Name every mistake in the file with its line; exit code 1 when there is one."""
     report = Report()
     configuration = examine(path, this_host(), report)
+    if not report.errors:
+        for fault in refusals(configuration):
+            report.add(Place(str(path), 0), (), fault)
     count = len(configuration.declared.schedules)
     if as_json:
         _show_json(report, count)
@@ -75,8 +86,8 @@ def _show_text(path: Path, report: Report, count: int) -> None:
         secho(f"{path}: valid, {_counted(count, 'schedule')}", err=True, fg="green")
 
 
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def _counted(count: int, noun: str, nouns: str | None = None) -> str:
+    return f"{count:,} {noun if count == 1 else nouns or f'{noun}s'}"
 
 
 @command.command()
@@ -132,10 +143,14 @@ def diff(path: Path, database: str | None, as_json: bool) -> None:
     configuration = read_configuration(path, this_host())
     with opened(path, database, may_create=False) as house:
         changes = compared(house, configuration.declared)
+        sections = changed_sections(house, configuration.declared)
     if as_json:
-        print_json({"changes": [as_words(change) for change in changes]})
+        words = {"changes": [as_words(one) for one in changes], "sections": [asdict(one) for one in sections]}
+        print_json(words)
     else:
         show_changes(changes)
-        secho(_counted(len(changes), "schedule") + " would change", err=True, bold=True)
-    if changes:
+        show_sections(sections)
+        others = f", and {_counted(len(sections), 'other entry', 'other entries')}" if sections else ""
+        secho(_counted(len(changes), "schedule") + f"{others} would change", err=True, bold=True)
+    if changes or sections:
         raise SystemExit(3)

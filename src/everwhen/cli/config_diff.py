@@ -8,7 +8,8 @@ from typing import Any
 
 from everwhen.cli.terminal import echo, styled
 from everwhen.model.instants import SECOND
-from everwhen.operations.diff import KeyChange, ScheduleChange
+from everwhen.operations.apply import KeyChange
+from everwhen.operations.diff import ScheduleChange
 from everwhen.timetable.civil_time import Zone, zone
 
 FEW = 3
@@ -34,6 +35,17 @@ def show(changes: Iterable[ScheduleChange]) -> None:
             echo(f"    {line}")
 
 
+def show_sections(changes: Iterable[KeyChange]) -> None:
+    """What changes besides schedules, entry by entry."""
+    for change in changes:
+        what = "created" if change.before is None else "removed" if change.after is None else "changed"
+        sign, colour = _SIGNS[what]
+        echo(styled(f"{sign} {change.key}", fg=colour, bold=True))
+        for word, value in (("was", change.before), ("is", change.after)):
+            if value is not None:
+                echo(f"    {word} {value}")
+
+
 def _key(change: KeyChange) -> str:
     return f"{change.key}: {_spelled(change.key, change.before)} → {_spelled(change.key, change.after)}"
 
@@ -52,26 +64,27 @@ def _spelled(key: str, value: object) -> str:
 
 def _firings(change: ScheduleChange) -> list[str]:
     found, where = change.firings, zone(change.timezone)
+    span = "of the next 7 days" if found.until is None else f"until {_time(found.until, where)}"
     if found.is_same:
-        return ["the firings of the next 7 days stay as they are"] if change.what == "changed" else []
+        return [f"the firings {span} stay as they are"] if change.what == "changed" else []
     lines = []
     if found.moved:
         pairs = [f"{_time(old, where)} → {_time(new, where)}" for old, new in found.moved[:FEW]]
-        lines.append(_line(len(found.moved), "move", pairs))
+        lines.append(_line(len(found.moved), span, "move", pairs))
     for word, instants in (("vanish", found.vanished), ("appear", found.appeared)):
         if instants:
-            lines.append(_line(len(instants), word, [_time(at, where) for at in instants[:FEW]]))
+            lines.append(_line(len(instants), span, word, [_time(at, where) for at in instants[:FEW]]))
     return lines
 
 
-def _line(count: int, word: str, shown: Sequence[str]) -> str:
+def _line(count: int, span: str, word: str, shown: Sequence[str]) -> str:
     rest = ", …" if count > len(shown) else ""
     firings = "1 firing" if count == 1 else f"{count:,} firings"
-    return f"{firings} of the next 7 days {word}{'s' if count == 1 else ''}: {', '.join(shown)}{rest}"
+    return f"{firings} {span} {word}{'s' if count == 1 else ''}: {', '.join(shown)}{rest}"
 
 
 def _time(instant: int, where: Zone) -> str:
-    return f"{where.datetime(instant // SECOND):%a %d %b %H:%M:%S}"
+    return f"{where.datetime(instant // SECOND):%a %d %b %H:%M:%S %Z}"
 
 
 def as_words(change: ScheduleChange) -> dict[str, Any]:
@@ -91,5 +104,6 @@ def as_words(change: ScheduleChange) -> dict[str, Any]:
             "moved": [[instant(old), instant(new)] for old, new in found.moved],
             "vanished": [instant(at) for at in found.vanished],
             "appeared": [instant(at) for at in found.appeared],
+            "until": None if found.until is None else instant(found.until),
         },
     }

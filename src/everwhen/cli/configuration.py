@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
 from everwhen.cli.terminal import secho
+from everwhen.config.api_settings import api_settings_of
 from everwhen.config.problems import Problem, Report
-from everwhen.config.read import Host, examine
+from everwhen.config.read import Configuration, Host, examine
 from everwhen.config.settings import Settings
+from everwhen.errors import SchedulerError
 from everwhen.ports.house import House
 from everwhen.system_clock import SystemClock, local_zone_name
-from everwhen.wiring import open_stack, plugins_in, python_fault
+from everwhen.wiring import check_url, open_stack, plugins_in, python_fault
 
 DEFAULT = Path("everwhen.yaml")
 
@@ -55,11 +58,41 @@ def is_missing(path: Path) -> bool:
 
 def read_settings(path: Path) -> Settings:
     """The settings alone, for commands that need no schedules: of the file where there is one, and the environment."""
+    return _settings(path, this_host())
+
+
+def _settings(path: Path, host: Host) -> Settings:
     report = Report()
-    configuration = examine(path, this_host(), report)
+    configuration = examine(path, host, report)
     if not is_missing(path):
         report.refuse()
     return configuration.settings
+
+
+def read_database_settings(path: Path) -> Settings:
+    """The same for commands that look after the database: what functions of a file may be, they do not ask."""
+    return _settings(path, replace(this_host(), python_fault=None))
+
+
+def refusals(configuration: Configuration) -> list[str]:
+    """What `everwhen up` would refuse in a file without mistakes, as far as that shows without starting it."""
+    settings = configuration.settings
+    found = []
+    try:
+        refuse_unusable(settings.database, settings)
+        api_settings_of(configuration.sections.get("api"), os.environ).refuse_exposure()
+    except (SchedulerError, click.UsageError) as error:
+        found.append(str(error))
+    return found
+
+
+def refuse_unusable(url: str, settings: Settings) -> None:
+    """A database or a queue that no start could use; nothing is opened."""
+    check_url(url)
+    if settings.dispatch != "local" and url == "sqlite://":
+        raise click.UsageError(
+            f"dispatch: {settings.dispatch} needs a database that its workers can open; name a file, or PostgreSQL"
+        )
 
 
 def this_host() -> Host:

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from everwhen.cli.configuration import config_option, database_option, read_settings
+from everwhen.cli.configuration import config_option, database_option, read_database_settings
 from everwhen.cli.progress import Bar
 from everwhen.cli.terminal import echo, print_json_line, secho, styled
 from everwhen.config.settings import Settings
@@ -156,7 +156,7 @@ def backup(path: Path, database: str | None, target: Path, force: bool, as_json:
 
 
 def _settings(path: Path, database: str | None) -> Settings:
-    settings = read_settings(path)
+    settings = read_database_settings(path)
     return settings if database is None else replace(settings, database=database)
 
 

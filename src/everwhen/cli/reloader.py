@@ -28,6 +28,7 @@ from everwhen.ports.house import House
 
 SETTLED = 300  # milliseconds without a further change
 LOOK = 1_000  # milliseconds
+MOST_NAMED = 5
 _NEXT_START = "takes effect at the next start"
 
 
@@ -203,4 +204,7 @@ def spelled(applied: Applied) -> str:
         ("removed", applied.removed),
         ("switched on or off", applied.switched),
     )
-    return ", ".join(f"{len(ids)} {word}" for word, ids in news if ids) or "nothing changed"
+    found = [f"{len(ids)} {word}" for word, ids in news if ids]
+    if applied.sections:
+        found.append(f"{', '.join(applied.sections[:MOST_NAMED])} changed")
+    return ", ".join(found) or "nothing changed"

@@ -20,7 +20,7 @@ from everwhen.api.address import refuse_taken
 from everwhen.api.backstage import Backstage
 from everwhen.cli.chained import chain_links, tell_of_workers
 from everwhen.cli.collector import collect_seldom
-from everwhen.cli.configuration import is_missing, read_settings, show_warnings, this_host
+from everwhen.cli.configuration import is_missing, read_settings, refuse_unusable, show_warnings, this_host
 from everwhen.cli.equipment import Equipment
 from everwhen.cli.front import api_settings, open_front
 from everwhen.cli.progress import JobLines, clock_time
@@ -86,6 +86,8 @@ def _run(
     signals.on(signal.SIGHUP, hangups.receive)
     configuration = _configuration(role, path, database)
     settings = configuration.settings if configuration is not None else read_settings(path)
+    url = database or settings.database
+    refuse_unusable(url, settings)
     front = api_settings(configuration) if role == "up" and configuration is not None else None
     if front is not None:
         refuse_taken(front.host, front.port)
@@ -93,11 +95,6 @@ def _run(
         _refuse_worker(settings)
     queue = open_queue(settings.dispatch, redis=settings.redis, celery_broker=settings.celery_broker)
     links = chain_links(role, settings)
-    url = database or settings.database
-    if (queue is not None or links is not None) and url == "sqlite://":
-        raise click.UsageError(
-            f"dispatch: {settings.dispatch} needs a database that its workers can open; name a file, or PostgreSQL"
-        )
     stack = _opened(url, settings)
     if links is not None:
         stack.leave.append(links.close)

@@ -19,6 +19,7 @@ from everwhen.config.files import File, Stamp, directories_of, read_files, stamp
 from everwhen.config.memory import memory_of
 from everwhen.config.node import Node
 from everwhen.config.problems import Problem, Report
+from everwhen.config.sections import section_entries
 from everwhen.config.settings import Settings, service_words, settings_of
 from everwhen.model.declared import Declarations
 from everwhen.ports.plugins import Plugins
@@ -120,7 +121,10 @@ def examine(path: Path, host: Host, report: Report, last: Configuration | None =
         for node in _sections(files, section):
             read(node, admission)
     declared = Declarations(
-        tuple(admission.admitted.values()), tuple(admission.policies.values()), _digest(files)
+        tuple(admission.admitted.values()),
+        tuple(admission.policies.values()),
+        _digest(files),
+        sections=section_entries(files),
     )
     for node in _sections(files, "budgets"):
         warn_of_idle_budgets(node, admission)

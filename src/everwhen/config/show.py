@@ -5,7 +5,7 @@ What it prints is itself a valid everwhen.yaml, in which literal secrets are mas
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from everwhen.config.files import File
@@ -18,19 +18,20 @@ from everwhen.model.masks import masked
 def effective(files: tuple[File, ...], environ: Mapping[str, str]) -> dict[str, Any]:
     """The sections of all files, in their order."""
     found: dict[str, Any] = {
-        "service": _with_twins(SERVICE, _section(files, "service") or {}, environ),
-        "api": _with_defaults(API, _section(files, "api") or {}),
+        "service": _with_twins(SERVICE, section_of(files, "service") or {}, environ),
+        "api": _with_defaults(API, section_of(files, "api") or {}),
     }
     for section in SECTIONS:
         if section not in (*found, "include"):
-            value = _section(files, section)
+            value = section_of(files, section)
             if value:
                 found[section] = value
     shown: dict[str, Any] = masked(found)
     return shown
 
 
-def _section(files: tuple[File, ...], section: str) -> Any:
+def section_of(files: Sequence[File], section: str) -> Any:
+    """The words of a section of all files, as they are written."""
     values = [
         file.written.root[section] for file in files if file.written.root and file.written.root.get(section)
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from everwhen.model.instants import SECOND
 from everwhen.model.schedule import Plan, State
@@ -12,49 +13,69 @@ from everwhen.timetable.trigger import Every
 MOST = 10_000
 
 
+class Firings(NamedTuple):
+    """Instants at which a schedule fires, all of those before `until`; None: there are no others at all."""
+
+    instants: Sequence[int] = ()
+    until: int | None = None
+
+
+NO_FIRINGS = Firings()
+
+
 @dataclass(frozen=True, slots=True)
 class FiringChanges:
-    """Instants at which a schedule fires; a pair has moved from the first to the second."""
+    """Instants at which a schedule fires; a pair has moved from the first to the second.
+
+    `until`: only up to there they were worked out, because there are very many; None: all of those asked for.
+    """
 
     kept: int = 0
     moved: tuple[tuple[int, int], ...] = ()
     vanished: tuple[int, ...] = ()
     appeared: tuple[int, ...] = ()
+    until: int | None = None
 
     @property
     def is_same(self) -> bool:
         return not (self.moved or self.vanished or self.appeared)
 
 
-def compare(before: Sequence[int], after: Sequence[int]) -> FiringChanges:
+def compare(before: Firings, after: Firings) -> FiringChanges:
     """What becomes of firings. Where as many appear as vanish they have moved, each to its successor's place.
 
-    >>> compare([1, 5, 9], [1, 6, 10]).moved
+    >>> compare(Firings([1, 5, 9]), Firings([1, 6, 10])).moved
     ((5, 6), (9, 10))
     """
-    kept = set(before) & set(after)
-    vanished = [instant for instant in before if instant not in kept]
-    appeared = [instant for instant in after if instant not in kept]
+    until = min((one.until for one in (before, after) if one.until is not None), default=None)
+    old, new = _before(before, until), _before(after, until)
+    kept = set(old) & set(new)
+    vanished = [instant for instant in old if instant not in kept]
+    appeared = [instant for instant in new if instant not in kept]
     if vanished and len(vanished) == len(appeared):
-        return FiringChanges(len(kept), moved=tuple(zip(vanished, appeared, strict=True)))
-    return FiringChanges(len(kept), vanished=tuple(vanished), appeared=tuple(appeared))
+        return FiringChanges(len(kept), moved=tuple(zip(vanished, appeared, strict=True)), until=until)
+    return FiringChanges(len(kept), vanished=tuple(vanished), appeared=tuple(appeared), until=until)
 
 
-def firings(plan: Plan, state: State, until: int) -> list[int]:
+def _before(firings: Firings, until: int | None) -> Sequence[int]:
+    return firings.instants if until is None else [at for at in firings.instants if at < until]
+
+
+def firings(plan: Plan, state: State, until: int) -> Firings:
     """When the schedule is due from its next slot on, closed times left out; a chain as if runs took no time."""
     found: list[int] = []
     slot_at = state.next_slot_at
     if state.status != "active":
-        return found
+        return NO_FIRINGS
     calendar = plan.calendar(state.anchor_at)
-    while slot_at is not None and len(found) < MOST:
+    for _ in range(MOST):  # slots that are looked at, those in closed times among them
+        if slot_at is None or calendar.due_at(slot_at) >= until:
+            return Firings(found)
         due_at = calendar.due_at(slot_at)
-        if due_at >= until:
-            break
         if calendar.closed_reason(due_at) is None:
             found.append(due_at)
         slot_at = _following(plan, slot_at) if calendar.is_chain else calendar.next_after(slot_at)
-    return found
+    return Firings(found, None if slot_at is None else min(calendar.due_at(slot_at), until))
 
 
 def _following(plan: Plan, slot_at: int) -> int:

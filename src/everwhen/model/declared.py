@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from everwhen.model.schedule import Definition, QuietHoursPolicy, Target
@@ -33,3 +33,4 @@ class Declarations:
     policies: tuple[QuietHoursPolicy, ...] = ()
     digest: str = ""
     warnings: tuple[str, ...] = ()
+    sections: Mapping[str, str] = field(default_factory=dict)  # entries that declare no schedules, as JSON

@@ -43,9 +43,10 @@ class Applied:
     changed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     switched: tuple[str, ...] = ()
+    sections: tuple[str, ...] = ()  # what changed besides schedules: notify[0], workflows.1
 
     def __bool__(self) -> bool:
-        return bool(self.created or self.changed or self.removed or self.switched)
+        return bool(self.created or self.changed or self.removed or self.switched or self.sections)
 
 
 def preview(house: House, declared: Declarations, source: str = "config") -> ConfigChanges:
@@ -76,15 +77,47 @@ def apply(
         if (taken := _taken(house, changes)) and house.catalogue.config_revision(source)[0] != based_on:
             continue  # created since we looked, by another process that applies the same
         _refuse(taken, source)
-        if changes.is_empty and digest == declared.digest:
+        if changes.is_empty and digest == declared.digest and _has_sections(house, source):
             return Applied()
         policies = _policies(house, declared, source)
-        writing = _Writing(declared, changes, source, house.clock.now(), by, policies, may_be_past)
+        sections = tuple(change.key for change in changed_sections(house, declared, source))
+        writing = _Writing(declared, changes, source, house.clock.now(), by, policies, may_be_past, sections)
         if _write(house, writing.reconciliation(based_on, actor)):
             house.wake_scheduler()
             house.wake_workers()
-            return _applied(changes)
+            return writing.applied
     raise ConfigError("another process reloads the configuration again and again; nothing was changed")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyChange:
+    """One word of a definition or a configuration, before and after."""
+
+    key: str
+    before: object
+    after: object
+
+
+def changed_sections(house: House, declared: Declarations, source: str = "config") -> list[KeyChange]:
+    """The entries of workflows, messages, notify and api that are others than those in force.
+
+    What a release that kept none of them left in force is not known, and nothing is said about it.
+    """
+    if source != "config":
+        return []
+    stored = house.catalogue.config_sections()
+    if stored is None and house.catalogue.config_revision(source)[0]:
+        return []
+    before, after = stored or {}, declared.sections
+    return [
+        KeyChange(key, before.get(key), after.get(key))
+        for key in sorted(before.keys() | after.keys())
+        if before.get(key) != after.get(key)
+    ]
+
+
+def _has_sections(house: House, source: str) -> bool:
+    return source != "config" or house.catalogue.config_sections() is not None
 
 
 def _write(house: House, changes: Reconciliation) -> bool:
@@ -138,9 +171,14 @@ class _Writing:
     by: str
     policies: Mapping[str, QuietHoursPolicy]
     may_be_past: bool
+    sections: tuple[str, ...]
+
+    @property
+    def applied(self) -> Applied:
+        return replace(_applied(self.changes), sections=self.sections)
 
     def reconciliation(self, based_on: int, actor: str | None) -> Reconciliation:
-        applied, changes = _applied(self.changes), self.changes
+        applied, changes = self.applied, self.changes
         detail = _detail(applied, self.declared.digest, self.source)
         return Reconciliation(
             based_on=based_on,
@@ -156,6 +194,7 @@ class _Writing:
             policies=changes.policies,
             removed_policies=changes.removed_policies,
             places={one.schedule_id: one.place for one in self.declared.schedules},
+            sections=self.declared.sections,
             events=[Event("config.reloaded", self.now, actor=actor, detail=detail)],
         )
 
@@ -217,6 +256,7 @@ def _detail(applied: Applied, digest: str, source: str) -> dict[str, object]:
         "digest": digest,
         **({} if source == "config" else {"source": source}),
         **{word: _named(getattr(applied, word)) for word in ("created", "changed", "removed", "switched")},
+        **({"sections": list(applied.sections[:MOST_NAMED])} if applied.sections else {}),
     }
 
 

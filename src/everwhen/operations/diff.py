@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from everwhen.decide import edit
-from everwhen.decide.firings import FiringChanges, compare, firings
+from everwhen.decide.firings import NO_FIRINGS, FiringChanges, compare, firings
 from everwhen.decide.reconcile import ConfigChanges, switch
 from everwhen.model.declared import Declarations, Declared
 from everwhen.model.instants import DAY
@@ -15,20 +15,11 @@ from everwhen.model.masks import masked
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule
 from everwhen.model.shared import Shared
 from everwhen.model.words import words_of
-from everwhen.operations.apply import preview
+from everwhen.operations.apply import KeyChange, preview
 from everwhen.ports.house import House
 
 AHEAD = 7 * DAY
 What = Literal["created", "changed", "removed"]
-
-
-@dataclass(frozen=True, slots=True)
-class KeyChange:
-    """One key of a definition, before and after, with masks in the place of secrets."""
-
-    key: str
-    before: object
-    after: object
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +66,13 @@ def _touched(declared: Declarations, changes: ConfigChanges, stored: dict[str, S
 def _created(one: Declared, policies: dict[str, QuietHoursPolicy], now: int) -> ScheduleChange:
     plan = Plan(one.schedule_id, one.definition, _quiet(one.definition, policies))
     state = edit.create(plan, "", now, is_enabled=one.is_enabled, may_be_past=True).state
-    firing = compare([], firings(plan, state, now + AHEAD))
+    firing = compare(NO_FIRINGS, firings(plan, state, now + AHEAD))
     keys = tuple(_key_change(key, None, value) for key, value in words_of(one.definition).items())
     return ScheduleChange(one.schedule_id, "created", one.place, one.definition.zone.name, keys, firing)
 
 
 def _removed(schedule: Schedule, now: int) -> ScheduleChange:
-    firing = compare(firings(schedule.plan, schedule.state, now + AHEAD), [])
+    firing = compare(firings(schedule.plan, schedule.state, now + AHEAD), NO_FIRINGS)
     zone = schedule.definition.zone.name
     return ScheduleChange(schedule.state.schedule_id, "removed", "", zone, (), firing)
 

@@ -65,6 +65,7 @@ class Reconciliation:
     removed_policies: Sequence[str] = ()
     places: Mapping[str, str] = field(default_factory=dict)  # file and line by schedule id
     events: Sequence[Event] = ()
+    sections: Mapping[str, str] = field(default_factory=dict)  # its other entries, by path
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +180,10 @@ class Catalogue(Protocol):
 
     def config_places(self) -> dict[str, str]:
         """Where each schedule of the configuration in force stands: file and line by id."""
+        ...
+
+    def config_sections(self) -> dict[str, str] | None:
+        """The entries of the configuration in force that declare no schedules; None where none is on record."""
         ...
 
     def reconcile(self, now: int, changes: Reconciliation) -> bool:

@@ -171,6 +171,11 @@ class StoredCatalogue:
         with self._store.read() as tx:
             return dict(json.loads(tx.config_places() or "{}"))
 
+    def config_sections(self) -> dict[str, str] | None:
+        with self._store.read() as tx:
+            found = tx.config_sections()
+        return None if found is None else dict(json.loads(found))
+
     def reconcile(self, now: int, changes: Reconciliation) -> bool:
         is_written = self._store.write(Lane.API, lambda tx: reconcile(tx, self._plans, now, changes))
         if is_written:

@@ -2,7 +2,7 @@
 
 from everwhen.stores.migrations.postgres import MIGRATIONS
 from everwhen.stores.postgres_clock import DatabaseClock
-from everwhen.stores.postgres_database import PostgresDatabase
+from everwhen.stores.postgres_database import PostgresDatabase, where
 from everwhen.stores.postgres_firings import PostgresFirings
 from everwhen.stores.postgres_horizon import Horizon
 from everwhen.stores.postgres_ledger import PostgresLedger
@@ -22,4 +22,5 @@ __all__ = [
     "PostgresPremises",
     "PostgresStore",
     "PostgresVitals",
+    "where",
 ]

@@ -264,6 +264,10 @@ class PostgresSnapshot:
         rows = self._rows(sql.CONFIG_PLACES)
         return rows[0][0] if rows else None
 
+    def config_sections(self) -> str | None:
+        rows = self._rows(sql.CONFIG_SECTIONS)
+        return rows[0][0] if rows else None
+
     def revisions(self, keys: Sequence[tuple[str, int]]) -> Iterable[tuple[str, int, str, str]]:
         uids, numbers = zip(*keys, strict=True)
         return self._rows(sql.REVISIONS, (Texts(uids), Integers(numbers)))

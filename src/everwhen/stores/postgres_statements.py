@@ -352,8 +352,12 @@ SELECT policy_id, words FROM quiet_hours_policies WHERE %s::text IS NULL OR sour
 # The primary key, from its end.
 CONFIG_REVISION = "SELECT id, digest FROM config_revisions WHERE source = %s ORDER BY id DESC LIMIT 1"
 CONFIG_PLACES = "SELECT places FROM config_revisions WHERE source = 'config' ORDER BY id DESC LIMIT 1"
-FORGET_PLACES = "UPDATE config_revisions SET places = NULL WHERE places IS NOT NULL AND source = %s"
-INSERT_CONFIG = "INSERT INTO config_revisions (at, source, digest, actor, places) VALUES (%s, %s, %s, %s, %s)"
+CONFIG_SECTIONS = "SELECT sections FROM config_revisions WHERE source = 'config' ORDER BY id DESC LIMIT 1"
+FORGET_PLACES = (
+    "UPDATE config_revisions SET places = NULL, sections = NULL WHERE places IS NOT NULL AND source = %s"
+)
+INSERT_CONFIG = """
+INSERT INTO config_revisions (at, source, digest, actor, places, sections) VALUES (%s, %s, %s, %s, %s, %s)"""
 # Newest first: the primary key backwards; of an owner or a group idx_schedules_owner, idx_schedules_group.
 ENTRY = f"{STATE}, source, key, token_id, created_at, updated_at"
 # idx_schedules_token

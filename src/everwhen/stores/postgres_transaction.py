@@ -405,9 +405,12 @@ class PostgresTransaction(PostgresSnapshot):
         self._run("LOCK TABLE config_revisions IN SHARE ROW EXCLUSIVE MODE")
         return super().config_revision(source)
 
-    def insert_config(self, now: int, *, source: str, digest: str, actor: str | None, places: str) -> None:
+    def insert_config(
+        self, now: int, *, source: str, digest: str, actor: str | None, places: str, sections: str
+    ) -> None:
         self._run(sql.FORGET_PLACES, source)  # the newest has them
-        self._run(sql.INSERT_CONFIG, At(now), source, digest, actor, storable(places))
+        words = (storable(places), storable(sections))
+        self._run(sql.INSERT_CONFIG, At(now), source, digest, actor, *words)
 
     def delete_policy(self, policy_id: str) -> None:
         self._run("DELETE FROM quiet_hours_policies WHERE policy_id = %s", policy_id)

@@ -245,6 +245,10 @@ class SqliteSnapshot:
         row = self._all(sql.CONFIG_PLACES).fetchone()
         return None if row is None else row[0]
 
+    def config_sections(self) -> str | None:
+        row = self._all(sql.CONFIG_SECTIONS).fetchone()
+        return None if row is None else row[0]
+
     def revisions(self, keys: Sequence[tuple[str, int]]) -> Iterable[tuple[str, int, str, str]]:
         for start in range(0, len(keys), _PORTION // 2):
             portion = keys[start : start + _PORTION // 2]

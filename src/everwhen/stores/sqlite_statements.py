@@ -375,9 +375,13 @@ SELECT policy_id, words FROM quiet_hours_policies WHERE :source IS NULL OR sourc
 # The primary key, from its end.
 CONFIG_REVISION = "SELECT id, digest FROM config_revisions WHERE source = ? ORDER BY id DESC LIMIT 1"
 CONFIG_PLACES = "SELECT places FROM config_revisions WHERE source = 'config' ORDER BY id DESC LIMIT 1"
-FORGET_PLACES = "UPDATE config_revisions SET places = NULL WHERE places IS NOT NULL AND source = ?"
+CONFIG_SECTIONS = "SELECT sections FROM config_revisions WHERE source = 'config' ORDER BY id DESC LIMIT 1"
+FORGET_PLACES = (
+    "UPDATE config_revisions SET places = NULL, sections = NULL WHERE places IS NOT NULL AND source = ?"
+)
 INSERT_CONFIG = """
-INSERT INTO config_revisions (at, source, digest, actor, places) VALUES (:now, :source, :digest, :actor, :places)"""
+INSERT INTO config_revisions (at, source, digest, actor, places, sections)
+VALUES (:now, :source, :digest, :actor, :places, :sections)"""
 
 # The primary key of job_output.
 PUT_OUTPUT = """

@@ -281,9 +281,12 @@ class SqliteTransaction(SqliteSnapshot):
         values = {"id": policy_id, "name": name, "words": words, "now": now, "source": source}
         self._all(sql.PUT_POLICY, values)
 
-    def insert_config(self, now: int, *, source: str, digest: str, actor: str | None, places: str) -> None:
+    def insert_config(
+        self, now: int, *, source: str, digest: str, actor: str | None, places: str, sections: str
+    ) -> None:
         self._all(sql.FORGET_PLACES, (source,))  # the newest has them
-        values = {"now": now, "source": source, "digest": digest, "actor": actor, "places": places}
+        said = {"digest": digest, "places": places, "sections": sections}
+        values = {"now": now, "source": source, "actor": actor, **said}
         self._all(sql.INSERT_CONFIG, values)
 
     def delete_policy(self, policy_id: str) -> None:

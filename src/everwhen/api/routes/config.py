@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Literal, NoReturn
 
 from fastapi import APIRouter
@@ -13,6 +14,7 @@ from everwhen.api.calls import Desk, answer, says
 from everwhen.api.payloads import Object, Shape, When, when_text
 from everwhen.api.problems import RefusedError
 from everwhen.api.shaped import ShapedRoute
+from everwhen.operations.apply import changed_sections
 from everwhen.operations.diff import ScheduleChange as ModelChange
 from everwhen.operations.diff import diff
 
@@ -32,6 +34,7 @@ class Reloaded(Shape):
     changed: list[str]
     removed: list[str]
     switched: list[str]
+    sections: list[str] = Field(description="What changed besides schedules: `notify[0]`, `workflows.1`.")
 
 
 class KeyChange(Shape):
@@ -47,6 +50,7 @@ class Firings(Shape):
     moved: list[list[When]]
     vanished: list[When]
     appeared: list[When]
+    until: When | None = Field(description="They were worked out up to here, because there are very many.")
 
 
 class ScheduleChange(Shape):
@@ -60,6 +64,7 @@ class ScheduleChange(Shape):
 class Diff(Shape):
     items: list[ScheduleChange]
     total: int
+    sections: list[KeyChange] = Field(description="What would change in workflows, messages, notify and api.")
 
 
 @router.post(
@@ -72,8 +77,10 @@ def config_diff(office: Desk, _caller: GlobalAdmin) -> Response:
     """Nothing is written. A file with mistakes is refused with all of them."""
     if office.backstage.read is None:
         _refuse()
-    items = [_change_words(change) for change in diff(office.house, office.backstage.read())]
-    return answer({"items": items, "total": len(items)})
+    declared = office.backstage.read()
+    items = [_change_words(change) for change in diff(office.house, declared)]
+    sections = [asdict(change) for change in changed_sections(office.house, declared)]
+    return answer({"items": items, "total": len(items), "sections": sections})
 
 
 @router.post(
@@ -87,7 +94,7 @@ def config_reload(office: Desk, caller: GlobalAdmin, body: ReloadBody | None = N
     if office.backstage.reload is None:
         _refuse()
     applied = office.backstage.reload(caller.actor or "", may_remove_most=(body or ReloadBody()).yes)
-    words = ("created", "changed", "removed", "switched")
+    words = ("created", "changed", "removed", "switched", "sections")
     return answer({word: list(getattr(applied, word)) for word in words})
 
 
@@ -107,5 +114,6 @@ def _change_words(change: ModelChange) -> Object:
             "moved": [[when_text(old), when_text(new)] for old, new in firings.moved],
             "vanished": [when_text(at) for at in firings.vanished],
             "appeared": [when_text(at) for at in firings.appeared],
+            "until": when_text(firings.until),
         },
     }

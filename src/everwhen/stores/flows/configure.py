@@ -30,7 +30,13 @@ def reconcile(tx: Transaction, plans: PlanCache, now: int, changes: Reconciliati
         write_policy(tx, plans, now, policy, source="config")
     for policy_id in changes.removed_policies:
         remove_policy(tx, policy_id)
-    places = json.dumps(dict(changes.places), separators=(",", ":"))
-    tx.insert_config(now, source=changes.source, digest=changes.digest, actor=changes.actor, places=places)
+    tx.insert_config(
+        now,
+        source=changes.source,
+        digest=changes.digest,
+        actor=changes.actor,
+        places=json.dumps(dict(changes.places), separators=(",", ":")),
+        sections=json.dumps(dict(changes.sections), separators=(",", ":")),
+    )
     tx.insert_events(changes.events)
     return True

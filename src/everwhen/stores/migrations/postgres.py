@@ -319,4 +319,11 @@ SELECT
 FROM schedules;
 """
 
-MIGRATIONS = (Migration(number=1, name="the ledger", before=_LEDGER, after=""),)
+_SECOND = """
+ALTER TABLE config_revisions ADD COLUMN sections text;
+"""
+
+MIGRATIONS = (
+    Migration(number=1, name="the ledger", before=_LEDGER),
+    Migration(number=2, name="answers", before=_SECOND),
+)
