@@ -1,13 +1,17 @@
-"""Firings, retries and holds are told beside the audit, in the list and in the stream, and are not on record."""
+"""Firings, retries, holds, starts and ends are told beside the audit, in the list and in the stream, and are not on
+record."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from everwhen.model.derived import DerivedType
 from everwhen.model.instants import HOUR
+from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.ports.ledger import EventFilter
 from tests.api.serving import HTTP_RUN, Client, Service, serving
 from tests.api.test_streams import Told, on_each, stream
@@ -15,11 +19,12 @@ from tests.api.working import FAILED, ran
 
 __all__ = ["on_each"]
 MESSAGE = {"message": {"text": "Hello", "thread_id": "family"}}
-DERIVED = ("schedule.fired", "schedule.retried", "schedule.held")
+DERIVED = frozenset(get_args(DerivedType))
+MOVES = "&".join(f"type={kind}" for kind in ("job.started", "job.succeeded", "job.failed", "job.timed_out"))
 
 
 def fire(service: Service, owner: str | None = None, **words: Any) -> dict[str, Any]:
-    made: dict[str, Any] = service.admin.create(**{"every": "1h", "run": MESSAGE, "owner": owner, **words})
+    made: dict[str, Any] = service.admin.create(**{"every": "1h", "run": HTTP_RUN, "owner": owner, **words})
     tick(service)
     return made
 
@@ -129,7 +134,7 @@ def test_types_choose_among_both(on_each: Service) -> None:
     assert found("from=2020-01-01T00:00:00Z&type=schedule.fired") == ["schedule.fired"]
     assert found("to=2020-01-01T00:00:00Z") == []
     job_id = told(on_each.admin, "owner=types&type=schedule.fired")[0]["job_id"]
-    assert found(f"job_id={job_id}") == ["schedule.fired"]
+    assert found(f"job_id={job_id}") == ["job.cancelled", "schedule.fired"]
     assert found(f"job_id={job_id}&type=schedule.retried") == found("job_id=none") == []
 
 
@@ -137,9 +142,108 @@ def test_a_retry_is_told_as_one(on_each: Service) -> None:
     made = fire(on_each, run=HTTP_RUN, max_retries=3, retry_delay="1m")
     (job,) = on_each.admin.get(f"/jobs/?schedule_id={made['id']}").words["items"]
     ran(on_each, job["id"], FAILED)
-    retried, fired, _ = told(on_each.admin, f"schedule_id={made['id']}")
+    kinds = "type=schedule.retried&type=schedule.fired"
+    retried, fired = told(on_each.admin, f"schedule_id={made['id']}&{kinds}")
     assert (retried["type"], fired["type"]) == ("schedule.retried", "schedule.fired")
     assert (retried["slot_at"], retried["detail"]["retry"]) == (fired["slot_at"], 1)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "kind", "error"),
+    [
+        (SUCCEEDED, "job.succeeded", None),
+        (
+            Outcome("failed", error="Traceback (most recent call last):\n  File\nValueError: no luck"),
+            "job.failed",
+            True,
+        ),
+        (Outcome("timed_out", error="it took too long"), "job.timed_out", True),
+    ],
+)
+def test_the_start_and_the_end_of_a_job_are_told_in_the_list_and_in_the_stream(
+    on_each: Service, outcome: Outcome, kind: str, error: bool | None
+) -> None:
+    with stream(on_each.admin, "/events/stream/") as opened:
+        made = fire(on_each, "moves")
+        opened.take(2)
+        job_id = told(on_each.admin, f"schedule_id={made['id']}&type=schedule.fired")[0]["job_id"]
+        ran(on_each, job_id, outcome)
+        streamed = {
+            one.kind: one for one in opened.take(3 if error else 2)
+        }  # a failure every hour is news, too
+    started, ended = streamed["job.started"], streamed[kind]
+    assert (started.id, ended.id) == (None, None)
+    listed = told(on_each.admin, f"schedule_id={made['id']}&{MOVES}")
+    assert listed == [ended.words, started.words]
+    assert (ended.words["job_id"], ended.words["owner"], ended.words["detail"]["attempt"]) == (
+        job_id,
+        "moves",
+        1,
+    )
+    assert ("error" in ended.words["detail"]) == bool(error)
+    assert "Traceback" not in str(ended.words)
+    assert told(on_each.admin, f"job_id={job_id}&type={kind}") == [ended.words]
+    assert told(on_each.client("viewer", owner="somebody"), MOVES) == []
+
+
+def test_a_job_that_waited_is_told_when_it_begins_and_a_rescued_one_again(on_each: Service) -> None:
+    made = fire(on_each)  # before anybody listens
+    (job,) = on_each.admin.get(f"/jobs/?schedule_id={made['id']}").words["items"]
+    with stream(on_each.admin, "/events/stream/") as opened:
+        slots, now = on_each.house.slots, on_each.house.clock.now()
+        slots.heartbeat(now, node="first", version="1", is_scheduler=False)
+        assert slots.claim_job(now, node="first", job_id=job["id"]) is not None
+        first = opened.next()
+        assert slots.rescue(now + HOUR, node="second", lease=1) == 1
+        opened.take(2)  # job.lost, job.rescued
+        assert slots.claim_job(now + HOUR, node="second", job_id=job["id"]) is not None
+        again = opened.next()
+    assert [(one.kind, one.words["detail"]["attempt"]) for one in (first, again)] == [
+        ("job.started", 1),
+        ("job.started", 2),
+    ]
+
+
+def test_pages_tell_starts_and_ends_once_each(on_each: Service) -> None:
+    for _ in range(5):
+        fire(on_each, "moving", run=MESSAGE)
+    whole = told(on_each.admin, "owner=moving")
+    assert sorted(types(whole)).count("job.succeeded") == sorted(types(whole)).count("job.started") == 5
+    assert len(whole) == 20
+    for limit in (1, 3, 7):
+        seen, cursor = [], ""
+        while True:
+            page = on_each.admin.get(f"/audit/?owner=moving&limit={limit}{cursor}").words
+            seen += page["items"]
+            if page["next_cursor"] is None:
+                break
+            cursor = f"&cursor={page['next_cursor']}"
+        assert sorted(map(str, seen)) == sorted(map(str, whole)), limit
+
+
+def test_instants_in_details_are_told_as_instants(on_each: Service) -> None:
+    made = fire(on_each, **shut(on_each))
+    (held,) = told(on_each.admin, f"schedule_id={made['id']}&type=schedule.held")
+    assert held["detail"]["due_at"] == held["slot_at"]
+    until = "2099-01-01T00:00:00Z"
+    on_each.admin.post(f"/schedules/{made['id']}/pause/", {"until": until})
+    (paused,) = told(on_each.admin, f"schedule_id={made['id']}&type=schedule.paused")
+    assert datetime.fromisoformat(paused["detail"]["until"]) == datetime.fromisoformat(until)
+
+
+def test_what_belongs_to_a_job_has_its_trace(on_each: Service) -> None:
+    made = fire(on_each, run=MESSAGE)
+    fired, *moves = told(on_each.admin, f"schedule_id={made['id']}&type=schedule.fired&{MOVES}")
+    message = on_each.admin.get(f"/messages/?schedule_id={made['id']}").words["items"][0]["event"]
+    assert {one["trace_id"] for one in (fired, *moves)} == {message["correlation"]["trace_id"]}
+    waiting = fire(on_each)
+    (job,) = on_each.admin.get(f"/jobs/?schedule_id={waiting['id']}").words["items"]
+    on_each.admin.post(f"/jobs/{job['id']}/cancel/")
+    (recorded,) = on_each.house.ledger.events(EventFilter(job_id=job["id"]), limit=5)
+    assert (
+        recorded.event.trace_id
+        == told(on_each.admin, f"job_id={job['id']}&type=schedule.fired")[0]["trace_id"]
+    )
 
 
 def test_a_slot_that_is_held_is_told_as_long_as_it_is(on_each: Service) -> None:

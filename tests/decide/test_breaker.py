@@ -80,7 +80,7 @@ def test_failures_in_a_row_open_it_at_the_threshold() -> None:
         3,
     )
     assert (transition.job_id, transition.at) == ("sched-a1b2c3d4e5f6-n3-rc0", at("09:20"))
-    assert types(world.events) == ["breaker.opened"]
+    assert types(world.events) == ["breaker.opened", "schedule.failing"]
     assert (world.events[0].reason, world.events[0].detail) == ("failure_threshold", {"key": KEY})
 
 
@@ -323,5 +323,5 @@ def test_two_outcomes_settled_in_one_commit_record_their_own_transition_only() -
     row = Schedule(first.decision.after, schedule.plan, [other])
     second = settle(other, FAILED, row, NINE, shared)
     assert second.decision is not None
-    assert types(first.decision.events) == ["breaker.opened"]
+    assert types(first.decision.events) == ["breaker.opened", "schedule.failing"]
     assert types(second.decision.events) == []

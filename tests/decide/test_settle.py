@@ -285,7 +285,7 @@ def test_more_failures_in_a_row_than_max_retries_kill_the_schedule() -> None:
     assert (decision.after.next_slot_at, decision.after.next_run_at) == (None, None)
     assert cancelled(decision) == [(queued.job_id, "dead"), (waiting.job_id, "dead")]
     assert decision.jobs == []
-    assert types(decision.events) == ["schedule.died", "job.cancelled", "job.cancelled"]
+    assert types(decision.events) == ["schedule.died", "job.cancelled", "job.cancelled", "schedule.failing"]
     assert (decision.after.outstanding, decision.after.waiting, decision.after.retries_waiting) == (2, 0, 0)
 
 

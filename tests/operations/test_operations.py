@@ -17,7 +17,7 @@ from everwhen.errors import (
 )
 from everwhen.model.decision import Decision
 from everwhen.model.instants import moment_of
-from everwhen.model.outcome import Outcome
+from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.schedule import Plan, QuietHoursPolicy, Schedule, Target
 from everwhen.model.shared import Shared
 from everwhen.operations.breakers import get_breaker, reset_breaker
@@ -295,3 +295,47 @@ def test_a_switch_of_the_system_that_waited_for_its_turn_counts_from_its_turn() 
     s.advance("5s")
     report = s.check()
     assert report.is_clean, report
+
+
+# -- what is said when it happens --
+
+
+@pytest.mark.parametrize(("every", "failures"), [("1h", 1), ("59m", 3)])
+def test_slots_that_fail_in_a_row_are_said_once_until_the_next_success(every: str, failures: int) -> None:
+    s = manual_scheduler("2026-01-05T08:00:00Z")
+    s.outcome = lambda claimed: Outcome("failed", error="no luck")
+    s.add("a", every=every)
+    for slots in range(1, 6):
+        s.step()
+        assert len(s.events("a", "schedule.failing")) == (slots >= failures)
+        s.advance(every)
+    (event,) = s.events("a", "schedule.failing")
+    assert (event.detail["failed_slots"], event.detail["last_error"]) == (failures, "no luck")
+    s.outcome = lambda claimed: SUCCEEDED
+    s.advance(every)
+    s.outcome = lambda claimed: Outcome("failed", error="no luck")
+    s.advance("5h")
+    assert len(s.events("a", "schedule.failing")) == 2
+    assert s.check().is_clean
+
+
+def test_the_last_firing_that_a_budget_has_room_for_is_said() -> None:
+    s = manual_scheduler("2026-01-05T08:00:00Z")
+    for name in ("a", "b"):
+        s.add(name, every="10m", budgets={"team": {"fires_per_hour": 3}})
+    s.advance("2h")
+    reached = s.events(None, "budget.reached")
+    assert {one.detail["key"] for one in reached} == {"budget:team"}
+    refills = [str(moment_of(one.detail["refill_at"])) for one in reached]  # type: ignore[arg-type]
+    assert refills == ["2026-01-05 09:00:00+00:00", "2026-01-05 10:00:00+00:00"]  # once in an hour
+
+
+def test_the_last_error_is_a_message_and_the_traceback_stays_with_the_job() -> None:
+    s = manual_scheduler("2026-01-05T08:00:00Z")
+    trace = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g()\nValueError: no luck'
+    s.outcome = lambda claimed: Outcome("failed", error=trace)
+    s.add("a", every="1h")
+    s.step()
+    assert s.state("a").last_error == "ValueError: no luck"
+    assert s.jobs("a")[0].error == trace
+    assert s.check().is_clean

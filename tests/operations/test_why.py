@@ -454,7 +454,10 @@ def test_a_pause_with_an_end_is_foretold_with_what_fires_after_it() -> None:
 @pytest.mark.parametrize(
     ("paused_by", "expected"),
     [
-        ("approval", "waiting for the approval of an operator. To approve it: everwhen schedules resume a."),
+        (
+            "approval",
+            "waiting for the approval of an operator. To approve it: everwhen schedules approve a --revision 1.",
+        ),
         ("config", "paused by enabled: false in the configuration."),
     ],
 )

@@ -11,6 +11,7 @@ from everwhen.model.instants import SECOND
 from everwhen.model.outcome import SUCCEEDED
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedule
+from everwhen.ports.slots import JobEnd
 from everwhen.ports.target import Run
 from everwhen.telemetry.durations import JobDurations
 from everwhen.telemetry.metrics import LoopSigns, Metrics
@@ -137,3 +138,19 @@ def test_the_format_is_the_one_that_is_asked_for(stack: Stack) -> None:
     text, kind = metrics.text("application/openmetrics-text; version=1.0.0")
     assert kind.startswith("application/openmetrics-text") and text.endswith(b"# EOF\n")
     assert metrics.text()[1].startswith("text/plain")
+
+
+def test_skips_that_are_gathered_on_a_row_are_counted_at_once_and_not_twice(
+    stack: Stack, clock: ManualClock
+) -> None:
+    metrics = Metrics(stack.house)
+    add(stack, "a", every="10s")
+    for slots in range(1, 8):  # the first fires, and runs on
+        tick(stack)
+        assert value(metrics, "slots_total", outcome="skipped", reason="already_running") == slots - 1
+        clock.advance("10s")
+    (job,) = stack.house.slots.claim_jobs(clock.now(), node="n", limit=1)
+    stack.house.slots.settle(clock.now(), [JobEnd(job.job.job_id, job.job.fence, SUCCEEDED)])
+    tick(stack)  # it fires, which writes what was gathered
+    clock.advance("10s")
+    assert value(metrics, "slots_total", outcome="skipped", reason="already_running") == 6

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from functools import partial
 
 from pydantic import Field
@@ -12,8 +12,10 @@ from everwhen.api.feeds import Cursor, Item, Source
 from everwhen.api.payloads import Object, Shape, When, when_text
 from everwhen.model.derived import Derived, told_of_hold
 from everwhen.model.history import Recorded
+from everwhen.model.job import trace_id_of
 from everwhen.operations.audit import MOST_HOLDS
 from everwhen.operations.happened import Happened, Place, facts_of, happened_after, last_place
+from everwhen.operations.job_watch import JobWatch
 from everwhen.ports.house import House
 from everwhen.ports.messages import Message
 
@@ -24,8 +26,8 @@ class AuditEvent(Shape):
     """One line of the audit, or of what is told beside it."""
 
     id: int | None = Field(
-        description="Its number on record; none for `schedule.fired`, `.retried` and `.held`, which are not recorded"
-        " but read from jobs and schedules."
+        description="Its number on record; none for `schedule.fired`, `.retried`, `.held`, `job.started`,"
+        " `.succeeded`, `.failed` and `.timed_out`, which are not recorded but read from jobs and schedules."
     )
     at: When
     type: str = Field(examples=["schedule.skipped"])
@@ -71,7 +73,23 @@ class MessageList(Shape):
     next_cursor: str | None
 
 
-_NOT_TOLD = {"slot_count": 1, "actor": None, "trace_id": None}
+_NOT_TOLD = {"slot_count": 1, "actor": None}
+
+
+# The instants in details, beside all that end in `_at`. They are stored as numbers, which the ledger counts with.
+_INSTANTS = frozenset(("first", "last", "from", "to", "until"))
+
+
+def detail_words(detail: Mapping[str, object]) -> Object:
+    """A detail as it is told: instants are ISO 8601, as everywhere else."""
+    return {
+        key: when_text(value)
+        if isinstance(value, int)
+        and not isinstance(value, bool)
+        and (key in _INSTANTS or key.endswith("_at"))
+        else value
+        for key, value in detail.items()
+    }
 
 
 def event_words(happened: Happened) -> Object:
@@ -79,10 +97,11 @@ def event_words(happened: Happened) -> Object:
     return {
         "id": happened.id if isinstance(happened, Recorded) else None,
         **(_NOT_TOLD if isinstance(happened, Derived) else {}),
+        "trace_id": None if facts.job_id is None else trace_id_of(facts.job_id),
         **facts._asdict(),
         "at": when_text(facts.at),
         "slot_at": when_text(facts.slot_at),
-        "detail": dict(facts.detail),
+        "detail": detail_words(facts.detail),
     }
 
 
@@ -97,8 +116,9 @@ def message_words(message: Message) -> Object:
 
 
 def event_source(house: House) -> Source:
-    """What happens as items of a feed: events and firings, and holds when they are seen."""
-    return Source(partial(_happened_after, house), partial(last_place, house), partial(_held, house))
+    """What happens as items of a feed: events and firings; holds, starts and ends of jobs when they are seen."""
+    seen = partial(_seen, house, JobWatch(house))
+    return Source(partial(_happened_after, house), partial(last_place, house), seen)
 
 
 def message_source(house: House) -> Source:
@@ -110,9 +130,13 @@ def _happened_after(house: House, after: Cursor, limit: int) -> list[Item]:
     return [_item(one.happened, one.sequence, one.number) for one in found]
 
 
-def _held(house: House) -> dict[Hashable, Item]:
+def _seen(house: House, watch: JobWatch) -> dict[Hashable, Item]:
+    """What has no number in a sequence and is told when it is seen: holds, and what began and ended since."""
     holds = house.firings.holds(limit=MOST_HOLDS)
-    return {(hold.uid, hold.slot_at): _item(told_of_hold(hold), None, 0) for hold in holds}
+    found: dict[Hashable, Item] = {(one.uid, one.slot_at): _item(told_of_hold(one), None, 0) for one in holds}
+    for told in watch.look():
+        found[told.type, told.job_id, told.at] = _item(told, None, 0)
+    return found
 
 
 def _item(happened: Happened, sequence: int | None, number: int) -> Item:

@@ -92,7 +92,21 @@ def _line(event: dict[str, Any]) -> Text:
 
 def _style(kind: str) -> str:
     if kind.endswith(
-        (".died", ".lost", ".opened", ".missed", ".denied", ".rejected", ".invalidated", ".stalled")
+        (
+            ".died",
+            ".lost",
+            ".opened",
+            ".missed",
+            ".denied",
+            ".rejected",
+            ".invalidated",
+            ".stalled",
+            ".failed",
+            ".timed_out",
+            ".failing",
+            ".overdue",
+            ".reached",
+        )
     ):
         return "red"
     return "yellow" if kind.endswith((".skipped", ".paused", ".cancelled")) else "green"

@@ -14,6 +14,7 @@ from everwhen.model.events import NOTHING, Event, EventType
 from everwhen.model.instants import HOUR, MINUTE, SECOND
 from everwhen.model.job import Job, NewJob, Origin, job_id
 from everwhen.model.outcome import Outcome
+from everwhen.model.policy import Budget
 from everwhen.model.reasons import CancelReason, HoldReason, SkipReason
 from everwhen.model.schedule import Schedule, Status
 from everwhen.model.shared import Shared
@@ -90,11 +91,21 @@ class Draft:
         if not_before is None:  # one that waits takes no place until it is claimed
             self.take_places(1)
         for budget in definition.budgets:
-            self.shared.put(self.shared.limit(budget.key).fired(self.now))
+            self._spend(budget, job.job_id)
         if is_probe and definition.breaker is not None:
             breakers.begin_probe(self.shared, definition.breaker, job.job_id, self.now)
             self.record("breaker.half_opened", job_id=job.job_id, detail={"key": definition.breaker.key})
         return job
+
+    def _spend(self, budget: Budget, job_id: str) -> None:
+        """One more firing; the last one that the budget has room for is an event."""
+        before = self.shared.limit(budget.key)
+        after = before.fired(self.now)
+        self.shared.put(after)
+        refill_at = after.refill_at(budget, self.now)
+        if refill_at is not None and not before.is_spent(budget, self.now):
+            detail = {"key": budget.key, "refill_at": refill_at}
+            self.record("budget.reached", job_id=job_id, detail=detail)
 
     def take_places(self, count: int) -> None:
         definition = self.plan.definition

@@ -24,6 +24,7 @@ from everwhen.model.history import Recorded, Revision
 from everwhen.model.instants import MINUTE
 from everwhen.model.job import Job
 from everwhen.model.node import Node
+from everwhen.model.outcome import message_of
 from everwhen.model.schedule import Plan, Schedule, State
 from everwhen.timetable.civil_time import Zone
 from everwhen.timetable.trigger import OnRequest
@@ -290,18 +291,25 @@ def _fired(jobs: Sequence[Job], waiting: str) -> str:
     word = "was caught up" if first.origin == "catch_up" else "fired"
     if last.origin == "retry" and last.status == "queued":
         times = "once" if len(jobs) == 2 else f"{len(jobs) - 1} times"
-        return f"{word}; its job failed {times} ({jobs[-2].error}) and waits for its retry ({last.job_id})"
+        return (
+            f"{word}; its job failed {times} ({_message(jobs[-2])}) and waits for its retry ({last.job_id})"
+        )
     ended = {
         "queued": waiting,
         "running": "its job is running",
         "succeeded": "its job succeeded",
-        "failed": f"its job failed: {last.error}",
+        "failed": f"its job failed: {_message(last)}",
         "timed_out": "its job timed out",
         "lost": "its job was lost",
         "cancelled": CANCELLED.get(last.reason or "", "its job was cancelled"),
     }[last.status]
     attempts = f" after {len(jobs)} attempts" if len(jobs) > 1 else ""
     return f"{word}; {ended}{attempts} ({last.job_id})"
+
+
+def _message(job: Job) -> str:
+    """What its error says; the traceback is shown with the job."""
+    return message_of(job.error or job.status)
 
 
 def _rest(count: int) -> str:

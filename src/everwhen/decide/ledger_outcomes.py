@@ -17,6 +17,7 @@ from everwhen.decide.ledger_entries import Fault
 from everwhen.model.history import Life
 from everwhen.model.instants import MINUTE
 from everwhen.model.job import FAILURES, OWN_ORIGINS, Job
+from everwhen.model.outcome import message_of
 from everwhen.model.schedule import State
 
 
@@ -89,7 +90,7 @@ class Outcomes:
                 return
             self.last_failure_at = ended_at
             self.errors.clear()
-        self.errors.add(job.error or job.status)
+        self.errors.add(message_of(job.error or job.status))
 
     def last_completed_at(self) -> int | None:
         """The end of the last attempt of some slot."""
@@ -158,7 +159,8 @@ def _check_last(life: Life, state: State, outcomes: Outcomes, slack: int) -> Ite
 def _check_words(life: Life, state: State, outcomes: Outcomes) -> Iterator[Fault]:
     if not _is_one_of(state.last_success_job_id, outcomes.success_ids):
         yield _wrong(life, f"last_success_job_id: {state.last_success_job_id} is not the last success")
-    if not _is_one_of(state.last_error, outcomes.errors):
+    # A release before this one kept the traceback as well.
+    if not _is_one_of(None if state.last_error is None else message_of(state.last_error), outcomes.errors):
         yield _wrong(life, f"last_error: “{state.last_error}” is not what the last failure said")
 
 

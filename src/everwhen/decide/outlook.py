@@ -134,7 +134,7 @@ def _spent(plan: Plan, due_at: int, shared: Shared) -> Outlook | None:
     budget = shared.spent_budget(plan.definition.budgets, due_at)
     if budget is None:
         return None
-    return Outlook("skipped", "budget", shared.limit(budget.key).refills_at(budget, due_at))
+    return Outlook("skipped", "budget", shared.limit(budget.key).refill_at(budget, due_at))
 
 
 # -- which slots --
@@ -197,7 +197,8 @@ def _paused_words(schedule: Schedule) -> str:
         until = spoken(schedule.definition.zone, state.resume_at)
         return f"paused until {until}{note}. To go on now: {resume}"
     if state.paused_by == APPROVAL:
-        return f"waiting for the approval of an operator. To approve it: {resume}"
+        approve = f"everwhen schedules approve {state.schedule_id} --revision {state.revision}"
+        return f"waiting for the approval of an operator. To approve it: {approve}"
     if state.paused_by == "config":
         return (
             "paused by enabled: false in the configuration. To go on: remove it, then everwhen config reload"

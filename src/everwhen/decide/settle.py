@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 from everwhen.decide import breaker as breakers
 from everwhen.decide.draft import Draft, give_places_back
+from everwhen.decide.failing import note_failed_slot
 from everwhen.decide.ordinary import succeed_ordinary
 from everwhen.decide.status import end_open_slots
 from everwhen.decide.tick import go_on_with_chain
 from everwhen.model.decision import Decision
 from everwhen.model.job import Job, NewJob, job_id
-from everwhen.model.outcome import Outcome
+from everwhen.model.outcome import Outcome, message_of
 from everwhen.model.policy import BACKOFF_CAP
 from everwhen.model.reasons import SkipReason
 from everwhen.model.schedule import Schedule
@@ -81,6 +82,8 @@ def _settle_own(draft: Draft, job: Job, outcome: Outcome) -> None:
         _succeed(draft, job)
     elif outcome.is_failure:
         _fail(draft, job, outcome)
+        if not draft.jobs:
+            note_failed_slot(draft, job, _failed_slots(draft))
         if outcome.invalidates and draft.state.status == "active":
             _end_open_slots(draft, "paused")
             draft.become("invalid", "schedule.invalidated", draft.state.last_error)
@@ -108,7 +111,7 @@ def _succeed(draft: Draft, job: Job) -> None:
 def _fail(draft: Draft, job: Job, outcome: Outcome) -> None:
     state, definition = draft.state, draft.plan.definition
     draft.state = state = state._replace(
-        last_error=outcome.error or outcome.status,
+        last_error=message_of(outcome.error or outcome.status),
         error_count=state.error_count + 1,
         current_retry=state.current_retry + 1,
     )
@@ -121,6 +124,11 @@ def _fail(draft: Draft, job: Job, outcome: Outcome) -> None:
         draft.cancel_own("dead")
     elif not outcome.is_final and state.status in ("active", "done") and not _is_complete(draft):
         _retry(draft, job, outcome)
+
+
+def _failed_slots(draft: Draft) -> int:
+    """How many own slots in a row ended failed. With retries a slot that fails for good ends the schedule."""
+    return draft.state.current_retry if draft.plan.definition.max_retries is None else 1
 
 
 def _is_complete(draft: Draft) -> bool:

@@ -21,7 +21,9 @@ from everwhen.engine.drain import drain
 from everwhen.engine.janitor import Janitor
 from everwhen.engine.lease import LEASE, Lease
 from everwhen.engine.loop import Doze, Loop
+from everwhen.engine.overdue_watch import OverdueWatch
 from everwhen.engine.pauses import end_pauses
+from everwhen.engine.stall_watch import StallWatch
 from everwhen.engine.ticker import Ticker
 from everwhen.engine.wake import Wake
 from everwhen.engine.worker import Worker
@@ -106,6 +108,8 @@ class Service:
         self._gone = threading.Event()  # and nothing left to keep alive
         self._janitor = self._new_janitor()
         self._downtime: Downtime | None = None  # until it is told
+        self._stall_watch = StallWatch(house.clock, self._record)
+        self._overdue_watch = OverdueWatch(house)
 
     @property
     def node(self) -> str:
@@ -264,6 +268,14 @@ class Service:
         is_unwritten = not self.lease.is_fresh and bool(self._cause())
         return self._old_heartbeat() if is_unwritten else None
 
+    def _why_stalled(self) -> str | None:
+        if self._stopped.is_set():
+            return None
+        try:
+            return self._stall()
+        except StoreError as error:
+            return describe_fault(error)
+
     def _staleness(self) -> str | None:
         """A worker whose heartbeat is older than its lease may lose its jobs to others at any moment."""
         if not self.lease.is_fresh:  # first: a database that is silent keeps whoever asks it waiting
@@ -359,8 +371,13 @@ class Service:
     def _keep_once(self) -> None:
         if self._gone.wait(self.lease.beat_every):
             return
+        if self.is_scheduler:
+            self._stall_watch.look(self._why_stalled())
         now = self.watch_clock()
         self.lease.beat(now)
+        self._stall_watch.tell()
+        if self.is_scheduler and self._chain_watch is None:
+            self._overdue_watch.step(self.node)
         self._skew_watch.look(self._house.clock_skew())
         if self.worker.running_count:
             self.worker.cancel(self._house.slots.cancel_requests(self.node))

@@ -1,4 +1,4 @@
-"""What is told without being on record: firings, retries and holds, read from rows that exist anyway (L2).
+"""What is told without being on record: firings, retries, holds, starts and ends, read from rows that exist (L2).
 
 These are no events: nobody writes them, they have no number of their own, and checker and `why` read the rows
 themselves. They have the shape of events, so that a list and a stream can tell both.
@@ -9,9 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from everwhen.model.job import Job, Origin
+from everwhen.model.instants import SECOND
+from everwhen.model.job import FINAL, Job, JobStatus, Origin
+from everwhen.model.outcome import message_of
 
-DerivedType = Literal["schedule.fired", "schedule.retried", "schedule.held"]
+DerivedType = Literal[
+    "schedule.fired",
+    "schedule.retried",
+    "schedule.held",
+    "job.started",
+    "job.succeeded",
+    "job.failed",
+    "job.timed_out",
+]
+ENDS: Mapping[JobStatus, DerivedType] = {
+    "succeeded": "job.succeeded",
+    "failed": "job.failed",
+    "timed_out": "job.timed_out",
+}
 FIRING_ORIGINS: tuple[Origin, ...] = ("schedule", "catch_up", "manual", "backfill", "webhook", "chat")
 
 
@@ -29,6 +44,27 @@ class Firing(NamedTuple):
     slot_at: int
     created_at: int
     owner: str | None
+
+
+class Progress(NamedTuple):
+    """How far a job has come: its start and its end as its row has them. Cancelled and lost jobs have their events."""
+
+    row_id: int
+    job_id: str
+    uid: str
+    schedule_id: str
+    origin: Origin
+    slot_at: int
+    status: JobStatus
+    attempt: int
+    started_at: int | None
+    ended_at: int | None
+    error: str | None
+    owner: str | None
+
+    @property
+    def is_over(self) -> bool:
+        return self.status in FINAL
 
 
 class Hold(NamedTuple):
@@ -60,6 +96,35 @@ class Derived(NamedTuple):
 
 def firing_of(job: Job, owner: str | None) -> Firing:
     return Firing._make((*(getattr(job, name) for name in Firing._fields[:-1]), owner))
+
+
+def progress_of(job: Job, owner: str | None) -> Progress:
+    return Progress._make((*(getattr(job, name) for name in Progress._fields[:-1]), owner))
+
+
+def told_of_start(job: Progress) -> Derived | None:
+    """An attempt began then; nothing where none has."""
+    if job.started_at is None:
+        return None
+    return _told_of_progress("job.started", job.started_at, job, {})
+
+
+def told_of_end(job: Progress) -> Derived | None:
+    """A run ended then, and how; nothing where it has not, or where its end is on record."""
+    kind = ENDS.get(job.status)
+    if kind is None or job.ended_at is None:
+        return None
+    detail: dict[str, object] = {}
+    if job.started_at is not None:
+        detail["seconds"] = (job.ended_at - job.started_at) / SECOND
+    if job.error is not None:
+        detail["error"] = message_of(job.error)
+    return _told_of_progress(kind, job.ended_at, job, detail)
+
+
+def _told_of_progress(kind: DerivedType, at: int, job: Progress, more: Mapping[str, object]) -> Derived:
+    detail = {"origin": job.origin, "attempt": job.attempt, **more}
+    return Derived(kind, at, job.schedule_id, job.uid, job.owner, job.slot_at, None, job.job_id, detail)
 
 
 def type_of(origin: Origin) -> DerivedType:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
+from everwhen.model.job import trace_id_of
+
 EventType = Literal[
     "schedule.created",
     "schedule.updated",
@@ -70,3 +72,8 @@ class Event(NamedTuple):
     actor: str | None = None
     detail: Mapping[str, object] = NOTHING
     trace_id: str | None = None
+
+    @property
+    def trace(self) -> str | None:
+        """The trace that it belongs to: its own, or that of its job."""
+        return self.trace_id or (None if self.job_id is None else trace_id_of(self.job_id))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Literal, NamedTuple
 
 JobStatus = Literal["queued", "running", "succeeded", "failed", "timed_out", "cancelled", "lost"]
@@ -29,6 +30,11 @@ def job_id(uid: str, number: int, retry: int) -> str:
     'sched-a1b2c3d4e5f6-n5-rc0'
     """
     return f"sched-{uid}-n{number}-rc{retry}"
+
+
+def trace_id_of(job_id: str) -> str:
+    """One trace per job, drawn from its id: its attempts, requests, messages and events stand together."""
+    return blake2b(job_id.encode(), digest_size=16).hexdigest()
 
 
 def is_own(origin: Origin) -> bool:

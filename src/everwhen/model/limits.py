@@ -54,17 +54,4 @@ class Limit(NamedTuple):
         return None
 
     def is_spent(self, budget: Budget, now: int) -> bool:
-        return self._is_hour_spent(budget, now) or self._is_day_spent(budget, now)
-
-    def refills_at(self, budget: Budget, now: int) -> int:
-        """When a budget that is spent allows the next firing: at the next whole hour, or day, of UTC."""
-        window = DAY if self._is_day_spent(budget, now) else HOUR
-        return now - now % window + window
-
-    def _is_hour_spent(self, budget: Budget, now: int) -> bool:
-        hour_fires = self.hour_fires if now - now % HOUR == self.hour else 0
-        return budget.per_hour is not None and hour_fires >= budget.per_hour
-
-    def _is_day_spent(self, budget: Budget, now: int) -> bool:
-        day_fires = self.day_fires if now - now % DAY == self.day else 0
-        return budget.per_day is not None and day_fires >= budget.per_day
+        return self.refill_at(budget, now) is not None

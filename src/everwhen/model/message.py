@@ -13,6 +13,7 @@ from uuid import UUID, uuid5
 from everwhen.errors import TimetableError
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.instants import moment_of
+from everwhen.model.job import trace_id_of
 from everwhen.model.outcome import NewMessage
 from everwhen.model.schedule import Target
 
@@ -93,7 +94,7 @@ def event_of(claimed: ClaimedJob, event_id: str, now: int, actor: str | None = N
         },
         "context": {"timezone": definition.zone.name},
         "correlation": {
-            "trace_id": uuid5(_NAMESPACE, f"trace:{job.job_id}").hex,
+            "trace_id": trace_id_of(job.job_id),
             "dedupe_key": f"{job.uid}:n{job.number}",
         },
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import dropwhile
 from typing import Literal
 
 OutcomeStatus = Literal["succeeded", "failed", "timed_out", "cancelled", "lost"]
@@ -55,6 +56,22 @@ class Outcome:
 
 
 SUCCEEDED = Outcome("succeeded")
+
+
+_TRACEBACK = "Traceback (most recent call last):"
+
+
+def message_of(error: str) -> str:
+    """What an error says, without the traceback that led to it: that stays with the job.
+
+    >>> message_of("Traceback (most recent call last):\\n  File 'a.py', line 1, in f\\n    g()\\nValueError: no luck")
+    'ValueError: no luck'
+    """
+    if _TRACEBACK not in error:
+        return error
+    lines = error.rpartition(_TRACEBACK)[2].splitlines()
+    said = dropwhile(lambda line: not line.strip() or line.startswith(" "), lines)
+    return "\n".join(said).strip() or error
 
 
 def drifted(reason: str) -> Outcome:

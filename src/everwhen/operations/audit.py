@@ -1,7 +1,8 @@
 """What happened and what was said, for whoever may see it, as lists, newest first.
 
-The audit has the events on record, and beside them firings and retries, read from the jobs, and the slots that are held
-at this moment. These are three sequences; a page interleaves them by their instants and goes on with each where it was.
+The audit has the events on record, and beside them firings and retries, starts and ends, read from the jobs, and the
+slots that are held at this moment. These are several sequences; a page interleaves them by their instants and goes on
+with each where it was.
 
 A token with an owner sees what is that owner's; what belongs to nobody in particular (a start, a reload, somebody who
 was turned away) is for tokens without one.
@@ -10,13 +11,25 @@ was turned away) is for tokens without one.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, NamedTuple, TypeVar
 
-from everwhen.model.derived import FIRING_ORIGINS, Derived, Hold, firing_of, told_of, told_of_hold
-from everwhen.model.job import Job, Origin
+from everwhen.model.derived import (
+    ENDS,
+    FIRING_ORIGINS,
+    Derived,
+    Hold,
+    Progress,
+    firing_of,
+    progress_of,
+    told_of,
+    told_of_end,
+    told_of_hold,
+    told_of_start,
+)
+from everwhen.model.job import FINAL, Job, JobStatus, Origin
 from everwhen.operations.happened import RECORDED, Happened, Wanted, facts_of, narrowed
 from everwhen.operations.submissions import COUNTED, Caller
 from everwhen.ports.house import House
@@ -29,12 +42,15 @@ MOST_HOLDS = 1_000  # that one look takes
 
 
 class Back(NamedTuple):
-    """Where a list goes on: in front of this event, this job and this hold; 0: there are no more of them."""
+    """Where a list goes on: in front of this event, this job and this hold, and in front of the job whose start, and of
+    the one whose end, was told last; 0: there are no more of them."""
 
     event: int
     job: int
     held_since: int
     held_row: int
+    started: int
+    ended: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +85,12 @@ def list_happened(
     visible = narrowed(house, wanted, caller, schedule_id)
     if visible is None:
         return Page(())
-    held = _held(house, visible, None if before is None else before[2:])
+    held = _held(house, visible, None if before is None else before[2:4])
     fired = _fired(house, visible, limit, None if before is None else before.job)
     recorded = _recorded(house, visible, limit, None if before is None else before.event)
-    return _newest((held, fired, recorded), limit)
+    started = _progress(house, visible, limit, None if before is None else before.started, _STARTS)
+    ended = _progress(house, visible, limit, None if before is None else before.ended, _ENDS)
+    return _newest((held, ended, started, fired, recorded), limit)
 
 
 def list_messages(
@@ -96,13 +114,16 @@ def _newest(lanes: Sequence[_Lane], limit: int) -> Page[Happened]:
     numbered = [[(number, happened) for _, happened in lane.found] for number, lane in enumerate(lanes)]
     shown = list(islice(heapq.merge(*numbered, key=lambda one: -facts_of(one[1]).at), limit))
     numbers = [number for number, _ in shown]
-    held, job, event = [_rest(lane, numbers.count(number)) for number, lane in enumerate(lanes)]
-    is_more = any(rest is not None for rest in (held, job, event))
+    rests = [_rest(lane, numbers.count(number)) for number, lane in enumerate(lanes)]
+    held, ended, started, job, event = rests
+    back = Back(*(event or (0,)), *(job or (0,)), *(held or (0, 0)), *(started or (0,)), *(ended or (0,)))
+    # Jobs end in another order than they were enqueued in, which is the order that their lanes are read in.
+    newest = sorted((happened for _, happened in shown), key=lambda one: -facts_of(one).at)
     return Page(
-        [happened for _, happened in shown],
+        newest,
         sum(lane.total for lane in lanes),
         any(lane.is_approximate for lane in lanes),
-        Back(*(event or (0,)), *(job or (0,)), *(held or (0, 0))) if is_more else None,
+        back if any(rest is not None for rest in rests) else None,
     )
 
 
@@ -160,6 +181,39 @@ def _fired_job(house: House, wanted: Wanted, before: int | None) -> _Lane:
     found = [one for one in _told(house, [] if job is None else [job]) if wanted.is_met(one[1])]
     is_over = job is not None and before is not None and job.row_id >= before
     return _Lane([] if is_over else found, None, len(found))
+
+
+class _Stage(NamedTuple):
+    """Starts or ends: which types they are, the statuses that jobs have which got there, and how one is told."""
+
+    types: Mapping[str, Collection[JobStatus]]
+    told: Callable[[Progress], Derived | None]
+
+
+_STARTS = _Stage({"job.started": ("running", *sorted(FINAL))}, told_of_start)
+_ENDS = _Stage({kind: (status,) for status, kind in ENDS.items()}, told_of_end)
+
+
+def _progress(house: House, wanted: Wanted, limit: int, before: int | None, stage: _Stage) -> _Lane:
+    """Starts, or ends, by the order of their jobs; one enqueued before `since` may have ended after it."""
+    kinds = [kind for kind in stage.types if wanted.wants(kind)]
+    if not kinds or before == 0:
+        return _Lane()
+    if wanted.job_id is not None:
+        job = house.ledger.job(wanted.job_id)
+        jobs, rest = [] if job is None or (before and job.row_id >= before) else [job], None
+        total, is_approximate = len(jobs), False
+    else:
+        statuses = [status for kind in kinds for status in stage.types[kind]]
+        filtered = JobFilter(
+            uid=wanted.uid, statuses=statuses, owner=wanted.owner, enqueued_until=wanted.until
+        )
+        page = house.ledger.job_page(filtered, limit=limit, before=before)
+        jobs, rest, total, is_approximate = page.jobs, page.next_before, page.total, page.is_approximate
+    owners = house.firings.owners({job.uid for job in jobs}) if jobs else {}
+    told = [(job.row_id, stage.told(progress_of(job, owners.get(job.uid)))) for job in jobs]
+    found = [((row,), one) for row, one in told if one is not None and wanted.is_met(one)]
+    return _Lane(found, None if rest is None else (rest,), total, is_approximate)
 
 
 def _told(house: House, jobs: Sequence[Job]) -> list[tuple[Key, Derived]]:

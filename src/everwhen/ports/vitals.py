@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 
@@ -15,6 +16,9 @@ class Signs(NamedTuple):
     breakers: Mapping[str, int]  # by state
     overdue: int
     is_paused: bool
+    gathered: Mapping[str, int] = MappingProxyType(
+        {}
+    )  # skips that are on rows and in no event yet (L5), by reason
 
 
 class Mark(NamedTuple):
@@ -48,15 +52,26 @@ class Vitals(Protocol):
         ...
 
 
-def counted_by(rows: Iterable[tuple[str | None, str | None, int]], column: int) -> dict[str, int]:
-    """Counts by one of the two words of each row, where it has one.
+class Crowd(NamedTuple):
+    """Schedules that stand alike: how many they are, and how many skips are gathered on their rows."""
 
-    >>> counted_by([("active", None, 3), ("active", "at_capacity", 1)], 0)
-    {'active': 4}
+    status: str
+    held_reason: str | None
+    skip_reason: str | None
+    schedules: int
+    skips: int
+
+
+def counted_by(crowds: Iterable[Crowd], word: str, number: str = "schedules") -> dict[str, int]:
+    """Counts by one of the words of each crowd, where it has one.
+
+    >>> crowds = [Crowd("active", None, None, 3, 0), Crowd("active", "at_capacity", "budget", 1, 7)]
+    >>> counted_by(crowds, "status"), counted_by(crowds, "skip_reason", "skips")
+    ({'active': 4}, {'budget': 7})
     """
     found: dict[str, int] = {}
-    for row in rows:
-        word = row[column]
-        if isinstance(word, str):
-            found[word] = found.get(word, 0) + row[2]
+    for crowd in crowds:
+        key = getattr(crowd, word)
+        if key is not None:
+            found[key] = found.get(key, 0) + getattr(crowd, number)
     return found

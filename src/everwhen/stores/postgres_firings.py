@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from everwhen.model.derived import Firing, Hold
-from everwhen.stores.postgres_adapters import Texts
+from everwhen.model.derived import Firing, Hold, Progress
+from everwhen.stores.postgres_adapters import Integers, Texts
 from everwhen.stores.postgres_database import PostgresDatabase
 from everwhen.stores.postgres_horizon import Horizon
 from everwhen.stores.storable import storable
@@ -16,6 +16,14 @@ _OF_JOB = ", ".join(f"j.{name}" for name in Firing._fields[:-1])
 _AFTER = f"""
 SELECT {_OF_JOB}, s.owner FROM jobs j LEFT JOIN schedules s ON s.uid = j.uid
 WHERE j.row_id > %(after)s AND j.row_id <= %(horizon)s ORDER BY j.row_id LIMIT %(limit)s"""
+_OF_PROGRESS = ", ".join(f"j.{name}" for name in Progress._fields[:-1])
+_PROGRESS = f"SELECT {_OF_PROGRESS}, s.owner FROM jobs j LEFT JOIN schedules s ON s.uid = j.uid"
+_PROGRESS_AFTER = (
+    f"{_PROGRESS} WHERE j.row_id > %(after)s AND j.row_id <= %(horizon)s ORDER BY j.row_id LIMIT %(limit)s"
+)
+_PROGRESS_OF = f"{_PROGRESS} WHERE j.row_id = ANY(%(rows)s)"
+# idx_jobs_outstanding
+_OUTSTANDING = f"{_PROGRESS} WHERE j.status IN ('queued', 'running') LIMIT %(limit)s"
 _OWNERS = "SELECT uid, owner FROM schedules WHERE uid = ANY(%(uids)s)"
 # idx_schedules_held and idx_schedules_release: what is held waits for a key or for an instant, or for both.
 _HELD = """
@@ -44,6 +52,21 @@ class PostgresFirings:
 
     def last(self) -> int:
         return self._horizon.start()
+
+    def progress_after(self, row_id: int, *, limit: int) -> list[Progress]:
+        horizon = self._horizon.row()
+        if horizon <= row_id:
+            return []
+        return self._progress(_PROGRESS_AFTER, {"after": row_id, "horizon": horizon, "limit": limit})
+
+    def progress_of(self, row_ids: Collection[int]) -> list[Progress]:
+        return self._progress(_PROGRESS_OF, {"rows": Integers(list(row_ids))}) if row_ids else []
+
+    def outstanding(self, *, limit: int) -> list[Progress]:
+        return self._progress(_OUTSTANDING, {"limit": limit})
+
+    def _progress(self, query: str, values: Mapping[str, object]) -> list[Progress]:
+        return [Progress._make(row) for row in self._rows(query, values)]
 
     def owners(self, uids: Collection[str]) -> dict[str, str | None]:
         return dict(self._rows(_OWNERS, {"uids": Texts([storable(uid) for uid in uids])}))

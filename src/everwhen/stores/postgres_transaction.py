@@ -462,7 +462,7 @@ def _messages(deliveries: Sequence[Delivery]) -> tuple[Texts, Integers]:
 
 
 def _inserted_events(events: Sequence[Event]) -> Statement:
-    rows = [(*event[:10], _words(event), event.trace_id) for event in events]
+    rows = [(*event[:10], _words(event), event.trace) for event in events]
     return insert("audit_events", Event._fields, rows)
 
 

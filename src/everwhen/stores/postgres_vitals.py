@@ -10,12 +10,13 @@ from typing import Any
 
 from psycopg import Connection
 
-from everwhen.ports.vitals import Mark, Signs, Tally, counted_by
+from everwhen.ports.vitals import Crowd, Mark, Signs, Tally, counted_by
 from everwhen.stores.postgres_adapters import At
 from everwhen.stores.postgres_database import PostgresDatabase
 from everwhen.stores.postgres_horizon import Horizon
 
-_SCHEDULES = "SELECT status, held_reason, count(*) FROM schedules GROUP BY status, held_reason"
+_SCHEDULES = """
+SELECT status, held_reason, skip_reason, count(*), sum(skip_count)::bigint FROM schedules GROUP BY 1, 2, 3"""
 # idx_jobs_outstanding
 _JOBS = "SELECT status, count(*) FROM jobs WHERE status IN ('queued', 'running') GROUP BY status"
 _BREAKERS = "SELECT state, count(*) FROM circuit_breakers GROUP BY state"
@@ -43,13 +44,19 @@ class PostgresVitals:
 
     def signs(self, overdue_since: int, *, most_overdue: int) -> Signs:
         with self._database.snapshot() as connection:
-            schedules = _fetch(connection, _SCHEDULES)
+            crowds = [Crowd._make(row) for row in _fetch(connection, _SCHEDULES)]
             jobs = dict(_fetch(connection, _JOBS))
             breakers = dict(_fetch(connection, _BREAKERS))
             ((overdue,),) = _fetch(connection, _OVERDUE, At(overdue_since), most_overdue)
             ((paused,),) = _fetch(connection, _IS_PAUSED)
         return Signs(
-            counted_by(schedules, 0), counted_by(schedules, 1), jobs, breakers, overdue, bool(paused)
+            counted_by(crowds, "status"),
+            counted_by(crowds, "held_reason"),
+            jobs,
+            breakers,
+            overdue,
+            bool(paused),
+            counted_by(crowds, "skip_reason", "skips"),
         )
 
     def mark(self) -> Mark:

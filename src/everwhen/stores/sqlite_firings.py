@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 
-from everwhen.model.derived import Firing, Hold
+from everwhen.model.derived import Firing, Hold, Progress
 from everwhen.stores.sqlite_database import SqliteDatabase
 
 _OF_JOB = ", ".join(f"j.{name}" for name in Firing._fields[:-1])
@@ -13,6 +13,12 @@ _OF_JOB = ", ".join(f"j.{name}" for name in Firing._fields[:-1])
 _AFTER = f"""
 SELECT {_OF_JOB}, s.owner FROM jobs j LEFT JOIN schedules s ON s.uid = j.uid
 WHERE j.row_id > ? ORDER BY j.row_id LIMIT ?"""
+_OF_PROGRESS = ", ".join(f"j.{name}" for name in Progress._fields[:-1])
+_PROGRESS = f"SELECT {_OF_PROGRESS}, s.owner FROM jobs j LEFT JOIN schedules s ON s.uid = j.uid"
+_PROGRESS_AFTER = f"{_PROGRESS} WHERE j.row_id > ? ORDER BY j.row_id LIMIT ?"
+_PROGRESS_OF = f"{_PROGRESS} WHERE j.row_id IN (SELECT value FROM json_each(?))"
+# idx_jobs_outstanding
+_OUTSTANDING = f"{_PROGRESS} WHERE j.status IN ('queued', 'running') LIMIT ?"
 _LAST = "SELECT coalesce(max(row_id), 0) FROM jobs"
 _OWNERS = "SELECT uid, owner FROM schedules WHERE uid IN (SELECT value FROM json_each(?))"
 # idx_schedules_held and idx_schedules_release: what is held waits for a key or for an instant, or for both.
@@ -41,6 +47,19 @@ class SqliteFirings:
     def last(self) -> int:
         with self._database.read() as connection:
             return int(connection.execute(_LAST).fetchone()[0])
+
+    def progress_after(self, row_id: int, *, limit: int) -> list[Progress]:
+        return self._progress(_PROGRESS_AFTER, row_id, limit)
+
+    def progress_of(self, row_ids: Collection[int]) -> list[Progress]:
+        return self._progress(_PROGRESS_OF, json.dumps(list(row_ids))) if row_ids else []
+
+    def outstanding(self, *, limit: int) -> list[Progress]:
+        return self._progress(_OUTSTANDING, limit)
+
+    def _progress(self, query: str, *values: object) -> list[Progress]:
+        with self._database.read() as connection:
+            return [Progress._make(row) for row in connection.execute(query, values)]
 
     def owners(self, uids: Collection[str]) -> dict[str, str | None]:
         with self._database.read() as connection:

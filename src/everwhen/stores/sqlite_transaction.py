@@ -253,7 +253,7 @@ class SqliteTransaction(SqliteSnapshot):
 
     def insert_events(self, events: Sequence[Event]) -> None:
         rows = [
-            (*event[:10], "{}" if event.detail is NOTHING else _spell(event.detail), event.trace_id)
+            (*event[:10], "{}" if event.detail is NOTHING else _spell(event.detail), event.trace)
             for event in events
         ]
         self._insert(sql.INSERT_EVENT, rows)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from everwhen.ports.vitals import Mark, Signs, Tally, counted_by
+from everwhen.ports.vitals import Crowd, Mark, Signs, Tally, counted_by
 from everwhen.stores.sqlite_database import SqliteDatabase
 
 # One pass over schedules: whoever asks does so seldom.
-_SCHEDULES = "SELECT status, held_reason, count(*) FROM schedules GROUP BY status, held_reason"
+_SCHEDULES = """
+SELECT status, held_reason, skip_reason, count(*), sum(skip_count) FROM schedules GROUP BY 1, 2, 3"""
 # idx_jobs_outstanding
 _JOBS = "SELECT status, count(*) FROM jobs WHERE status IN ('queued', 'running') GROUP BY status"
 _BREAKERS = "SELECT state, count(*) FROM circuit_breakers GROUP BY state"
@@ -30,13 +31,19 @@ class SqliteVitals:
 
     def signs(self, overdue_since: int, *, most_overdue: int) -> Signs:
         with self._database.read() as connection:
-            schedules = connection.execute(_SCHEDULES).fetchall()
+            crowds = [Crowd._make(row) for row in connection.execute(_SCHEDULES)]
             jobs = dict(connection.execute(_JOBS).fetchall())
             breakers = dict(connection.execute(_BREAKERS).fetchall())
             (overdue,) = connection.execute(_OVERDUE, (overdue_since, most_overdue)).fetchone()
             (paused,) = connection.execute(_IS_PAUSED).fetchone()
         return Signs(
-            counted_by(schedules, 0), counted_by(schedules, 1), jobs, breakers, overdue, bool(paused)
+            counted_by(crowds, "status"),
+            counted_by(crowds, "held_reason"),
+            jobs,
+            breakers,
+            overdue,
+            bool(paused),
+            counted_by(crowds, "skip_reason", "skips"),
         )
 
     def mark(self) -> Mark:

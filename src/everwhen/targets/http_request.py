@@ -7,13 +7,13 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from hashlib import blake2b
 from typing import Any
 
 from yarl import URL
 
 from everwhen.model.http_headers import header_fault, without_credentials
 from everwhen.model.instants import moment_of
+from everwhen.model.job import trace_id_of
 from everwhen.ports.target import Run
 from everwhen.version import __version__
 
@@ -132,7 +132,7 @@ def _traceparent(job_id: str) -> str:
 
     A span is a name and no secret: it needs no system call, at which another thread would take its turn.
     """
-    trace, span = blake2b(job_id.encode(), digest_size=16).hexdigest(), random.getrandbits(64) or 1
+    trace, span = trace_id_of(job_id), random.getrandbits(64) or 1
     return f"00-{trace}-{span:016x}-01"
 
 

@@ -1,0 +1,59 @@
+"""The watch over slots that nobody decides, or that wait for too long; what it finds is on record once.
+
+Of several schedulers the one with the smallest id looks, so that no two write the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from everwhen.decide.overdue import held_too_long_since, overdue_event, overdue_since
+from everwhen.model.events import Event
+from everwhen.model.instants import MINUTE
+from everwhen.model.node import SILENT
+from everwhen.model.schedule import Schedule
+from everwhen.ports.house import House
+
+LOOK_EVERY = 30.0
+MOST = 1_000  # schedules that a look takes
+
+
+class OverdueWatch:
+    """Looks twice a minute."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self._looked = float("-inf")
+
+    def step(self, node: str) -> None:
+        clock = self._house.clock
+        if clock.monotonic() - self._looked < LOOK_EVERY:
+            return
+        self._looked = clock.monotonic()
+        if self._house.catalogue.system_paused_at() is None and self._is_first(node):
+            events = list(self._found(clock.now()))
+            if events:
+                self._house.slots.record(events)
+
+    def _is_first(self, node: str) -> bool:
+        now = self._house.clock.now()
+        others = [one for one in self._house.upkeep.nodes() if one.is_scheduler and one.is_alive]
+        return all(one.node >= node for one in others if now - one.heartbeat_at < SILENT)
+
+    def _found(self, now: int) -> Iterator[Event]:
+        for schedule in self._house.catalogue.soonest(MOST):
+            state = schedule.state
+            if state.next_run_at is None or state.next_run_at > now - MINUTE:
+                break
+            yield from self._new(schedule, state.next_slot_at, overdue_since(schedule), now)
+        for hold in self._house.firings.holds(limit=MOST):
+            held = self._house.catalogue.get(hold.schedule_id) if hold.since <= now - MINUTE else None
+            if held is not None:
+                yield from self._new(held, held.state.held_slot_at, held_too_long_since(held), now)
+
+    def _new(self, schedule: Schedule, slot_at: int | None, since: int | None, now: int) -> Iterator[Event]:
+        if slot_at is None or since is None or since > now:
+            return
+        on_record = self._house.ledger.events_of_slot(schedule.state.uid, slot_at)
+        if not any(one.event.type == "schedule.overdue" for one in on_record):
+            yield overdue_event(schedule, slot_at, since, now)

@@ -1,0 +1,71 @@
+"""Starts and ends of jobs, told while somebody looks: no index and no row of theirs is paid for by jobs (L2).
+
+A watch knows the jobs that have not ended, and looks at each of them again until it has. So none of their ends is
+passed over, whatever the order of commits, and what a look costs is bounded by what is outstanding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from everwhen.model.derived import Derived, Progress, told_of_end, told_of_start
+from everwhen.ports.house import House
+
+PORTION = 1_000
+MOST_FOLLOWED = 20_000  # jobs; where there are more, the ends of some of them are not told
+MOST_NEW = (
+    20_000  # jobs since the last look; beyond that nobody has looked for long, and the watch begins anew
+)
+
+
+class JobWatch:
+    """One reader's view. Not for two threads at once."""
+
+    def __init__(self, house: House) -> None:
+        self._firings = house.firings
+        self._row: int | None = None  # the last job that was looked at
+        self._told: dict[int, int] = {}  # by row: how many starts of a job that has not ended were told
+
+    def look(self) -> list[Derived]:
+        """What began and what ended since the last look; nothing at the first."""
+        if self._row is None:
+            self._begin()
+            return []
+        found = list(self._moves(self._firings.progress_of(self._told.keys())))
+        for job in self._new():
+            self._told.setdefault(job.row_id, 0)
+            found += self._moves([job])
+        while len(self._told) > MOST_FOLLOWED:
+            del self._told[next(iter(self._told))]
+        return sorted(found, key=lambda told: told.at)
+
+    def _begin(self) -> None:
+        self._row = self._firings.last()
+        outstanding = self._firings.outstanding(limit=MOST_FOLLOWED)
+        self._told = {job.row_id: _starts(job) for job in outstanding}
+
+    def _new(self) -> list[Progress]:
+        assert self._row is not None
+        found: list[Progress] = []
+        while len(found) <= MOST_NEW:
+            page = self._firings.progress_after(self._row, limit=PORTION)
+            found += (job for job in page if job.row_id not in self._told)
+            if not page:
+                return found
+            self._row = page[-1].row_id
+        self._begin()
+        return []
+
+    def _moves(self, jobs: list[Progress]) -> Iterator[Derived]:
+        for job in jobs:
+            starts = _starts(job)
+            if starts > self._told[job.row_id]:
+                self._told[job.row_id] = starts
+                yield from filter(None, [told_of_start(job)])
+            if job.is_over:
+                del self._told[job.row_id]
+                yield from filter(None, [told_of_end(job)])
+
+
+def _starts(job: Progress) -> int:
+    return 0 if job.started_at is None else job.attempt

@@ -1,0 +1,108 @@
+"""What is put on record when it happens: slots that wait too long, schedulers that stall."""
+
+from __future__ import annotations
+
+import pytest
+
+from everwhen.engine.overdue_watch import OverdueWatch
+from everwhen.engine.service import Service
+from everwhen.engine.stall_watch import StallWatch
+from everwhen.errors import StoreError
+from everwhen.model.events import Event
+from everwhen.testing import ManualScheduler, manual_scheduler
+
+
+def scheduler() -> ManualScheduler:
+    return manual_scheduler("2026-01-05T08:00:00Z")
+
+
+def overdue(s: ManualScheduler) -> list[Event]:
+    return s.events(None, "schedule.overdue")
+
+
+def test_a_slot_that_nobody_decides_is_overdue_after_its_gap_and_that_is_said_once() -> None:
+    s = scheduler()
+    s.add("often", every="10s")
+    s.add("seldom", every="1h")
+    watch = OverdueWatch(s.house)
+    s.clock.advance("50s")
+    watch.step(s.node)
+    assert overdue(s) == []
+    s.clock.advance("60s")
+    watch.step(s.node)
+    (event,) = overdue(s)
+    assert (event.schedule_id, event.slot_at) == ("often", s.state("often").next_slot_at)
+    for watching in (watch, OverdueWatch(s.house)):  # a restart does not say it again
+        s.clock.advance("1m")
+        watching.step(s.node)
+    assert len(overdue(s)) == 1
+    s.clock.advance("1h")
+    watch.step(s.node)
+    assert [one.schedule_id for one in overdue(s)] == ["often", "seldom"]
+    s.step()
+    assert s.check().is_clean
+
+
+def test_a_slot_that_is_held_for_too_long_is_overdue() -> None:
+    s = scheduler()
+    s.add("g.long", every="24h", group="g", max_concurrent=1)
+    s.tick()
+    s.add("g.held", at="2026-01-05T08:00:10Z", group="g", max_concurrent=1)
+    s.clock.advance("10s")
+    s.tick()
+    assert s.state("g.held").held_reason == "at_capacity"
+    s.clock.advance("61s")
+    OverdueWatch(s.house).step(s.node)
+    assert [(one.schedule_id, one.reason) for one in overdue(s)] == [("g.held", "at_capacity")]
+
+
+def test_nothing_is_overdue_while_the_system_is_paused_or_where_another_scheduler_looks() -> None:
+    s = scheduler()
+    s.add("a", every="10s")
+    s.clock.advance("5m")
+    s.beat()
+    OverdueWatch(s.house).step("zz-the-last-of-all")
+    assert overdue(s) == []
+    s.pause_system()
+    OverdueWatch(s.house).step(s.node)
+    assert overdue(s) == []
+
+
+def test_a_loop_that_stalls_is_on_record_once_until_it_goes_on() -> None:
+    s = scheduler()
+    service = Service(s.house, {}, check_interval=1.0)
+    service.status = "running"
+    watch = service._stall_watch
+    for seconds in ("11s", "1s"):
+        s.clock.advance(seconds)
+        watch.look(service._why_stalled())
+        watch.tell()
+    (event,) = s.events(None, "scheduler.stalled")
+    assert event.detail["reason"] == "the loop has completed no evaluation for 10s"
+    service.ticker.step()
+    watch.look(service._why_stalled())
+    s.clock.advance("11s")
+    watch.look(service._why_stalled())
+    watch.tell()
+    assert len(s.events(None, "scheduler.stalled")) == 2
+
+
+def test_a_stall_that_cannot_be_written_is_written_later() -> None:
+    s = scheduler()
+    written: list[object] = []
+    is_away = [True]
+
+    def record(_kind: str, detail: object) -> None:
+        if is_away[0]:
+            raise StoreError("away", fault="away")
+        written.append(detail)
+
+    watch = StallWatch(s.clock, record)
+    watch.look("the database is away")
+    with pytest.raises(StoreError):
+        watch.tell()
+    watch.look(None)
+    is_away[0] = False
+    watch.tell()
+    watch.tell()
+    assert written == [{"reason": "the database is away", "noticed_at": s.clock.now()}]
