@@ -332,6 +332,7 @@ def build_service(
     subscribers: Sequence[Subscriber] = (),
     queue: Queue | None = None,
     links: Links | None = None,
+    name: str = "",
 ) -> Service:
     """A node on that stack: one that ticks and delivers messages, one that works, or both; `groups` are those of the
     configuration in force.
@@ -357,6 +358,7 @@ def build_service(
         heal=partial(restore_valid_schedules, house, workshop.fault_of, groups),
         dispatcher=dispatcher,
         chain_watch=None if links is None else ChainWatch(house, links),
+        name=name,
     )
     if stack.listen is not None:
         stack.leave.append(stack.listen(stack.house))

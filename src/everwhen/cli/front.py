@@ -72,7 +72,12 @@ def open_front(
         changes=changes,
         backstage=backstage or Backstage(),
         jobs_kept=current().settings.retention.jobs,
-        measured=Metrics(house, loop=None if node is None else loop, durations=durations),
+        measured=Metrics(
+            house,
+            loop=None if node is None else loop,
+            durations=durations,
+            service=current().settings.name,
+        ),
     )
     server = ApiServer(create_app(office), settings)
     server.start()

@@ -50,7 +50,7 @@ def list_(client: Client, limit: int, as_json: bool, **filters: str | None) -> N
     columns = ("schedule", "status", "when", "next", "", ">runs", ">errors", "last")
     print_table(columns, [_row(one, is_stopped=bool(stopped)) for one in found], empty=NO_SCHEDULES)
     if stopped:
-        click.echo(stopped, err=True)
+        echo(stopped, err=True)
 
 
 def _row(one: dict[str, Any], *, is_stopped: bool = False) -> tuple[str | Text, ...]:
@@ -142,7 +142,7 @@ def upcoming(client: Client, schedule: str | None, limit: int, as_json: bool) ->
     ]
     print_table(("due", "", "schedule", ""), rows, empty="nothing is due")
     if sentence:
-        click.echo(sentence, err=True)
+        echo(sentence, err=True)
 
 
 def _prospect(one: dict[str, Any]) -> Text:

@@ -189,6 +189,7 @@ def _service(
         subscribers=equipment.subscribers,
         queue=queue,
         links=links,
+        name=settings.name,
     )
 
 

@@ -216,7 +216,7 @@ RETENTION = Record(
 )
 SERVICE = Record(
     {
-        "name": Key(NAME_TEXT, "The name of this service.", "everwhen"),
+        "name": Key(NAME_TEXT, "The name of this service: its nodes and its metrics carry it.", "everwhen"),
         "database": Key(
             Text(
                 "sqlite:///everwhen.db",

@@ -50,8 +50,9 @@ log = logging.getLogger("everwhen")
 class Lease:
     """The lease of one node: beaten, lost, given up; and the judgement about those of others."""
 
-    def __init__(self, house: House, *, role: Role = "up", seconds: float = LEASE) -> None:
-        self.node = secrets.token_hex(8)
+    def __init__(self, house: House, *, role: Role = "up", seconds: float = LEASE, service: str = "") -> None:
+        self._service = service
+        self.node = self._draw()
         self._slots, self._upkeep, self._clock = house.slots, house.upkeep, house.clock
         self._role = role
         self._seconds = seconds
@@ -74,13 +75,18 @@ class Lease:
 
     def begin(self) -> ClockStep | None:
         """Another start, another node. The step of the clock since anybody was last alive, if it was put back."""
-        self.node = secrets.token_hex(8)
+        self.node = self._draw()
         self._beaten = self._clock.monotonic()
         step = self._step_before_start()
         if step is not None:
             self.distrust_clocks()
         self.beat()
         return step
+
+    def _draw(self) -> str:
+        """The id of one start: the name of its service, where it has one, and what no other start has."""
+        drawn = secrets.token_hex(8)
+        return f"{self._service}-{drawn}" if self._service else drawn
 
     def beat(self, now: int | None = None) -> None:
         began = self._clock.monotonic()

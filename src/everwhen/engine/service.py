@@ -68,6 +68,7 @@ class Service:
         heal: Callable[[], object] | None = None,
         dispatcher: Dispatcher | None = None,
         chain_watch: ChainWatch | None = None,
+        name: str = "",
     ) -> None:
         self.status: Status = "stopped"
         self.started_at: int | None = None
@@ -85,7 +86,7 @@ class Service:
         self._worker_doze = Doze(self._worker_wake, changes)
         house.wake_scheduler = self._scheduler_wake.set
         house.wake_workers = self._worker_wake.set if chain_watch is None else self._scheduler_wake.set
-        self.lease = Lease(house, role=role, seconds=lease)
+        self.lease = Lease(house, role=role, seconds=lease, service=name)
         self.ticker = Ticker(house.slots, house.clock)
         self.worker = Worker(
             house.slots,

@@ -73,8 +73,10 @@ class Metrics(Collector):
         *,
         loop: Callable[[], LoopSigns] | None = None,
         durations: JobDurations | None = None,
+        service: str = "everwhen",
     ) -> None:
         self._house = house
+        self._service = service
         self._loop = loop
         self._durations = durations
         self._lock = threading.Lock()
@@ -102,7 +104,8 @@ class Metrics(Collector):
             look = self._looked()
             slots: Values = {(outcome, reason): number for (outcome, reason), number in self._shown.items()}
             fired: Values = {(origin,): number for origin, number in self._fired.items()}
-        yield _gauge("build_info", "Which release this is.", {(__version__,): 1}, "version")
+        release: Values = {(__version__, self._service): 1}
+        yield _gauge("build_info", "Which release this is, of which service.", release, "version", "service")
         yield _gauge("database_up", "Whether the database answers.", {(): int(look.signs is not None)})
         yield _counter(
             "slots", "Slots that were decided, by what became of them.", slots, "outcome", "reason"

@@ -1,0 +1,30 @@
+"""`service.name`: what tells the nodes and the metrics of one service from those of another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from everwhen.cli.equipment import Equipment
+from everwhen.cli.serving import _opened, _service
+from everwhen.config.read import Host, read_configuration
+from everwhen.ports.observer import Nobody
+from everwhen.telemetry.metrics import Metrics
+
+
+def test_the_name_of_a_service_is_in_its_nodes_and_in_its_metrics(tmp_path: Path) -> None:
+    file = tmp_path / "everwhen.yaml"
+    file.write_text(f"service: {{name: billing, database: 'sqlite:///{tmp_path}/x.db'}}")
+    configuration = read_configuration(file, Host({}, lambda: "UTC", 0))
+    settings = configuration.settings
+    stack = _opened(settings.database, settings)
+    try:
+        equipment = Equipment(stack, configuration, settings)
+        service = _service(stack, settings, "up", None, equipment, Nobody(), queue=None, links=None)
+        service.start()
+        service.stop()
+        (node,) = stack.house.upkeep.nodes()
+        assert node.node.startswith("billing-") and len(node.node) > len("billing-")
+        text = Metrics(stack.house, service=settings.name).text()[0].decode()
+        assert 'service="billing"' in text
+    finally:
+        stack.close()
