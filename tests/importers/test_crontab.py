@@ -82,13 +82,13 @@ def test_a_system_crontab_names_users() -> None:
         (
             "MAILTO=ops@example.org",
             (
-                "line 1: MAILTO (mail to ops@example.org): output is kept with each job; "
-                "`notify` sends mail when something fails"
+                "line 1: MAILTO (mail to ops@example.org): output is kept with each job, "
+                "and nobody is sent mail"
             ),
         ),
         (
             "MAILTO=''",
-            "line 1: MAILTO (no mail): output is kept with each job; `notify` sends mail when something fails",
+            "line 1: MAILTO (no mail): output is kept with each job, and nobody is sent mail",
         ),
         (
             "CRON_TZ=Mars/Base",

@@ -167,3 +167,133 @@ def test_a_file_of_something_else_is_refused(document: Any) -> None:
         import_herdctl(document, lambda path: None)
     with pytest.raises(ConfigError, match="this is no configuration of Ductile"):
         import_ductile(document)
+
+
+def test_the_directory_of_an_agent_is_meant_from_its_own_file() -> None:
+    agents = {
+        "/fleet/agents/one.yaml": {"name": "one", "working_directory": "../src"},
+        "/fleet/agents/two.yaml": {"name": "two", "working_directory": {"root": "work", "auto_clone": True}},
+        "/fleet/agents/three.yaml": {"name": "three", "cwd": "~/three"},
+    }
+    fleet = {"agents": [{"path": f"./agents/{name}.yaml"} for name in ("one", "two", "three")]}
+    imported = import_herdctl(fleet, agents.__getitem__, "/fleet")
+    found = {name: words["cwd"] for name, words in imported.document["agents"].items()}
+    assert (found["one"], found["two"]) == ("/fleet/src", "/fleet/agents/work")
+    assert found["three"].endswith("/three") and not found["three"].startswith("~")
+    assert "agents.two.working_directory.auto_clone: left out" in imported.notes
+
+
+def test_what_a_fleet_overrides_and_the_work_source_of_its_defaults_come_over() -> None:
+    agent = {
+        "name": "fixer",
+        "default_prompt": "Look.",
+        "schedules": {
+            "check": {"type": "interval", "interval": "5m"},
+            "own": {
+                "type": "interval",
+                "interval": "1h",
+                "work_source": {"type": "command", "command": ["ls"]},
+            },
+        },
+    }
+    fleet = {
+        "defaults": {"work_source": {"type": "directory", "path": "inbox"}, "max_turns": 9},
+        "agents": [
+            {
+                "path": "fixer.yaml",
+                "overrides": {"default_prompt": "Fix.", "schedules": {"check": {"interval": "10m"}}},
+            }
+        ],
+    }
+    imported = import_herdctl(fleet, {"fixer.yaml": agent}.__getitem__)
+    found = imported.document["agents"]["fixer"]
+    assert found["default_prompt"] == "Fix."
+    assert found["schedules"]["check"] == {
+        "type": "interval",
+        "interval": "10m",
+        "work_source": {"type": "directory", "path": "inbox"},
+    }
+    assert found["schedules"]["own"]["work_source"]["type"] == "command"
+    assert "defaults.max_turns: left out" in imported.notes
+
+
+def test_the_agents_of_fleets_inside_a_fleet_come_over_under_its_name() -> None:
+    documents = {
+        "/all/team/herdctl.yaml": {"fleet": {"name": "team"}, "agents": [{"path": "a.yaml"}]},
+        "/all/team/a.yaml": {
+            "name": "a",
+            "cwd": "src",
+            "schedules": {"x": {"type": "interval", "interval": "5m"}},
+        },
+        "/all/b.yaml": {"name": "b"},
+    }
+    fleet = {"agents": ["b.yaml"], "fleets": [{"path": "team/herdctl.yaml"}]}
+    imported = import_herdctl(fleet, documents.__getitem__, "/all")
+    assert set(imported.document["agents"]) == {"b", "team-a"}
+    assert imported.document["agents"]["team-a"]["cwd"] == "/all/team/src"
+    assert any("named team-" in note for note in imported.notes)
+
+
+@pytest.mark.parametrize(
+    "document", [{"version": 1, "fleet": {"name": "x"}}, {"agents": []}, {"defaults": {"model": "m"}}]
+)
+def test_a_fleet_without_agents_is_a_file_of_herdctl(document: dict[str, Any]) -> None:
+    assert import_herdctl(document, lambda path: None).document == {"agents": {}}
+
+
+def test_what_is_left_out_of_an_agent_is_named() -> None:
+    agent = {
+        "name": "a",
+        "description": "does things",
+        "instances": {"max_concurrent": 2, "warm": 1},
+        "schedules": {"odd": "hourly"},
+    }
+    notes = "\n".join(import_herdctl(agent, lambda path: None).notes)
+    for left_out in ("agents.a.description", "agents.a.instances.warm", "agents.a.schedules.odd"):
+        assert f"{left_out}: left out" in notes
+
+
+def test_what_ductile_includes_is_read_and_its_limits_come_over() -> None:
+    main = {
+        "include": ["plugins.yaml"],
+        "service": {"max_workers": 4},
+        "plugin_roots": ["~/plugins"],
+        "plugins": {"echo": {"parallelism": 2, "schedule": {"every": "1h"}}},
+    }
+    included = {"plugins": {"withings": {"schedule": {"every": "5m"}}}, "webhooks": {}}
+    imported = import_ductile(main, {"plugins.yaml": included}.__getitem__)
+    assert imported.document["service"] == {"max_workers": 4}
+    assert imported.document["plugins"]["echo"]["max_concurrent"] == 2
+    assert set(imported.document["plugins"]) == {"echo", "withings"}
+    (folder,) = imported.document["plugin_dirs"]
+    assert folder.endswith("/plugins") and not folder.startswith("~")
+    assert "webhooks: left out, it is no part of the scheduler" in imported.notes
+
+
+def test_a_plugin_that_ductile_uses_under_another_name_comes_over_once_and_the_rest_is_named() -> None:
+    plugins = {
+        "morning": {"uses": "fetch", "schedule": {"every": "1h"}},
+        "evening": {"uses": "fetch", "schedule": {"every": "2h"}},
+    }
+    imported = import_ductile({"plugins": plugins})
+    assert imported.document["plugins"] == {"fetch": {"schedule": {"every": "1h"}}}
+    assert any(note.startswith("plugins.morning: is named fetch") for note in imported.notes)
+    assert any(note.startswith("plugins.evening: left out, it uses fetch") for note in imported.notes)
+
+
+def test_a_ductile_file_without_plugins_is_one_all_the_same() -> None:
+    imported = import_ductile({"service": {"name": "home"}, "webhooks": {}})
+    assert imported.document["service"] == {"name": "home"}
+    assert "webhooks: left out, it is no part of the scheduler" in imported.notes
+
+
+def test_periodic_tasks_that_an_application_adds_are_named() -> None:
+    source = """
+@app.on_after_configure.connect
+def setup(sender, **kwargs):
+    sender.add_periodic_task(10.0, test.s("hello"), name="add every 10")
+"""
+    imported = import_celery(source)
+    assert imported.document["schedules"] == []
+    (note,) = imported.notes
+    assert note.startswith("line 4: left out, sender.add_periodic_task(10.0, test.s('hello')")

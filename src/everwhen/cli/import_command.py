@@ -48,7 +48,8 @@ def crontab(file: Path, system: bool, as_json: bool) -> None:
 @_JSON
 def ductile(file: Path, as_json: bool) -> None:
     """A configuration of Ductile."""
-    _show(import_ductile(_document(file)), file, as_json)
+    folder = Path.cwd() if str(file) == "-" else file.parent
+    _show(import_ductile(_document(file), lambda name: _document(folder / name)), file, as_json)
 
 
 @command.command()
@@ -56,7 +57,8 @@ def ductile(file: Path, as_json: bool) -> None:
 @_JSON
 def herdctl(file: Path, as_json: bool) -> None:
     """An agent of herdctl, or a fleet with the files that it names."""
-    _show(import_herdctl(_document(file), lambda name: _document(file.parent / name)), file, as_json)
+    folder = Path.cwd() if str(file) == "-" else file.resolve().parent
+    _show(import_herdctl(_document(file), lambda name: _document(Path(name)), str(folder)), file, as_json)
 
 
 @command.command()

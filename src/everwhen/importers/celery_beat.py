@@ -42,7 +42,13 @@ def import_celery(source: str, *, app: str | None = None) -> Imported:
             schedule = _schedule(key, entry, timezone, app, imported)
             if schedule is not None:
                 imported.document["schedules"].append({"id": names.take(key, "task"), **schedule})
-    if not any(name in _SCHEDULES for name, _ in settings):
+    periodic = _periodic_tasks(tree)
+    for call in periodic:
+        imported.note(
+            f"line {call.lineno}: left out, {ast.unparse(call)} is computed when the application runs;"
+            " write it as an entry of beat_schedule, or as a schedule by hand"
+        )
+    if not periodic and not any(name in _SCHEDULES for name, _ in settings):
         raise ConfigError("this file sets no beat_schedule; name the one in which it stands")
     if imported.document["schedules"]:
         imported.note(
@@ -62,6 +68,12 @@ def _settings(tree: ast.Module) -> list[tuple[str, ast.expr]]:
         elif isinstance(node, ast.Call) and _name(node.func) == "update":
             found += [(keyword.arg, keyword.value) for keyword in node.keywords if keyword.arg]
     return found
+
+
+def _periodic_tasks(tree: ast.Module) -> list[ast.Call]:
+    """What an application adds while it starts (`add_periodic_task`)."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return [call for call in calls if _name(call.func) == "add_periodic_task"]
 
 
 def _name(node: ast.expr) -> str:

@@ -79,9 +79,7 @@ def _set(name: str, value: str, number: int, reading: _Reading) -> None:
         reading.shell = value
     elif name == "MAILTO":
         where = f"mail to {value}" if value else "no mail"
-        note(
-            f"line {number}: MAILTO ({where}): output is kept with each job; `notify` sends mail when something fails"
-        )
+        note(f"line {number}: MAILTO ({where}): output is kept with each job, and nobody is sent mail")
     elif name not in _NOT_HANDED_ON:
         reading.environment[name] = value
 

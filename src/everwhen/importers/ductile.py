@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from everwhen.errors import ConfigError
-from everwhen.importers.imported import Imported, Names
+from everwhen.importers.imported import Imported, Names, merged
 
 _PLUGIN = (
     "enabled",
@@ -33,22 +34,67 @@ _SCHEDULE = (
     "payload",
 )
 _BREAKER = ("threshold", "reset_after")
+_FILE = ("plugins", "service", "state", "include")
 _DIRECTORIES = ("plugin_dirs", "plugin_roots", "plugins_dir", "plugin_dir")
 
 
-def import_ductile(document: Any) -> Imported:
-    """The plugins of a Ductile configuration, with their schedules."""
-    if not isinstance(document, Mapping) or not isinstance(document.get("plugins"), Mapping):
-        raise ConfigError("this is no configuration of Ductile: it has no plugins")
+def import_ductile(document: Any, read: Callable[[str], Any] | None = None) -> Imported:
+    """The plugins of a Ductile configuration, with their schedules; `read` reads the files that it includes."""
     imported = Imported()
+    document = _whole(document, read, imported)
+    if not isinstance(document, Mapping) or not any(key in document for key in _FILE):
+        raise ConfigError("this is no configuration of Ductile: it has no plugins")
     _service(document, imported)
     imported.document["plugin_dirs"] = _directories(document)
-    plugins = {str(name): _plugin(str(name), words, imported) for name, words in document["plugins"].items()}
+    plugins = {
+        str(name): _plugin(str(name), words, imported) for name, words in _plugins(document, imported).items()
+    }
     imported.document["plugins"] = {name: words for name, words in plugins.items() if words}
     for key in document:
-        if key not in ("plugins", "service", "state", *_DIRECTORIES):
+        if key not in (*_FILE, *_DIRECTORIES):
             imported.note(f"{key}: left out, it is no part of the scheduler")
     return imported
+
+
+def _whole(document: Any, read: Callable[[str], Any] | None, imported: Imported) -> Any:
+    """A file with what it includes: mappings are joined, and what comes later stands before."""
+    if not isinstance(document, Mapping) or not document.get("include"):
+        return document
+    paths = document["include"] if isinstance(document["include"], list) else [document["include"]]
+    found: dict[str, Any] = {key: value for key, value in document.items() if key != "include"}
+    for path in paths:
+        included = None if read is None else _whole(read(_at_home(path)), read, imported)
+        if isinstance(included, Mapping):
+            found = merged(found, included)
+        else:
+            imported.note(f"include {path}: left out, it is no configuration of Ductile")
+    return {**found, "include": paths}
+
+
+def _plugins(document: Mapping[str, Any], imported: Imported) -> dict[str, Any]:
+    """By the name of the plugin that is run. One that is used under another name (`uses`) can be used once here."""
+    plugins = document.get("plugins")
+    if plugins is not None and not isinstance(plugins, Mapping):
+        imported.note("plugins: left out, they are no mapping")
+    given = plugins if isinstance(plugins, Mapping) else {}
+    found = {name: words for name, words in given.items() if _used_by(words) in (None, name)}
+    for name, words in given.items():
+        base = _used_by(words)
+        if base in (None, name):
+            continue
+        if base in found:
+            imported.note(
+                f"plugins.{name}: left out, it uses {base}, which is here once; copy that plugin's folder as {name}"
+            )
+        else:
+            found[base] = words
+            imported.note(f"plugins.{name}: is named {base}, the plugin that it uses")
+    return found
+
+
+def _used_by(words: Any) -> str | None:
+    uses = words.get("uses") if isinstance(words, Mapping) else None
+    return None if uses is None else str(uses)
 
 
 def _service(document: Mapping[str, Any], imported: Imported) -> None:
@@ -59,6 +105,8 @@ def _service(document: Mapping[str, Any], imported: Imported) -> None:
             service["name"] = value
         elif key == "tick_interval":
             service["check_interval"] = value
+        elif key == "max_workers":
+            service["max_workers"] = value
         elif key not in _DIRECTORIES:
             imported.note(f"service.{key}: left out")
     if "state" in document:
@@ -73,8 +121,13 @@ def _directories(document: Mapping[str, Any]) -> list[str]:
         for key in _DIRECTORIES:
             value = place.get(key)
             if value:
-                return [str(path) for path in value] if isinstance(value, list) else [str(value)]
+                return [_at_home(path) for path in (value if isinstance(value, list) else [value])]
     return ["plugins"]
+
+
+def _at_home(path: Any) -> str:
+    """`~` is the home of whoever imports."""
+    return str(Path(str(path)).expanduser())
 
 
 def _plugin(name: str, words: Any, imported: Imported) -> dict[str, Any]:
@@ -82,8 +135,10 @@ def _plugin(name: str, words: Any, imported: Imported) -> dict[str, Any]:
         imported.note(f"plugins.{name}: left out, it is no mapping")
         return {}
     plugin = {key: words[key] for key in _PLUGIN if words.get(key) is not None}
+    if words.get("parallelism") is not None:
+        plugin["max_concurrent"] = words["parallelism"]
     for key in words:
-        if key not in _PLUGIN:
+        if key not in (*_PLUGIN, "parallelism", "uses"):
             imported.note(f"plugins.{name}.{key}: left out")
     if isinstance(plugin.get("circuit_breaker"), Mapping):
         plugin["circuit_breaker"] = _only(

@@ -2,92 +2,177 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import posixpath
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
-from everwhen.errors import ConfigError
-from everwhen.importers.imported import Imported, Names
+from everwhen.errors import ConfigError, shown
+from everwhen.importers.imported import Imported, Names, merged
 
 _SCHEDULE = ("type", "interval", "cron", "expression", "prompt", "enabled")
 _AGENT = ("default_prompt", "instances", "command", "env", "cwd")
 _RENAMED = {"working_directory": "cwd", "workspace": "cwd"}
-_KNOWN = (*_AGENT, *_RENAMED, "name", "description", "schedules", "model")
+_KNOWN = (*_AGENT, *_RENAMED, "name", "schedules", "model", "work_source")
 _SOURCES = ("directory", "command")
+_DEFAULTS = ("instances", "model", "work_source")
+_FILE = ("agents", "fleets", "defaults", "fleet", "version", "schedules", "name")
+
+Read = Callable[[str], Any]
 
 
-def import_herdctl(document: Any, read: Callable[[str], Any]) -> Imported:
-    """The agents of a file; `read` reads the files that a fleet names."""
+class _Agent(NamedTuple):
+    """An agent, and the folder of its file, from which its paths are meant; `team`: of a fleet inside a fleet."""
+
+    words: Mapping[str, Any]
+    folder: str
+    team: str = ""
+
+
+def import_herdctl(document: Any, read: Read, folder: str = ".") -> Imported:
+    """The agents of a file in that folder; `read` reads the files that a fleet names, by their paths from there."""
     if not isinstance(document, Mapping):
         raise ConfigError("this is no file of herdctl: it is no mapping")
-    imported, names = Imported({"agents": {}}), Names()
-    for words in _agents(document, read, imported):
-        name = names.take(str(words.get("name") or "agent"))
-        imported.document["agents"][name] = _agent(name, words, imported)
-    if not imported.document["agents"]:
+    if not any(key in document for key in _FILE):
         raise ConfigError("this is no file of herdctl: it has neither agents nor schedules")
+    imported, names = Imported({"agents": {}}), Names()
+    for found in _agents(document, read, folder, "", imported):
+        wish = str(found.words.get("name") or "agent")
+        name = names.take(f"{found.team}-{wish}" if found.team else wish)
+        imported.document["agents"][name] = _agent(name, found, imported)
     imported.note(".herdctl/state.yaml is not read: disabled schedules have to be paused again")
     return imported
 
 
 def _agents(
-    document: Mapping[str, Any], read: Callable[[str], Any], imported: Imported
-) -> list[Mapping[str, Any]]:
-    if "agents" not in document:
-        return [document] if "schedules" in document or "name" in document else []
+    document: Mapping[str, Any], read: Read, folder: str, team: str, imported: Imported
+) -> Iterator[_Agent]:
+    """Those of a file, then those of the fleets that it names."""
+    if not any(key in document for key in ("agents", "fleets", "fleet", "defaults", "version")):
+        yield _Agent(document, folder, team)
+        return
+    place = f"{team}: " if team else ""
     for key in document:
-        if key not in ("agents", "version", "fleet", "defaults"):
-            imported.note(f"{key}: left out")
-    defaults = document.get("defaults")
-    found = [_agent_words(entry, read, imported) for entry in _entries(document["agents"])]
-    shared = (
-        {key: defaults[key] for key in ("instances", "model") if key in defaults}
-        if isinstance(defaults, Mapping)
-        else {}
-    )
-    return [{**shared, **words} for words in found]
+        if key not in ("agents", "fleets", "defaults", "version"):
+            imported.note(f"{place}{key}: left out")
+    shared = _defaults(document.get("defaults"), place, imported)
+    for entry in _entries(document.get("agents"), f"{place}agents", imported):
+        words, home = _agent_words(entry, read, folder, imported)
+        yield _Agent(merged(shared, words), home, team)
+    for number, entry in enumerate(_entries(document.get("fleets"), f"{place}fleets", imported)):
+        yield from _fleet(entry, f"fleets[{number}]", read, folder, team, imported)
 
 
-def _entries(agents: Any) -> list[Any]:
-    if isinstance(agents, Mapping):
-        return [{"name": name, **words} for name, words in agents.items() if isinstance(words, Mapping)]
-    return list(agents) if isinstance(agents, list) else []
+def _fleet(
+    entry: Any, place: str, read: Read, folder: str, team: str, imported: Imported
+) -> Iterator[_Agent]:
+    path = entry if isinstance(entry, str) else entry.get("path") if isinstance(entry, Mapping) else None
+    document = None if path is None else read(_joined(folder, str(path)))
+    if path is None or not isinstance(document, Mapping):
+        imported.note(f"{place}: left out, it names no file of a fleet")
+        return
+    given = entry if isinstance(entry, Mapping) else {}
+    document = merged(document, given.get("overrides") or {})
+    about = document.get("fleet")
+    called = given.get("name") or (about.get("name") if isinstance(about, Mapping) else None)
+    name = str(called or posixpath.splitext(posixpath.basename(str(path)))[0])
+    imported.note(f"{place}: its agents are named {name}-…, as everwhen knows one level of names")
+    home = posixpath.dirname(_joined(folder, str(path)))
+    yield from _agents(document, read, home, f"{team}-{name}" if team else name, imported)
 
 
-def _agent_words(entry: Any, read: Callable[[str], Any], imported: Imported) -> Mapping[str, Any]:
+def _defaults(defaults: Any, place: str, imported: Imported) -> dict[str, Any]:
+    words = defaults if isinstance(defaults, Mapping) else {}
+    for key in words:
+        if key not in _DEFAULTS:
+            imported.note(f"{place}defaults.{key}: left out")
+    return {key: words[key] for key in _DEFAULTS if key in words}
+
+
+def _entries(entries: Any, place: str, imported: Imported) -> list[Any]:
+    if isinstance(entries, Mapping):
+        entries = [
+            {"name": name, **words} if isinstance(words, Mapping) else words
+            for name, words in entries.items()
+        ]
+    if entries is not None and not isinstance(entries, list):
+        imported.note(f"{place}: left out, it is no list")
+    return list(entries) if isinstance(entries, list) else []
+
+
+def _agent_words(entry: Any, read: Read, folder: str, imported: Imported) -> tuple[Mapping[str, Any], str]:
+    """The words of an agent, with what its fleet overrides, and the folder of its file."""
     path = entry if isinstance(entry, str) else entry.get("path") if isinstance(entry, Mapping) else None
     if path is None:
-        return entry if isinstance(entry, Mapping) else {}
-    words = read(str(path))
+        if not isinstance(entry, Mapping):
+            imported.note(f"agents: {shown(entry)} is left out, it is neither an agent nor a path")
+        return (entry if isinstance(entry, Mapping) else {}), folder
+    words = read(_joined(folder, str(path)))
     if not isinstance(words, Mapping):
         raise ConfigError(f"{path}: is no agent of herdctl: it is no mapping")
-    if isinstance(entry, Mapping) and "overrides" in entry:
-        imported.note(f"{path}: overrides are left out")
-    return words
+    given = entry if isinstance(entry, Mapping) else {}
+    for key in given:
+        if key not in ("path", "overrides", "name"):
+            imported.note(f"{path}: {key} beside the path is left out")
+    overrides = given.get("overrides")
+    if overrides is not None and not isinstance(overrides, Mapping):
+        imported.note(f"{path}: overrides are left out, they are no mapping")
+        overrides = None
+    named = {"name": given["name"]} if given.get("name") else {}
+    return merged(merged(words, overrides or {}), named), posixpath.dirname(_joined(folder, str(path)))
 
 
-def _agent(name: str, words: Mapping[str, Any], imported: Imported) -> dict[str, Any]:
+def _joined(folder: str, path: str) -> str:
+    """A path that was meant from a folder; `~` is the home of whoever imports."""
+    return posixpath.normpath(posixpath.join(folder, posixpath.expanduser(path)))
+
+
+def _agent(name: str, found: _Agent, imported: Imported) -> dict[str, Any]:
+    words = found.words
     agent: dict[str, Any] = {"command": _command(name, words, imported)}
-    for key in ("default_prompt", "env", "cwd"):
+    for key in ("default_prompt", "env"):
         if words.get(key) is not None:
             agent[key] = words[key]
-    for old, new in _RENAMED.items():
-        if isinstance(words.get(old), str):
-            agent[new] = words[old]
-        elif words.get(old) is not None:
-            imported.note(f"agents.{name}.{old}: left out, only a path is taken")
+    _take_folder(name, agent, found, imported)
     instances = words.get("instances")
     if isinstance(instances, Mapping) and instances.get("max_concurrent") is not None:
         agent["max_concurrent"] = instances["max_concurrent"]
+    for key in instances if isinstance(instances, Mapping) else ():
+        if key != "max_concurrent":
+            imported.note(f"agents.{name}.instances.{key}: left out")
     for key in words:
         if key not in _KNOWN:
             imported.note(f"agents.{name}.{key}: left out, it belongs to the agent's program")
-    schedules = words.get("schedules")
-    agent["schedules"] = {
-        str(key): _schedule(f"agents.{name}.schedules.{key}", entry, imported)
-        for key, entry in (schedules.items() if isinstance(schedules, Mapping) else ())
-        if isinstance(entry, Mapping)
-    }
+    agent["schedules"] = _schedules(name, words, imported)
     return agent
+
+
+def _take_folder(name: str, agent: dict[str, Any], found: _Agent, imported: Imported) -> None:
+    """Where it runs: relative to the agent's own file, and not to whichever file it is imported into."""
+    for key in ("cwd", *_RENAMED):
+        value = found.words.get(key)
+        path = value.get("root") if isinstance(value, Mapping) else value
+        if isinstance(path, str):
+            agent["cwd"] = _joined(found.folder, path)
+        elif value is not None:
+            imported.note(f"agents.{name}.{key}: left out, only a path is taken")
+        for further in value if isinstance(value, Mapping) else ():
+            if further != "root":
+                imported.note(f"agents.{name}.{key}.{further}: left out")
+
+
+def _schedules(name: str, words: Mapping[str, Any], imported: Imported) -> dict[str, Any]:
+    schedules, source = words.get("schedules"), words.get("work_source")
+    found: dict[str, Any] = {}
+    for key, entry in schedules.items() if isinstance(schedules, Mapping) else ():
+        place = f"agents.{name}.schedules.{key}"
+        if not isinstance(entry, Mapping):
+            imported.note(f"{place}: left out, it is no mapping")
+            continue
+        given = entry if source is None or "work_source" in entry else {**entry, "work_source": source}
+        found[str(key)] = _schedule(place, given, imported)
+    if schedules is not None and not isinstance(schedules, Mapping):
+        imported.note(f"agents.{name}.schedules: left out, they are no mapping")
+    return found
 
 
 def _command(name: str, words: Mapping[str, Any], imported: Imported) -> list[str]:

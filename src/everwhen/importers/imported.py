@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,22 @@ class Imported:
         """Say something once."""
         if text not in self.notes:
             self.notes.append(text)
+
+
+def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """Two documents as one: mappings are joined key by key, everything else is replaced.
+
+    >>> merged({"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": 3}, "d": [2]})
+    {'a': {'b': 3, 'c': 2}, 'd': [2]}
+    """
+    found = dict(under)
+    for key, value in over.items():
+        below = found.get(key)
+        if isinstance(below, Mapping) and isinstance(value, Mapping):
+            found[key] = merged(below, value)
+        else:
+            found[key] = value
+    return found
 
 
 class Names:
