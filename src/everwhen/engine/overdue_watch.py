@@ -16,6 +16,7 @@ from everwhen.ports.house import House
 
 LOOK_EVERY = 30.0
 MOST = 1_000  # schedules that a look takes
+_WAITING = ("outstanding_limit", "at_capacity")  # for a place; what waits for an opening waits as it should
 
 
 class OverdueWatch:
@@ -41,13 +42,16 @@ class OverdueWatch:
         return all(one.node >= node for one in others if now - one.heartbeat_at < SILENT)
 
     def _found(self, now: int) -> Iterator[Event]:
-        for schedule in self._house.catalogue.soonest(MOST):
+        wake_at = self._house.slots.next_wake_at()
+        is_behind = wake_at is not None and wake_at <= now - MINUTE
+        for schedule in self._house.catalogue.soonest(MOST) if is_behind else ():
             state = schedule.state
             if state.next_run_at is None or state.next_run_at > now - MINUTE:
                 break
             yield from self._new(schedule, state.next_slot_at, overdue_since(schedule), now)
         for hold in self._house.firings.holds(limit=MOST):
-            held = self._house.catalogue.get(hold.schedule_id) if hold.since <= now - MINUTE else None
+            is_long = hold.reason in _WAITING and hold.since <= now - MINUTE
+            held = self._house.catalogue.get(hold.schedule_id) if is_long else None
             if held is not None:
                 yield from self._new(held, held.state.held_slot_at, held_too_long_since(held), now)
 

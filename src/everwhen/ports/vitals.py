@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
@@ -75,3 +75,16 @@ def counted_by(crowds: Iterable[Crowd], word: str, number: str = "schedules") ->
         if key is not None:
             found[key] = found.get(key, 0) + getattr(crowd, number)
     return found
+
+
+def signs_of(
+    crowds: Sequence[Crowd],
+    jobs: Mapping[str, int],
+    breakers: Mapping[str, int],
+    overdue: int,
+    *,
+    is_paused: bool,
+) -> Signs:
+    """How a database stands, from what was read of it in one snapshot."""
+    held, gathered = counted_by(crowds, "held_reason"), counted_by(crowds, "skip_reason", "skips")
+    return Signs(counted_by(crowds, "status"), held, jobs, breakers, overdue, is_paused, gathered)

@@ -10,7 +10,7 @@ from typing import Any
 
 from psycopg import Connection
 
-from everwhen.ports.vitals import Crowd, Mark, Signs, Tally, counted_by
+from everwhen.ports.vitals import Crowd, Mark, Signs, Tally, signs_of
 from everwhen.stores.postgres_adapters import At
 from everwhen.stores.postgres_database import PostgresDatabase
 from everwhen.stores.postgres_horizon import Horizon
@@ -49,15 +49,7 @@ class PostgresVitals:
             breakers = dict(_fetch(connection, _BREAKERS))
             ((overdue,),) = _fetch(connection, _OVERDUE, At(overdue_since), most_overdue)
             ((paused,),) = _fetch(connection, _IS_PAUSED)
-        return Signs(
-            counted_by(crowds, "status"),
-            counted_by(crowds, "held_reason"),
-            jobs,
-            breakers,
-            overdue,
-            bool(paused),
-            counted_by(crowds, "skip_reason", "skips"),
-        )
+        return signs_of(crowds, jobs, breakers, overdue, is_paused=bool(paused))
 
     def mark(self) -> Mark:
         return Mark(self._database.ask(_OLDEST_OPEN)[0][0], self._horizon.start())

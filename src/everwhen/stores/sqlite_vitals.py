@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from everwhen.ports.vitals import Crowd, Mark, Signs, Tally, counted_by
+from everwhen.ports.vitals import Crowd, Mark, Signs, Tally, signs_of
 from everwhen.stores.sqlite_database import SqliteDatabase
 
 # One pass over schedules: whoever asks does so seldom.
@@ -36,15 +36,7 @@ class SqliteVitals:
             breakers = dict(connection.execute(_BREAKERS).fetchall())
             (overdue,) = connection.execute(_OVERDUE, (overdue_since, most_overdue)).fetchone()
             (paused,) = connection.execute(_IS_PAUSED).fetchone()
-        return Signs(
-            counted_by(crowds, "status"),
-            counted_by(crowds, "held_reason"),
-            jobs,
-            breakers,
-            overdue,
-            bool(paused),
-            counted_by(crowds, "skip_reason", "skips"),
-        )
+        return signs_of(crowds, jobs, breakers, overdue, is_paused=bool(paused))
 
     def mark(self) -> Mark:
         with self._database.read() as connection:
