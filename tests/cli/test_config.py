@@ -200,3 +200,9 @@ def test_a_check_refuses_what_up_would_refuse(tmp_path: Path, text: str, said: s
     assert not answer["valid"]
     up = CliRunner().invoke(everwhen, ["up", "--config", str(tmp_path / "everwhen.yaml")])
     assert up.exit_code != 0 and said in f"{up.exception}{up.output}"
+
+
+def test_a_check_names_all_that_up_would_refuse(tmp_path: Path) -> None:
+    text = "service: {database: 'sqlite://everwhen.db'}\napi: {host: 0.0.0.0}"
+    answer = json.loads(config(tmp_path, text, "check", "--json").stdout)
+    assert len(answer["errors"]) == 2

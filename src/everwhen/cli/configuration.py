@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -77,12 +78,13 @@ def read_database_settings(path: Path) -> Settings:
 def refusals(configuration: Configuration) -> list[str]:
     """What `everwhen up` would refuse in a file without mistakes, as far as that shows without starting it."""
     settings = configuration.settings
+    api = api_settings_of(configuration.sections.get("api"), os.environ)
     found = []
-    try:
-        refuse_unusable(settings.database, settings)
-        api_settings_of(configuration.sections.get("api"), os.environ).refuse_exposure()
-    except (SchedulerError, click.UsageError) as error:
-        found.append(str(error))
+    for refuse in (partial(refuse_unusable, settings.database, settings), api.refuse_exposure):
+        try:
+            refuse()
+        except (SchedulerError, click.UsageError) as error:
+            found.append(str(error))
     return found
 
 

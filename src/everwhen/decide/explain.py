@@ -173,7 +173,8 @@ def _verdict(evidence: Evidence, now: int) -> _Verdict:
     if evidence.stopped_by == DELETED:
         return _Verdict("span", "lies after the schedule was deleted")
     if evidence.stopped_by is not None and evidence.slot_at > now:
-        return _Verdict("span", STANDING[evidence.stopped_by], evidence.stopped_by)
+        words = STANDING.get(evidence.stopped_by, SPANS[evidence.stopped_by])
+        return _Verdict("span", words, evidence.stopped_by)
     if evidence.stopped_by is not None:
         return _Verdict("span", SPANS[evidence.stopped_by], evidence.stopped_by)
     state = evidence.state
