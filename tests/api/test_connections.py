@@ -17,6 +17,7 @@ import pytest
 
 from everwhen.api.connections import ConnectionLimits
 from tests.api.serving import Service, serving
+from tests.app.waiting import until
 
 QUICK = ConnectionLimits(head_within=0.3, body_within=0.3, idle=1)
 PATIENT = ConnectionLimits(head_within=600, body_within=600)
@@ -58,9 +59,7 @@ def read_all(peer: socket.socket) -> bytes:
 
 
 def assert_served(service: Service) -> None:
-    with connected(service) as peer:
-        peer.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-        assert read_all(peer).startswith(b"HTTP/1.1 200 OK")
+    assert _is_served(service)
 
 
 # -- size --
@@ -197,6 +196,24 @@ def test_the_rest_of_a_body_that_was_answered_already_is_not_waited_for(tmp_path
         peer.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n")
         peer.settimeout(0.05)
         assert _is_ended_while_dripping(peer, b"x")
+
+
+def test_an_answer_that_nobody_takes_does_not_keep_a_connection(tmp_path: Path) -> None:
+    quick = ConnectionLimits(connections=3, taken_within=0.3)
+    with serving(tmp_path, limits=quick) as service, ExitStack() as held:
+        for _ in range(3):
+            peer = held.enter_context(connected(service))
+            peer.sendall(b"GET /api/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 30)
+            assert peer.recv(15) == b"HTTP/1.1 200 OK"
+        until(lambda: _is_served(service))
+
+
+def _is_served(service: Service) -> bool:
+    with connected(service) as peer:
+        peer.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        with suppress(OSError):
+            return read_all(peer).startswith(b"HTTP/1.1 200 OK")
+        return False
 
 
 # -- number --

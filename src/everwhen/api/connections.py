@@ -1,8 +1,9 @@
 """What a connection may cost before anybody is known: the size of a head, the time that it takes, how many there are.
 
 The server behind it takes a head of any size, and waits for it for ever. Here a head is bounded in bytes and in time,
-so are bytes that lead to nothing (an endless trailer, an endless chunk extension), and when too many connections are
-open, the one whose client has owed something for longest makes room.
+so are bytes that lead to nothing (an endless trailer, an endless chunk extension), and so is the time that a client may
+leave its answer untaken. When too many connections are open, the one whose client has owed something for longest makes
+room.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from everwhen.api.problems import problem
 from everwhen.api.security_headers import SECURITY_HEADERS
 
+SLOWEST = 64 << 10  # bytes a second
 MOST_PIPELINED = 32  # requests that were sent before the one ahead of them was answered
 
 
@@ -30,6 +32,7 @@ class ConnectionLimits:
     headers: int = 100
     head_within: float = 10.0
     body_within: float = 30.0  # waiting for it, and a second more for every 64 KiB that came
+    taken_within: float = 30.0  # an answer that waits to be read, and a second more for every 64 KiB of it
     idle: int = 5
 
     @property
@@ -52,6 +55,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(*args, **more)
         self._most = self.limits.most_connections
         self._head_timer: asyncio.TimerHandle | None = None
+        self._answer_timer: asyncio.TimerHandle | None = None
         self._owing_since = self.loop.time()  # the client is to send the rest of a request, or the next one
         self._has_progress = False  # the bytes at hand ended a head, or were some of a body
         self._unused = 0  # bytes since then: of a head, a trailer, or nothing
@@ -69,6 +73,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
+        self._stop_answer_timer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -81,6 +86,15 @@ class BoundedProtocol(HttpToolsProtocol):
             self._end(self._too_large())
         elif not self._is_busy and self._head_timer is None:
             self._await_head()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        within = self.limits.taken_within + self.transport.get_write_buffer_size() / SLOWEST
+        self._answer_timer = self.loop.call_later(within, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._stop_answer_timer()
+        super().resume_writing()
 
     def on_response_complete(self) -> None:
         self._owing_since = self.loop.time()
@@ -113,6 +127,11 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+
+    def _stop_answer_timer(self) -> None:
+        if self._answer_timer is not None:
+            self._answer_timer.cancel()
+            self._answer_timer = None
 
     def _head_is_late(self) -> None:
         self._head_timer = None

@@ -15,6 +15,7 @@ from anyio import move_on_after
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from everwhen.api.connections import SLOWEST
 from everwhen.api.problems import RefusedError, problem
 from everwhen.api.security_headers import add_security_headers
 from everwhen.config.api_settings import LOOPBACK_NAMES, ApiSettings
@@ -28,7 +29,6 @@ MOST_LINES = 16 << 20
 LARGE = 64 << 10  # a body that is worth a thread
 PASSED_OVER = 32 << 20
 PATIENCE = 2.0  # seconds
-SLOWEST = 64 << 10  # bytes a second
 _CLOSE = {"connection": "close"}
 # Whoever asks these knows an address, not a name, and learns one word.
 ANY_HOST = frozenset(("/healthz", "/readyz"))

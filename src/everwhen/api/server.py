@@ -18,8 +18,11 @@ from everwhen.config.api_settings import ApiSettings
 from everwhen.errors import SchedulerError, shown
 
 START_WITHIN = 30.0
-# What uvicorn says about a stream whose reader was dropped; that is on purpose, and our own log has it.
-_DROPPED = "ASGI callable returned without completing response."
+# What uvicorn says about a stream whose reader was dropped, which is on purpose and in our own log, and about bytes
+# that anybody may send, as often as they like.
+_NO_NEWS = frozenset(
+    ("ASGI callable returned without completing response.", "Invalid HTTP request received.")
+)
 
 
 class ApiServer:
@@ -90,7 +93,7 @@ class ApiServer:
 
 
 def _is_news(line: logging.LogRecord) -> bool:
-    return line.msg != _DROPPED
+    return line.msg not in _NO_NEWS
 
 
 def _refuse_unusable(tls: tuple[str, str] | None) -> None:
