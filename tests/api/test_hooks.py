@@ -367,3 +367,14 @@ def test_on_postgresql_copies_fire_once_too(
         clock.advance(timedelta(days=1))
         assert "idempotent-replayed" not in post(service, GITHUB_HOOK, body, githubs(body)).headers
         assert fired(service) == 3
+
+
+@pytest.mark.parametrize("path", ["/hooks/bot.open/", "/chat/bot.ask/"])
+def test_a_token_with_an_approval_limit_brings_no_words_of_its_own(service: Service, path: str) -> None:
+    agent = service.client(owner="ada", approval="required")
+    text = {"Content-Type": "text/plain"}
+    assert agent.call("POST", path, raw=b"do something else", headers=text).status == 403
+    assert agent.post(path, {"do": "something else"}).status == 403
+    assert fired(service) == 0
+    assert agent.call("POST", path).status == 202
+    assert service.client(owner="ada").post(path, {"do": "this"}).status == 202

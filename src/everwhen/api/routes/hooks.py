@@ -169,7 +169,8 @@ def _words(knock: Knock) -> Any:
 
 def _proven(office: Office, schedule_id: str, knock: Knock) -> tuple[Permit, Once | None]:
     if knock.caller is not None:
-        return knock.caller.refuse_unapproved, None
+        caller = knock.caller
+        return caller.refuse_other_words if knock.body else caller.refuse_unapproved, None
     try:
         signatures = signatures_in(knock.request.headers, office.house.clock.now())
     except BadSignatureError as error:
