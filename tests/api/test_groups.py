@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from everwhen.engine.pauses import end_pauses
 from everwhen.model.outcome import Outcome
 from everwhen.operations.groups import UNUSABLE, invalidate_unusable
+from everwhen.operations.proof import prove
 from everwhen.operations.validity import restore_valid_schedules
 from everwhen.testing.manual import ManualClock
 from tests.api.serving import Answer, Client, Service, around_of, configuration_of, serving
@@ -341,3 +344,21 @@ def test_a_group_that_becomes_shared_takes_its_own_limits_back(tmp_path: Path) -
         found = client.patch(f"/schedules/{made['id']}/", {"name": "mine"}).words
         assert (found["status"], found["circuit_breaker"]["threshold"]) == ("active", 1)
         assert invalidate_unusable(service.house, configuration.groups) == []
+
+
+def test_a_pause_does_not_end_by_itself_where_the_group_went_to_another_owner(tmp_path: Path) -> None:
+    put_plugins(tmp_path)
+    clock = ManualClock("2026-11-17T08:00:00Z")
+    with serving(tmp_path, file=FILE, clock=clock) as service:
+        client = service.client(owner="team-b")
+        made = client.create(run={"agent": {"name": "ag-ours"}}, first_run="after_interval")
+        client.post(f"/schedules/{made['id']}/pause/", {"until": "2026-11-17T08:10:00Z"})
+        after = configuration_of(tmp_path, FILE.replace("owner: team-b", "owner: team-a"))
+        assert invalidate_unusable(service.house, after.groups) == [made["id"]]
+        clock.advance(timedelta(hours=1))
+        assert end_pauses(service.house) == 0
+        found = client.get(f"/schedules/{made['id']}/").words
+        assert (found["status"], found["paused_by"]) == ("paused", "token")
+        assert found["status_reason"].startswith(UNUSABLE)
+        assert invalidate_unusable(service.house, after.groups) == []
+        assert prove(service.house).is_clean

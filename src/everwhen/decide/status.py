@@ -14,7 +14,7 @@ from everwhen.errors import StatusError, TimetableError
 from everwhen.model.decision import Decision
 from everwhen.model.events import EventType
 from everwhen.model.reasons import SkipReason
-from everwhen.model.schedule import Schedule
+from everwhen.model.schedule import Schedule, State
 from everwhen.model.shared import Shared
 from everwhen.timetable.trigger import OnRequest
 
@@ -85,12 +85,18 @@ def can_revive(schedule: Schedule, now: int) -> bool:
 
 
 def invalidate(schedule: Schedule, now: int, shared: Shared, reason: str) -> Decision:
-    """It cannot run as configured (R7): it stops until it is found valid again."""
+    """It cannot run as configured (R7): it stops until it is found valid again. A pause with an end has none then."""
     draft = Draft(schedule, now, shared)
     if schedule.state.status == "active":
         end_open_slots(draft, "paused")
         draft.become("invalid", "schedule.invalidated", reason)
+    elif _comes_back_by_itself(schedule.state):
+        draft.state = schedule.state._replace(resume_at=None, status_reason=reason)
     return draft.decision()
+
+
+def _comes_back_by_itself(state: State) -> bool:
+    return state.status == "paused" and state.resume_at is not None
 
 
 def restore(schedule: Schedule, now: int, shared: Shared) -> Decision:

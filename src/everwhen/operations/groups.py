@@ -7,16 +7,18 @@ that do not exist.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 
 from everwhen.errors import UnknownGroupError
 from everwhen.model.group import Group, Groups, is_anothers, is_longer, is_shared, tenant_of
-from everwhen.model.schedule import Definition, Schedule, State
+from everwhen.model.schedule import Definition, Schedule, State, Status
 from everwhen.operations.schedules import invalidate_schedule
 from everwhen.ports.catalogue import Entry, ScheduleFilter
 from everwhen.ports.house import House
 
 UNUSABLE = "its owner may not use the"  # how the reason begins
 _PAGE = 500
+_LOOKED_AT: tuple[Status, ...] = ("active", "paused")
 
 log = logging.getLogger("everwhen")
 
@@ -63,25 +65,36 @@ def _is_submitted(state: State) -> bool:
 
 
 def invalidate_unusable(house: House, groups: Groups) -> list[str]:
-    """Make every submitted schedule invalid that runs what its owner may not use; their ids."""
+    """Stop every submitted schedule that runs what its owner may not use; their ids.
+
+    An active one becomes invalid, a paused one stays so beyond the end of its pause.
+    """
     found: list[str] = []
     makers: dict[str, str | None] | None = None
     for (kind, name), group in groups.items():
+        for state in _suspects(house, kind, name):
+            if makers is None:
+                makers = _owners_of_tokens(house)
+            entry = house.catalogue.entry(state.schedule_id)
+            fault = None if entry is None else _fault(entry, group, makers)
+            if fault is not None:
+                log.warning("schedule %s is invalid: %s", state.schedule_id, fault)
+                invalidate_schedule(house, state.schedule_id, fault)
+                found.append(state.schedule_id)
+    return found
+
+
+def _suspects(house: House, kind: str, name: str) -> Iterator[State]:
+    """Schedules of a group that an owner submitted and that run by themselves, now or when their pause ends."""
+    for status in _LOOKED_AT:
         after: str | None = None
-        wanted = ScheduleFilter(status="active", group=name, target=kind)
+        wanted = ScheduleFilter(status=status, group=name, target=kind)
         while page := house.catalogue.states(wanted, limit=_PAGE, after=after):
             after = page[-1].schedule_id
-            suspects = [state for state in page if state.owner is not None and _is_submitted(state)]
-            if suspects and makers is None:
-                makers = _owners_of_tokens(house)
-            for state in suspects:
-                entry = house.catalogue.entry(state.schedule_id)
-                fault = None if entry is None else _fault(entry, group, makers or {})
-                if fault is not None:
-                    log.warning("schedule %s is invalid: %s", state.schedule_id, fault)
-                    invalidate_schedule(house, state.schedule_id, fault)
-                    found.append(state.schedule_id)
-    return found
+            for state in page:
+                is_at_rest = status == "paused" and state.resume_at is None
+                if state.owner is not None and _is_submitted(state) and not is_at_rest:
+                    yield state
 
 
 def stays_unusable(house: House, groups: Groups, schedule: Schedule) -> bool:

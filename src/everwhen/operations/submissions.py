@@ -115,7 +115,9 @@ class Caller:
         """What was approved runs as it is: with a payload of his own it would be another."""
         self.refuse_unapproved(schedule)
         if self.token.limits.needs_approval:
-            raise AccessError("this token triggers what was approved as it is; leave the payload, or the body, out")
+            raise AccessError(
+                "this token triggers what was approved as it is; leave the payload, or the body, out"
+            )
 
 
 # -- looking --
