@@ -87,7 +87,7 @@ def test_what_stops_a_schedule_dates_from_behind_the_slots_that_it_has_fired(
 
 
 def test_a_run_that_ends_its_schedule_ends_it_behind_the_slots_that_it_has_fired(cluster: Cluster) -> None:
-    cluster.add(max_retries=0)
+    cluster.add(max_retries=0, on_exhausted="stop")
     assert cluster.fire() >= 3
     first, *_ = cluster.ahead.slots.claim_jobs(cluster.ahead.clock.now(), node="n", limit=1)
     end = JobEnd(first.job.job_id, first.job.fence, Outcome("failed", error="no"))

@@ -110,7 +110,8 @@ def test_a_batch_larger_than_any_list_of_parameters_is_settled(house: Tenant) ->
 
 def test_five_hundred_jobs_settle_in_one_batch_each_seeing_the_ones_before(house: Tenant) -> None:
     many = [f"g.s{number:03}" for number in range(500)]
-    house.add_many(many, every="24h", group="g", command="poll", max_outstanding=500, max_retries=0)
+    dies: dict[str, Any] = {"max_retries": 0, "on_exhausted": "stop"}
+    house.add_many(many, every="24h", group="g", command="poll", max_outstanding=500, **dies)
     assert house.step() == 500
     claimed = house.claim(500)
     ends = [end_of(one, FAILED if number % 5 == 0 else SUCCEEDED) for number, one in enumerate(claimed)]
@@ -128,7 +129,7 @@ def test_several_jobs_of_one_schedule_settle_in_one_batch(house: Tenant) -> None
         house.step()
         house.wait("1m")
     house.settle(*house.claim(), outcome=FAILED)
-    assert (house.state("a").error_count, house.state("a").current_retry) == (4, 4)
+    assert (house.state("a").error_count, house.state("a").failed_slots) == (4, 4)
     (opened,) = house.house.ledger.transitions("a", limit=10)
     assert (opened.to_state, opened.failure_count) == ("open", 3)
 
@@ -284,12 +285,13 @@ def test_a_failure_moves_what_the_table_says_and_a_success_keeps_the_error(house
     house.step()
     house.run(FAILED)
     state = house.state("a")
-    assert (state.error_count, state.current_retry, state.last_error) == (1, 1, "no luck")
+    assert (state.error_count, state.current_retry, state.last_error) == (1, 0, "no luck")
+    assert state.failed_slots == 1
     assert (state.run_count, state.last_success_at, state.last_completed_at) == (0, None, house.now)
     house.wait_and_step("1m")
     house.run()
     state = house.state("a")
-    assert (state.error_count, state.current_retry, state.last_error) == (1, 0, "no luck")
+    assert (state.error_count, state.failed_slots, state.last_error) == (1, 0, "no luck")
 
 
 def test_manual_jobs_move_no_counter(house: Tenant) -> None:
@@ -301,8 +303,11 @@ def test_manual_jobs_move_no_counter(house: Tenant) -> None:
     assert house.state("a") == before._replace(fire_count=2)
 
 
-def test_a_failure_is_followed_by_a_retry_of_the_same_slot(house: Tenant) -> None:
-    house.add("a", every="24h", max_retries=2, retry_delay="60s")
+@pytest.mark.parametrize(("rule", "status", "counted"), [("continue", "active", 0), ("stop", "dead", 3)])
+def test_a_failure_is_followed_by_a_retry_of_the_same_slot_until_none_is_left(
+    house: Tenant, rule: str, status: str, counted: int
+) -> None:
+    house.add("a", every="24h", max_retries=2, retry_delay="60s", on_exhausted=rule)
     house.step()
     pauses = []
     for _ in range(2):
@@ -317,18 +322,21 @@ def test_a_failure_is_followed_by_a_retry_of_the_same_slot(house: Tenant) -> Non
     assert [job.job_id for job in house.jobs("a")] == [f"sched-{uid}-n1-rc{number}" for number in range(3)]
     assert {job.slot_at for job in house.jobs("a")} == {house.jobs("a")[0].slot_at}
     house.run(FAILED)
-    assert (house.state("a").status, house.state("a").error_count) == ("dead", 3)
+    state = house.state("a")
+    assert (state.status, state.error_count) == (status, 3)
+    assert (state.current_retry, state.failed_slots) == (counted, 1)
+    assert (state.next_slot_at is None) is (status == "dead")
 
 
 def test_a_final_failure_is_not_repeated(house: Tenant) -> None:
-    house.add("a", every="24h", max_retries=2)
+    house.add("a", every="24h", max_retries=2, on_exhausted="stop")
     house.step()
     house.run(Outcome("failed", is_final=True))
     assert (house.statuses("a"), house.state("a").current_retry) == (["failed"], 1)
 
 
 def test_a_schedule_that_dies_takes_its_queued_jobs_with_it_and_leaves_the_manual_ones(house: Tenant) -> None:
-    house.add("a", every="1m", if_running="queue", max_retries=0)
+    house.add("a", every="1m", if_running="queue", max_retries=0, on_exhausted="stop")
     house.step()
     (claimed,) = house.claim()
     house.wait_and_step("1m")
@@ -374,7 +382,8 @@ def test_the_end_of_a_run_gives_a_chain_its_next_slot(house: Tenant) -> None:
 
 
 def test_places_are_given_back_to_the_keys_that_the_jobs_were_made_with(house: Tenant) -> None:
-    words: dict[str, Any] = {"every": "1m", "if_running": "queue", "max_retries": 0, "max_concurrent": 3}
+    words: dict[str, Any] = {"every": "1m", "if_running": "queue", "max_concurrent": 3}
+    words |= {"max_retries": 0, "on_exhausted": "stop"}
     house.add("a", group="old", **words)
     house.step()
     (claimed,) = house.claim()

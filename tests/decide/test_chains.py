@@ -91,11 +91,15 @@ def test_the_end_of_a_slot_is_the_end_of_its_last_retry() -> None:
     assert world.state().next_slot_at == at("09:08")
 
 
-def test_a_chain_whose_retries_are_used_up_is_dead_and_has_no_next_slot() -> None:
-    world = a_world(max_retries=0)
+def test_a_chain_whose_retries_are_used_up_stops_with_stop_and_goes_on_with_continue() -> None:
+    world = a_world(max_retries=0, on_exhausted="stop")
     world.tick()
     take(world, 1, FAILED)
     assert (world.state().status, world.state().next_slot_at) == ("dead", None)
+    world = a_world(max_retries=0)
+    world.tick()
+    take(world, 1, FAILED)
+    assert world.state().status == "active" and world.state().next_slot_at is not None
 
 
 def test_a_manual_run_does_not_move_a_chain() -> None:

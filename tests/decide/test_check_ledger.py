@@ -24,7 +24,7 @@ from everwhen.model.instants import DAY, HOUR, MINUTE, SECOND
 from everwhen.model.job import Job, JobStatus, Line, Origin
 from everwhen.model.limits import Limit
 from everwhen.model.outcome import SUCCEEDED, Outcome
-from everwhen.model.policy import Guard
+from everwhen.model.policy import Guard, OnExhausted
 from everwhen.model.schedule import Definition, Plan, State, Target
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.cron import parse_cron
@@ -445,7 +445,7 @@ def test_counts_of_outcomes_that_are_right_are_clean() -> None:
     assert check(life).is_clean
     state = life.state
     assert state is not None
-    assert (state.run_count, state.error_count, state.current_repeat, state.current_retry) == (55, 4, 55, 2)
+    assert (state.run_count, state.error_count, state.current_repeat, state.failed_slots) == (55, 4, 55, 2)
     assert state.last_error == "no luck at 58"
 
 
@@ -455,7 +455,7 @@ def test_counts_of_outcomes_that_are_right_are_clean() -> None:
         "run_count",
         "error_count",
         "current_repeat",
-        "current_retry",
+        "failed_slots",
         "fire_count",
         "last_fired_at",
         "last_run_at",
@@ -492,16 +492,19 @@ def test_what_retention_has_taken_is_not_counted() -> None:
 
 
 def test_ends_at_one_instant_may_have_come_in_any_order() -> None:
+    def stop(_at: int) -> OnExhausted:
+        return "stop"
+
     outcomes = Outcomes()
     ends: tuple[JobStatus, ...] = ("failed", "failed", "succeeded")
     for number, end in enumerate(ends):
         job = jobs_of(an_hour())[0]._replace(number=number, job_id=f"j{number}", status=end, ended_at=9)
         outcomes.add(job)
-    repeat, retry = outcomes.in_a_row([])
+    repeat, retry = outcomes.in_a_row([], stop)
     assert (str(repeat), str(retry)) == ("1", "0 to 2")
-    repeat, retry = outcomes.in_a_row([9])
+    repeat, retry = outcomes.in_a_row([9], stop)
     assert (str(repeat), str(retry)) == ("0 to 1", "0 to 2")
-    assert outcomes.in_a_row([10]) == (Bounds(), Bounds())
+    assert outcomes.in_a_row([10], stop) == (Bounds(), Bounds())
 
 
 @pytest.mark.parametrize(("behind", "is_clean"), [(SECOND, True), (2 * MINUTE, False), (-SECOND, False)])
@@ -532,6 +535,60 @@ def test_a_repeated_attempt_is_no_end_of_its_slot() -> None:
         world.go_to(START + minutes * MINUTE)
         report = check(world.life(UID), now=world.now)
         assert report.is_clean, str(report)
+
+
+def always_failing(rule: OnExhausted, until: int) -> Life:
+    """Retries after 1 and 3 minutes, then they are used up."""
+    plan = a_plan(Every(600, "10m"), max_retries=2, retry_delay=MINUTE, on_exhausted=rule)
+    world = a_world(plan, run=lambda job: (SECOND, Outcome("failed")))
+    world.go_to(START + until)
+    return world.life(UID)
+
+
+@pytest.mark.parametrize("rule", ["continue", "stop"])
+@pytest.mark.parametrize("minutes", [2, 6, 12, 26])
+def test_what_retries_and_failed_slots_come_to_is_proved_for_both_rules(
+    rule: OnExhausted, minutes: int
+) -> None:
+    life, now = always_failing(rule, minutes * MINUTE), START + minutes * MINUTE
+    assert check(life, now=now).is_clean
+    assert life.state is not None
+    for column in ("current_retry", "failed_slots"):
+        report = check(with_state(life, **{column: getattr(life.state, column) + 1}), now=now)
+        assert [column in fault.sentence for fault in report.of("counter")] == [True], str(report)
+
+
+def test_a_retry_that_is_cancelled_gives_its_slot_up() -> None:
+    plan = a_plan(Every(600, "10m"), max_retries=2, retry_delay=MINUTE)
+    world = a_world(plan, run=lambda job: (SECOND, Outcome("failed")))
+    world.go_to(START + 2 * MINUTE)
+    world.change(UID, partial(status.pause, by="anna"))
+    life = world.life(UID)
+    assert life.state is not None and (life.state.current_retry, life.state.failed_slots) == (0, 0)
+    assert check(life, now=world.now).is_clean
+
+
+def test_what_the_release_before_counted_is_not_held_against_the_rules_of_this_one() -> None:
+    """It counted failures in a row where there were no retries, and knew no failed slots."""
+    life = with_state(a_mixed_hour(), current_retry=2, failed_slots=0)
+    assert {fault.kind for fault in check(life).faults} == {"counter"}
+    for ruled_from, is_clean in (
+        (START + HOUR, True),
+        (START + 58 * MINUTE, True),
+        (START + 56 * MINUTE, False),
+    ):
+        report = check_ledger(History([life], ruled_from=ruled_from), START + HOUR)
+        assert report.is_clean is is_clean, str(report)
+
+
+def test_a_death_that_on_exhausted_forbids_is_found() -> None:
+    life, now = always_failing("stop", 6 * MINUTE), START + 6 * MINUTE
+    assert life.state is not None and life.state.status == "dead"
+    (first,) = life.revisions
+    forbids = a_plan(Every(600, "10m"), max_retries=2, retry_delay=MINUTE)
+    life = with_state(replace(life, revisions=[first._replace(plan=forbids)]), current_retry=0)
+    report = check(life, now=now)
+    assert [fault.sentence for fault in report.faults] == ["it died although on_exhausted says continue"]
 
 
 # -- lines --

@@ -62,8 +62,9 @@ def ended(
 
 
 def test_an_own_success_moves_the_counters_of_success() -> None:
-    after = ended(a_schedule(run_count=4, current_repeat=2, current_retry=2, last_error="old")).after
-    assert (after.run_count, after.current_repeat, after.current_retry) == (5, 3, 0)
+    schedule = a_schedule(run_count=4, current_repeat=2, current_retry=2, failed_slots=3, last_error="old")
+    after = ended(schedule).after
+    assert (after.run_count, after.current_repeat, after.current_retry, after.failed_slots) == (5, 3, 0, 0)
     assert (after.last_success_at, after.last_success_job_id) == (NOW, "sched-a1b2c3d4e5f6-n1-rc0")
     assert after.last_completed_at == NOW
     assert (after.last_error, after.error_count) == ("old", 0)
@@ -72,8 +73,15 @@ def test_an_own_success_moves_the_counters_of_success() -> None:
 
 @pytest.mark.parametrize("status", ["failed", "timed_out", "lost"])
 def test_an_own_failure_moves_the_counters_of_failure(status: OutcomeStatus) -> None:
-    after = ended(a_schedule(run_count=4, current_retry=2, error_count=7), Outcome(status, error="no")).after
+    schedule = a_schedule(run_count=4, current_retry=2, error_count=7, max_retries=3)
+    after = ended(schedule, Outcome(status, error="no")).after
     assert (after.error_count, after.current_retry, after.last_error) == (8, 3, "no")
+    assert (after.run_count, after.last_success_at, after.failed_slots) == (4, None, 0)
+
+
+def test_without_max_retries_a_failure_ends_the_slot_and_current_retry_stays_zero() -> None:
+    after = ended(a_schedule(run_count=4, failed_slots=1), FAILED).after
+    assert (after.current_retry, after.failed_slots) == (0, 2)
     assert (after.run_count, after.last_success_at, after.last_completed_at) == (4, None, NOW)
 
 
@@ -244,10 +252,13 @@ def test_without_an_opening_there_is_no_retry_and_the_slot_is_over() -> None:
 
 
 def test_a_failure_that_is_final_counts_and_is_not_repeated() -> None:
-    decision = ended(a_schedule(max_retries=3), Outcome("failed", error="404", is_final=True))
-    assert decision.jobs == []
-    assert (decision.after.error_count, decision.after.current_retry) == (1, 1)
-    assert (decision.after.status, decision.after.last_completed_at) == ("active", NOW)
+    final = Outcome("failed", error="404", is_final=True)
+    for rule, counted in (("stop", 1), ("continue", 0)):
+        decision = ended(a_schedule(max_retries=3, on_exhausted=rule), final)
+        assert decision.jobs == []
+        assert (decision.after.error_count, decision.after.current_retry) == (1, counted)
+        assert (decision.after.failed_slots, decision.after.status) == (1, "active")
+        assert decision.after.last_completed_at == NOW
 
 
 @pytest.mark.parametrize("status", ["paused", "invalid", "dead"])
@@ -271,11 +282,52 @@ def test_retries_of_one_slot_are_numbered_and_end_with_success() -> None:
     assert (state.waiting, state.retries_waiting) == (0, 0)
 
 
-# -- dead --
+# -- retries that are used up --
 
 
-def test_more_failures_in_a_row_than_max_retries_kill_the_schedule() -> None:
-    schedule = a_schedule(max_retries=2, current_retry=2, next_slot_at=at("10:00"))
+def test_with_continue_a_slot_whose_retries_are_used_up_is_given_up_and_the_schedule_goes_on() -> None:
+    schedule = a_schedule(max_retries=2, current_retry=2, failed_slots=1, next_slot_at=at("10:00"))
+    queued = a_job(schedule, 2, status="queued")
+    decision = ended(schedule, FAILED, queued, retry=2)
+    after = decision.after
+    assert (after.status, after.next_slot_at) == ("active", at("10:00"))
+    assert (after.current_retry, after.failed_slots) == (0, 2)
+    assert (decision.jobs, decision.cancelled, decision.events) == ([], [], [])
+
+
+def test_with_continue_each_slot_has_all_its_retries() -> None:
+    world = World(NINE)
+    words: dict[str, Any] = {"every": "1h", "max_retries": 1, "retry_delay": MINUTE}
+    world.add(a_schedule(anchor_at=NINE, next_slot_at=NINE, **words))
+    for hour in range(3):
+        world.go_to(NINE + hour * span("1h"))
+        world.run(FAILED)
+        world.now += MINUTE
+        world.run(FAILED)
+    assert [job.job_id[-6:] for job in world.jobs.values()] == [
+        f"n{number}-rc{retry}" for number in (1, 2, 3) for retry in (0, 1)
+    ]
+    state = world.state()
+    assert (state.status, state.current_retry, state.failed_slots, state.error_count) == ("active", 0, 3, 6)
+
+
+def test_a_slot_has_no_more_retries_than_max_retries_whatever_succeeds_beside_it() -> None:
+    """A success of another slot (if_running: allow) sets current_retry back, and gives this slot no further retry."""
+    for rule in ("continue", "stop"):
+        schedule = a_schedule(max_retries=2, current_retry=0, on_exhausted=rule, if_running="allow")
+        decision = ended(schedule, FAILED, retry=2)
+        assert (decision.jobs, decision.after.status, decision.after.failed_slots) == ([], "active", 1)
+
+
+def test_a_retry_that_is_cancelled_ends_its_slot_and_counts_neither_way() -> None:
+    for rule, counted in (("stop", 1), ("continue", 0)):
+        schedule = a_schedule(max_retries=3, current_retry=1, on_exhausted=rule)
+        after = ended(schedule, Outcome("cancelled"), retry=1).after
+        assert (after.current_retry, after.failed_slots) == (counted, 0)
+
+
+def test_with_stop_more_failures_in_a_row_than_max_retries_kill_the_schedule() -> None:
+    schedule = a_schedule(max_retries=2, on_exhausted="stop", current_retry=2, next_slot_at=at("10:00"))
     queued = a_job(schedule, 2, status="queued")
     waiting = a_waiting_retry(schedule, 3)
     manual = a_job(schedule, 4, status="queued", origin="manual")
@@ -290,23 +342,25 @@ def test_more_failures_in_a_row_than_max_retries_kill_the_schedule() -> None:
 
 
 def test_exactly_max_retries_failures_do_not() -> None:
-    decision = ended(a_schedule(max_retries=2, current_retry=1), FAILED)
+    decision = ended(a_schedule(max_retries=2, on_exhausted="stop", current_retry=1), FAILED)
     assert decision.after.status == "active"
     assert len(decision.jobs) == 1
 
 
 def test_with_no_retries_at_all_the_first_failure_is_one_too_many() -> None:
-    assert ended(a_schedule(max_retries=0), FAILED).after.status == "dead"
+    assert ended(a_schedule(max_retries=0, on_exhausted="stop"), FAILED).after.status == "dead"
 
 
 def test_a_dead_schedule_dies_once() -> None:
-    decision = ended(a_schedule(max_retries=0, status="dead", next_slot_at=None, current_retry=1), FAILED)
+    words: dict[str, Any] = {"max_retries": 0, "on_exhausted": "stop", "status": "dead", "current_retry": 1}
+    decision = ended(a_schedule(next_slot_at=None, **words), FAILED)
     assert "schedule.died" not in types(decision.events)
 
 
 def test_a_slot_held_when_the_schedule_dies_is_over() -> None:
     schedule = a_schedule(
         max_retries=0,
+        on_exhausted="stop",
         held_slot_at=NINE,
         held_due_at=NINE,
         held_reason="at_capacity",
@@ -321,7 +375,8 @@ def test_a_slot_held_when_the_schedule_dies_is_over() -> None:
 def test_a_slot_due_and_undecided_when_the_schedule_ends_is_in_the_ledger_once(
     outcome: Outcome, status: str
 ) -> None:
-    schedule = a_schedule(max_retries=0, total_repeats=1, next_slot_at=at("10:00"))
+    words: dict[str, Any] = {"max_retries": 0, "on_exhausted": "stop", "total_repeats": 1}
+    schedule = a_schedule(next_slot_at=at("10:00"), **words)
     decision = ended(schedule, outcome, now=at("10:00:00.3"))
     assert decision.after.status == status
     assert entries(decision, at("10:00")) == 1
@@ -403,9 +458,11 @@ def test_a_fired_one_shot_is_retried_all_the_same() -> None:
     assert (decision.after.status, len(decision.jobs)) == ("done", 1)
 
 
-def test_a_one_shot_that_keeps_failing_becomes_dead() -> None:
-    decision = ended(a_fired_one_shot(max_retries=2, current_retry=2), FAILED)
-    assert decision.after.status == "dead"
+def test_a_one_shot_that_keeps_failing_becomes_dead_with_stop_and_stays_done_otherwise() -> None:
+    for rule, status in (("stop", "dead"), ("continue", "done")):
+        schedule = a_fired_one_shot(max_retries=2, current_retry=2, on_exhausted=rule)
+        decision = ended(schedule, FAILED, retry=2)
+        assert (decision.after.status, decision.jobs) == (status, [])
 
 
 def test_a_one_shot_without_max_retries_stays_done_when_it_fails() -> None:

@@ -143,7 +143,7 @@ def test_the_chain_ends_when_repeats_are_exhausted(chained: Chained) -> None:
 
 
 def test_failures_are_retried_by_links_of_their_own_and_too_many_end_the_chain(chained: Chained) -> None:
-    uid = chained.add(retry_delay="10s", max_retries=2)
+    uid = chained.add(retry_delay="10s", max_retries=2, on_exhausted="stop")
     chained.target.outcome = FAILED
     chained.chain.start("a")
     done = chained.go_on("2m")

@@ -119,6 +119,7 @@ def some_policies(luck: Luck) -> dict[str, Any]:
         "total_repeats": luck.randint(1, 3),
         "max_retries": luck.randint(0, 2),
         "retry_delay": 20 * SECOND,
+        "on_exhausted": "stop",
         "on_lost": "fail",
     }
     chosen = {name: value for name, value in rare.items() if luck.choice([False, False, False, True])}

@@ -85,6 +85,7 @@ def definitions() -> st.SearchStrategy[Definition]:
         total_repeats=st.integers(0, 100),
         max_retries=maybe(st.integers(0, 100)),
         retry_delay=maybe(DURATIONS),
+        on_exhausted=st.sampled_from(["continue", "stop"]),
         on_lost=st.sampled_from(["rerun", "fail"]),
         timeout=maybe(DURATIONS),
     )
@@ -110,6 +111,16 @@ def test_only_what_differs_from_the_default_is_written() -> None:
 
 def test_no_timeout_differs_from_the_default_and_is_written() -> None:
     assert words_of(a_definition(every="1h", timeout=None))["timeout"] is None
+
+
+@pytest.mark.parametrize(
+    ("stored", "read"), [({}, "continue"), ({"max_retries": 0}, "stop"), ({"max_retries": 3}, "stop")]
+)
+def test_a_revision_from_before_on_exhausted_stops_when_it_has_max_retries(
+    stored: dict[str, Any], read: str
+) -> None:
+    words = {**words_of(a_definition(every="1h")), **stored}
+    assert definition_of(words).on_exhausted == read
 
 
 def test_a_trigger_of_a_newer_version_is_refused_with_advice() -> None:

@@ -252,7 +252,8 @@ def test_a_request_fires_an_own_job(kind: str) -> None:
 def test_a_request_moves_errors_retries_and_the_breaker() -> None:
     s = scheduler()
     breaker = {"threshold": 2, "reset_after": "10m"}
-    s.add("hook", type="webhook", max_retries=1, retry_delay="1m", circuit_breaker=breaker)
+    rules: dict[str, Any] = {"max_retries": 1, "retry_delay": "1m", "on_exhausted": "stop"}
+    s.add("hook", type="webhook", circuit_breaker=breaker, **rules)
     s.outcome = lambda claimed: FAILED
     fire_schedule(s.house, "hook")
     s.advance("20m")

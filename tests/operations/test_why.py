@@ -183,6 +183,22 @@ def test_retries_are_counted() -> None:
     assert "its job failed: no luck after 3 attempts" in said(s, "a", "08:00:00")
 
 
+def test_a_slot_whose_retries_are_used_up_says_what_that_means_for_the_schedule() -> None:
+    s = scheduler()
+    s.add("a", every="1h", max_retries=1, retry_delay="1m")
+    s.add("b", every="1h", max_retries=1, retry_delay="1m", on_exhausted="stop")
+    s.outcome = lambda claimed: Outcome("failed", error="no luck")
+    s.advance("70m")
+    ending = "its retries are used up, and the schedule"
+    assert f"; {ending} goes on (on_exhausted: continue). Next: 10:00" in said(s, "a", "08:00:00")
+    assert f"; {ending} died (on_exhausted: stop)." in said(s, "b", "08:00:00")
+    assert "lies after the schedule died of too many failures" in said(s, "b", "09:00:00")
+    s.outcome = lambda claimed: Outcome("failed", error="gone", is_final=True)
+    s.advance("1h")
+    assert "; it is not tried again, and the schedule goes on (on_exhausted: continue)" in said(s, "a")
+    assert s.check().is_clean
+
+
 def test_a_skipped_slot_says_why() -> None:
     s = scheduler()
     s.add("a", every="1h", only_between="08:00-08:30")

@@ -99,7 +99,7 @@ def _troubled(folder: Path) -> list[dict[str, Any]]:
         _schedule("queues", every="2s", if_running="queue", queue_limit=5, seconds=1.0),
         _schedule("cancels", every="3s", if_running="cancel", seconds=4.0),
         _schedule("retries", every="4s", max_retries=3, retry_delay="1s", fails=0.4, if_running="queue"),
-        _schedule("dies", every="5s", max_retries=1, retry_delay="1s", fails=0.6),
+        _schedule("dies", every="5s", max_retries=1, retry_delay="1s", on_exhausted="stop", fails=0.6),
         _schedule("breaks", every="1s", circuit_breaker={"threshold": 2, "reset_after": "3s"}, fails=0.5),
         _schedule(
             "breaks-and-retries",

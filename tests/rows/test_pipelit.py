@@ -17,10 +17,10 @@ UUID = "a1b2c3d4-0000-4000-8000-000000000001"
 
 
 def a_job(**words: Any) -> ManualScheduler:
-    """A recurring job as Pipelit's body makes it: after an interval, three retries, the interval as pause."""
+    """A recurring job as Pipelit's body makes it: after an interval, three retries an interval apart, then dead."""
     s = manual_scheduler("2026-01-05T08:00:00Z")
-    words = {"every": "60s", "first_run": "after_interval", "max_retries": 3, "retry_delay": "60s", **words}
-    s.add("job", uid=UUID, **words)
+    body = {"every": "60s", "first_run": "after_interval", "max_retries": 3, "retry_delay": "60s"}
+    s.add("job", uid=UUID, **{**body, "on_exhausted": "stop", **words})
     return s
 
 

@@ -63,7 +63,9 @@ def test_p3_defaults_are_pipelits(service: Service) -> None:
         "/schedules/", {"name": "short", "workflow_id": 1, "interval_seconds": 300}
     ).words
     assert (made["total_repeats"], made["max_retries"], made["timeout_seconds"]) == (0, 3, 600)
-    assert (made["retry_delay"], made["trigger_payload"]) == ("5m", {})
+    assert (made["retry_delay"], made["on_exhausted"], made["trigger_payload"]) == ("5m", "stop", {})
+    general = {"every": "5m", "max_retries": 3, "run": {"workflow": {"id": 1}}}
+    assert service.admin.post("/schedules/", general).words["on_exhausted"] == "continue"
 
 
 def test_p10_the_payload_is_what_the_workflow_will_be_told(service: Service) -> None:

@@ -27,7 +27,7 @@ def house(valkey: ValkeyServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
     with chain_house(f"sqlite:///{folder}/a.db", valkey.url, folder) as house:
         house.add("steady")
         house.add("twice", total_repeats=2)
-        house.add("broken", "fail", max_retries=2, retry_delay="1s")
+        house.add("broken", "fail", max_retries=2, retry_delay="1s", on_exhausted="stop")
         house.add("paused", first_run="after_interval")
         house.add("slow", "wait")
         house.add("selfish", "reschedule")

@@ -70,7 +70,7 @@ def test_what_a_function_raises_fails_its_job(manual_scheduler: MakeScheduler) -
     test.advance("5m")
     assert [job.status for job in test.jobs("poll")] == ["failed", "failed"]
     assert "out of paper" in test.jobs("poll")[0].error
-    assert test.state("poll").status == "dead"
+    assert test.state("poll").status == "active"
 
 
 def test_the_host_is_told_of_agents_and_commands_are_not_run(

@@ -11,7 +11,7 @@ from everwhen.model.history import Revision as ModelRevision
 from everwhen.model.instants import SECOND
 from everwhen.model.masks import masked
 from everwhen.model.memory import by_identity
-from everwhen.model.policy import CatchUp, IfRunning, IntervalFrom, OnLost, WhenClosed
+from everwhen.model.policy import CatchUp, IfRunning, IntervalFrom, OnExhausted, OnLost, WhenClosed
 from everwhen.model.schedule import Definition, ScheduleType, Status
 from everwhen.operations.record import Figures
 from everwhen.operations.submissions import key_of
@@ -65,6 +65,7 @@ class Schedule(Shape):
     total_repeats: int
     max_retries: int | None
     retry_delay: str
+    on_exhausted: OnExhausted
     on_lost: OnLost
     timeout: str
     timeout_seconds: int
@@ -83,6 +84,7 @@ class Schedule(Shape):
     description_text: str
     current_repeat: int
     current_retry: int
+    failed_slots: int
     run_count: int
     error_count: int
     fire_count: int
@@ -108,8 +110,8 @@ class Schedule(Shape):
 
 
 _STATE = (
-    "current_repeat current_retry run_count error_count fire_count last_error last_success_job_id held_reason "
-    "outstanding running_jobs revision status status_reason paused_by"
+    "current_repeat current_retry failed_slots run_count error_count fire_count last_error last_success_job_id "
+    "held_reason outstanding running_jobs revision status status_reason paused_by"
 ).split()
 
 
@@ -123,8 +125,8 @@ _STATE_INSTANTS = (
 _WORDS: Object = dict.fromkeys(
     """name description owner every cron at after timezone dst start_at end_at first_run interval_from jitter
     only_between not_on outside_window quiet_hours misfire_grace catch_up catch_up_limit if_running queue_limit
-    max_outstanding max_concurrent total_repeats max_retries retry_delay on_lost timeout circuit_breaker queue payload
-    run expect ping""".split()
+    max_outstanding max_concurrent total_repeats max_retries retry_delay on_exhausted on_lost timeout circuit_breaker
+    queue payload run expect ping""".split()
 )
 
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, Protocol, Required, TypedDict, TypeVar
 
 from everwhen.engine.service import Status as SchedulerStatus
-from everwhen.model.policy import IfRunning, IntervalFrom, OnLost, WhenClosed
+from everwhen.model.policy import IfRunning, IntervalFrom, OnExhausted, OnLost, WhenClosed
 from everwhen.targets.python_run import PythonRun as Run
 from everwhen.targets.trigger_info import TriggerInfo
 from everwhen.timetable.occurrences import FirstRun
@@ -128,6 +128,7 @@ class ScheduleOptions(TypedDict, total=False):
     total_repeats: int
     max_retries: int
     retry_delay: Duration
+    on_exhausted: OnExhausted
     on_lost: OnLost
     timeout: Duration | int
     circuit_breaker: CircuitBreaker

@@ -105,10 +105,10 @@ def show(client: Client, schedule: str, as_json: bool) -> None:
 
 _SHOWN = (
     "description group owner source source_file source_line next_slot_at next_run_at held_slot_at held_reason "
-    "last_fired_at last_run_at last_success_at last_error run_count error_count current_retry current_repeat "
-    "outstanding running_jobs jitter only_between not_on outside_window quiet_hours misfire_grace catch_up "
-    "if_running max_retries retry_delay timeout circuit_breaker queue total_repeats payload run paused_by revision uid "
-    "created_at"
+    "last_fired_at last_run_at last_success_at last_error run_count error_count current_retry failed_slots "
+    "current_repeat outstanding running_jobs jitter only_between not_on outside_window quiet_hours misfire_grace "
+    "catch_up if_running max_retries retry_delay on_exhausted timeout circuit_breaker queue total_repeats payload run "
+    "paused_by revision uid created_at"
 ).split()
 
 

@@ -27,7 +27,7 @@ from everwhen.config.values import (
     WORKFLOW_ID,
     ZONE,
 )
-from everwhen.model.policy import CatchUp, IfRunning, IntervalFrom, OnLost, WhenClosed
+from everwhen.model.policy import CatchUp, IfRunning, IntervalFrom, OnExhausted, OnLost, WhenClosed
 from everwhen.timetable.cron import parse_cron
 from everwhen.timetable.interval import parse_seconds
 from everwhen.timetable.occurrences import FirstRun
@@ -141,8 +141,13 @@ POLICIES: dict[str, Key] = {
     "queue_limit": Key(Number(1), "At most so many jobs waiting with if_running: queue.", 1_000),
     "max_outstanding": Key(Number(0), "At most so many outstanding jobs; 0 means no limit."),
     "total_repeats": Key(Number(0), "Done after so many successful runs; 0 means never.", 0),
-    "max_retries": Key(Number(0), "More failures in a row than this end it."),
+    "max_retries": Key(Number(0), "How often a slot that failed is tried again."),
     "retry_delay": Key(DURATION, "The first pause before a retry."),
+    "on_exhausted": Key(
+        Word(get_args(OnExhausted)),
+        "Continue with the next slot when retries are used up, or stop.",
+        "continue",
+    ),
     "on_lost": Key(Word(get_args(OnLost)), "What becomes of a job whose node died.", "rerun"),
     "timeout": Key(DURATION_OR_NONE, "How long a run may take; 0 means for ever."),
     "circuit_breaker": Key(BREAKER, "Stop firing after failures in a row; false turns it off."),

@@ -31,6 +31,7 @@ _PLAIN = (
     "queue_limit",
     "total_repeats",
     "max_retries",
+    "on_exhausted",
     "on_lost",
 )
 _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))

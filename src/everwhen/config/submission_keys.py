@@ -160,7 +160,12 @@ def _says_template(words: Mapping[str, Any]) -> bool:
 def _fill_in(given: dict[str, Any], block: Block) -> None:
     defaults: dict[str, Any] = {}
     if "interval_seconds" in given:
-        defaults = {"max_retries": 3, "retry_delay": block["every"], "timeout": "600s"}
+        defaults = {
+            "max_retries": 3,
+            "retry_delay": block["every"],
+            "timeout": "600s",
+            "on_exhausted": "stop",
+        }
     elif "type" in given:
         defaults = {"retry_delay": "60s", "timeout": "10m", "timezone": "UTC"}
     if defaults and block.get("every") is not None and block.get("start_at") is None:

@@ -106,7 +106,7 @@ def check_life(
     yield from entries.left(life, since=_known_from(life))
     yield from check_counters(life, tally, is_whole=is_whole)
     if is_whole:
-        yield from check_outcomes(life, outcomes, is_steady=is_steady)
+        yield from check_outcomes(life, outcomes, is_steady=is_steady, ruled_from=history.ruled_from)
 
 
 def _check_status(life: Life, status: Status | None) -> Iterator[Fault]:

@@ -180,9 +180,15 @@ class Draft:
         if job.is_own and job.status == "running":
             self.state = self.state._replace(last_completed_at=self.now)  # the slot's last attempt is over
         give_places_back(job, self.shared)
+        self.end_retries(job)
         self.count_outcome(job, Outcome("cancelled"))
         self.cancelled.append((job, reason))
         self.record("job.cancelled", slot_at=job.slot_at, reason=reason, job_id=job.job_id, actor=actor)
+
+    def end_retries(self, job: Job) -> None:
+        """A slot whose retry is cancelled is given up: with `continue` the next one is counted from zero."""
+        if job.retry and not self.plan.definition.stops_when_exhausted:
+            self.state = self.state._replace(current_retry=0)
 
     def count_outcome(self, job: Job, outcome: Outcome) -> None:
         """Tell the breaker that the job was made under; its opening or closing is an event too (R6)."""

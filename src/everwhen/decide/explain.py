@@ -22,7 +22,7 @@ from everwhen.model.breaker import Transition
 from everwhen.model.delivery import Delivery
 from everwhen.model.history import Recorded, Revision
 from everwhen.model.instants import MINUTE
-from everwhen.model.job import Job
+from everwhen.model.job import FAILURES, Job
 from everwhen.model.node import Node
 from everwhen.model.outcome import message_of
 from everwhen.model.schedule import Plan, Schedule, State
@@ -166,7 +166,7 @@ def _fated(plan: Plan, outlook: Outlook, due_at: int) -> str:
 
 def _verdict(evidence: Evidence, now: int) -> _Verdict:
     if evidence.jobs:
-        return _Verdict("fired", _fired(evidence.jobs, _waiting(evidence)))
+        return _Verdict("fired", _fired(evidence.jobs, _waiting(evidence)) + _given_up(evidence))
     found = _on_record(evidence) or _on_the_row(evidence)
     if found is not None:
         return found
@@ -311,6 +311,20 @@ def _fired(jobs: Sequence[Job], waiting: str) -> str:
 def _message(job: Job) -> str:
     """What its error says; the traceback is shown with the job."""
     return message_of(job.error or job.status)
+
+
+def _given_up(evidence: Evidence) -> str:
+    """What a failed slot that is not tried again meant for its schedule (R3)."""
+    last, definition, state = evidence.jobs[-1], evidence.plan.definition, evidence.state
+    if last.status not in FAILURES or definition.max_retries is None:
+        return ""
+    is_used_up = last.retry >= definition.max_retries
+    words = "; its retries are used up" if is_used_up else "; it is not tried again"
+    if definition.on_exhausted == "continue":
+        return f"{words}, and the schedule goes on (on_exhausted: continue)"
+    if state is not None and state.status == "dead" and state.last_completed_at == last.ended_at:
+        return f"{words}, and the schedule died (on_exhausted: stop)"
+    return words
 
 
 def _rest(count: int) -> str:

@@ -8,16 +8,18 @@ depends on the order.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from everwhen.decide.ledger_entries import Fault
-from everwhen.model.history import Life
+from everwhen.model.history import Life, Revision
 from everwhen.model.instants import MINUTE
 from everwhen.model.job import FAILURES, OWN_ORIGINS, Job
 from everwhen.model.outcome import message_of
+from everwhen.model.policy import OnExhausted
 from everwhen.model.schedule import State
 
 
@@ -34,11 +36,24 @@ class Bounds(NamedTuple):
         return str(self.least) if self.least == self.most else f"{self.least} to {self.most}"
 
 
+class End(NamedTuple):
+    """How and when an own job ended, and which attempt of which firing it was."""
+
+    at: int
+    kind: Literal["succeeded", "failed", "cancelled"]
+    number: int
+    retry: int
+
+
+RuleAt = Callable[[int], OnExhausted | None]
+"""What `on_exhausted` was at an instant; None at one where a revision took effect, before it or after."""
+
+
 @dataclass(slots=True)
 class Outcomes:
     """The own jobs of one life, as far as their ends and beginnings bear on the row."""
 
-    ends: list[tuple[int, bool]] = field(default_factory=list)  # when, and whether it was a success
+    ends: list[End] = field(default_factory=list)
     last_ends: list[tuple[int, int, int]] = field(
         default_factory=list
     )  # when, number, retry; perhaps the last
@@ -67,10 +82,12 @@ class Outcomes:
         if job.status == "cancelled":
             if job.node is not None:  # it ran
                 self.last_ends.append((job.ended_at, job.number, job.retry))
+            self.ends.append(End(job.ended_at, "cancelled", job.number, job.retry))
             return
         self.last_ends.append((job.ended_at, job.number, job.retry))
         is_success = job.status not in FAILURES
-        self.ends.append((job.ended_at, is_success))
+        kind: Literal["succeeded", "failed"] = "succeeded" if is_success else "failed"
+        self.ends.append(End(job.ended_at, kind, job.number, job.retry))
         if is_success:
             self._add_success(job, job.ended_at)
         else:
@@ -99,49 +116,116 @@ class Outcomes:
         )
         return next(found, None)
 
-    def in_a_row(self, resets: Sequence[int]) -> tuple[Bounds, Bounds]:
+    def count(self, kind: str) -> int:
+        return sum(end.kind == kind for end in self.ends)
+
+    def in_a_row(self, resets: Sequence[int], rule_at: RuleAt) -> tuple[Bounds, Bounds]:
         """current_repeat and current_retry: successes, and failures since the last one, since the last reset."""
         repeat = retry = Bounds()
         since = max(resets, default=None)
-        ends = sorted(end for end in self.ends if since is None or end[0] >= since)
-        for at, group in groupby(ends, key=lambda end: end[0]):
-            results = [is_success for _, is_success in group]
-            successes, failures = sum(results), len(results) - sum(results)
+        for at, ends in self._by_instant(since):
+            successes = sum(end.kind == "succeeded" for end in ends)
             is_unsure = at == since  # before the reset or after it
             repeat = Bounds(repeat.least + (0 if is_unsure else successes), repeat.most + successes)
-            if successes or is_unsure:
-                retry = Bounds(0, failures)
-            else:
-                retry = Bounds(retry.least + failures, retry.most + failures)
+            retry = self._retries_after(retry, ends, None if is_unsure else rule_at(at))
         return repeat, retry
 
+    def failed_slots(self) -> Bounds:
+        """Slots in a row that ended failed: the failures since the last success that no further job follows."""
+        slots = Bounds()
+        for _, ends in self._by_instant(None):
+            failed = sum(end.kind == "failed" and self._is_last(end) for end in ends)
+            if any(end.kind == "succeeded" for end in ends):
+                slots = Bounds(0, failed)
+            else:
+                slots = Bounds(slots.least + failed, slots.most + failed)
+        return slots
 
-def check_outcomes(life: Life, outcomes: Outcomes, *, is_steady: bool) -> Iterator[Fault]:
-    """The row against the ends on record, of which none may be missing. `is_steady`: they are in order."""
+    def _by_instant(self, since: int | None) -> Iterator[tuple[int, list[End]]]:
+        ends = sorted(end for end in self.ends if since is None or end.at >= since)
+        for at, group in groupby(ends, key=lambda end: end.at):
+            yield at, list(group)
+
+    def _retries_after(self, retry: Bounds, ends: Sequence[End], rule: OnExhausted | None) -> Bounds:
+        """current_retry when these have ended: `continue` forgets the failures of a slot that is given up (R3)."""
+        failures = sum(end.kind == "failed" for end in ends)
+        if any(end.kind == "succeeded" for end in ends):
+            return Bounds(0, failures)
+        most = retry.most + failures
+        if rule is None:
+            return Bounds(0, most)
+        if rule == "stop" or not any(self._gives_up(end) for end in ends):
+            return Bounds(retry.least + failures, most)
+        return Bounds() if len(ends) == 1 else Bounds(0, most)
+
+    def _gives_up(self, end: End) -> bool:
+        return end.retry > 0 if end.kind == "cancelled" else self._is_last(end)
+
+    def _is_last(self, end: End) -> bool:
+        return (end.number, end.retry) not in self.repeated
+
+    def is_ruled(self, ruled_from: int) -> bool:
+        """Whether what the row counts in a row was counted by the rules of this release alone."""
+        if any(end.kind == "succeeded" and end.at >= ruled_from for end in self.ends):
+            return True
+        return all(end.at >= ruled_from for end in self.ends)
+
+
+def check_outcomes(
+    life: Life, outcomes: Outcomes, *, is_steady: bool, ruled_from: int = 0
+) -> Iterator[Fault]:
+    """The row against the ends on record, of which none may be missing. `is_steady`: they are in order.
+
+    Before `ruled_from` the release before may have counted, by rules of its own.
+    """
     state = life.state
     if state is None:
         return
-    successes = sum([is_success for _, is_success in outcomes.ends])
-    yield from _differ(life, "run_count", state.run_count, successes)
-    yield from _differ(life, "error_count", state.error_count, len(outcomes.ends) - successes)
+    yield from _differ(life, "run_count", state.run_count, outcomes.count("succeeded"))
+    yield from _differ(life, "error_count", state.error_count, outcomes.count("failed"))
+    yield from _check_deaths(life, ruled_from)
     if not is_steady:
         return
     is_in_order = len(outcomes.nodes) <= 1
     yield from _check_last(life, state, outcomes, 0 if is_in_order else MINUTE)
     if is_in_order:
-        yield from _check_in_a_row(life, state, outcomes)
+        yield from _check_in_a_row(life, state, outcomes, is_ruled=outcomes.is_ruled(ruled_from))
         yield from _check_words(life, state, outcomes)
 
 
-def _check_in_a_row(life: Life, state: State, outcomes: Outcomes) -> Iterator[Fault]:
+def _check_in_a_row(life: Life, state: State, outcomes: Outcomes, *, is_ruled: bool) -> Iterator[Fault]:
     resets = [r.event.at for r in life.events if r.event.type == "schedule.revived"]
-    repeat, retry = outcomes.in_a_row(resets)
-    for word, on_row, counted in (
-        ("current_repeat", state.current_repeat, repeat),
-        ("current_retry", state.current_retry, retry),
-    ):
+    repeat, retry = outcomes.in_a_row(resets, rule_of(life.revisions))
+    counts = [("current_repeat", state.current_repeat, repeat)]
+    if is_ruled:
+        counts.append(("current_retry", state.current_retry, retry))
+        counts.append(("failed_slots", state.failed_slots, outcomes.failed_slots()))
+    for word, on_row, counted in counts:
         if not counted.holds(on_row):
             yield _wrong(life, f"{word}: the row says {on_row}, the jobs make {counted}")
+
+
+def _check_deaths(life: Life, ruled_from: int) -> Iterator[Fault]:
+    """Only `on_exhausted: stop` lets a schedule die."""
+    rule_at = rule_of(life.revisions)
+    for recorded in life.events:
+        event = recorded.event
+        if event.type == "schedule.died" and event.at >= ruled_from and rule_at(event.at) == "continue":
+            sentence = "it died although on_exhausted says continue"
+            yield Fault("state", life.uid, life.schedule_id, None, sentence)
+
+
+def rule_of(revisions: Sequence[Revision]) -> RuleAt:
+    """What `on_exhausted` was, by the revisions; without `max_retries` every slot is given up at once."""
+    since = [revision.in_force_at for revision in revisions]
+
+    def rule_at(at: int) -> OnExhausted | None:
+        position = bisect_right(since, at) - 1
+        if position < 0 or (position > 0 and since[position] == at):
+            return None
+        return "stop" if revisions[position].plan.definition.stops_when_exhausted else "continue"
+
+    return rule_at
 
 
 def _check_last(life: Life, state: State, outcomes: Outcomes, slack: int) -> Iterator[Fault]:

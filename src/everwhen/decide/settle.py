@@ -83,10 +83,12 @@ def _settle_own(draft: Draft, job: Job, outcome: Outcome) -> None:
     elif outcome.is_failure:
         _fail(draft, job, outcome)
         if not draft.jobs:
-            note_failed_slot(draft, job, _failed_slots(draft))
+            note_failed_slot(draft, job, draft.state.failed_slots)
         if outcome.invalidates and draft.state.status == "active":
             _end_open_slots(draft, "paused")
             draft.become("invalid", "schedule.invalidated", draft.state.last_error)
+    else:
+        draft.end_retries(job)
     retries = draft.jobs
     if not retries:
         _end_slot(draft, job)
@@ -100,6 +102,7 @@ def _succeed(draft: Draft, job: Job) -> None:
         run_count=state.run_count + 1,
         current_repeat=state.current_repeat + 1,
         current_retry=0,
+        failed_slots=0,
     )
     if _is_complete(draft):
         if state.status not in ("done", "dead"):
@@ -109,26 +112,46 @@ def _succeed(draft: Draft, job: Job) -> None:
 
 
 def _fail(draft: Draft, job: Job, outcome: Outcome) -> None:
-    state, definition = draft.state, draft.plan.definition
-    draft.state = state = state._replace(
+    """A failure counts; then the slot is tried again, or is over (R3)."""
+    state = draft.state
+    draft.state = state._replace(
         last_error=message_of(outcome.error or outcome.status),
         error_count=state.error_count + 1,
         current_retry=state.current_retry + 1,
     )
-    if definition.max_retries is None:
-        return
-    if state.current_retry > definition.max_retries:
-        if state.status != "dead":
-            _end_open_slots(draft)
-            draft.become("dead", "schedule.died", "dead", last_error=state.last_error)
-        draft.cancel_own("dead")
-    elif not outcome.is_final and state.status in ("active", "done") and not _is_complete(draft):
-        _retry(draft, job, outcome)
+    if _is_exhausted(draft):
+        _die(draft)
+    if not (_may_retry(draft, job, outcome) and _retry(draft, job, outcome)):
+        _end_failed_slot(draft)
 
 
-def _failed_slots(draft: Draft) -> int:
-    """How many own slots in a row ended failed. With retries a slot that fails for good ends the schedule."""
-    return draft.state.current_retry if draft.plan.definition.max_retries is None else 1
+def _is_exhausted(draft: Draft) -> bool:
+    """With `on_exhausted: stop`: more failures in a row than `max_retries`, over however many slots."""
+    definition = draft.plan.definition
+    return definition.stops_when_exhausted and draft.state.current_retry > (definition.max_retries or 0)
+
+
+def _die(draft: Draft) -> None:
+    if draft.state.status != "dead":
+        _end_open_slots(draft)
+        draft.become("dead", "schedule.died", "dead", last_error=draft.state.last_error)
+    draft.cancel_own("dead")
+
+
+def _may_retry(draft: Draft, job: Job, outcome: Outcome) -> bool:
+    most = draft.plan.definition.max_retries
+    if most is None or job.retry >= most or outcome.is_final:
+        return False
+    return draft.state.status in ("active", "done") and not _is_complete(draft)
+
+
+def _end_failed_slot(draft: Draft) -> None:
+    """An own slot ended failed, whatever the schedule does next: the one place where `failed_slots` grows."""
+    state = draft.state
+    is_counted_on = draft.plan.definition.stops_when_exhausted
+    draft.state = state._replace(
+        failed_slots=state.failed_slots + 1, current_retry=state.current_retry if is_counted_on else 0
+    )
 
 
 def _is_complete(draft: Draft) -> bool:
@@ -143,8 +166,8 @@ def _end_open_slots(draft: Draft, reason: SkipReason = "superseded") -> None:
         end_open_slots(draft, reason)
 
 
-def _retry(draft: Draft, job: Job, outcome: Outcome) -> None:
-    """A further job of the same slot, after a pause that doubles; never begun in a closed time (R3)."""
+def _retry(draft: Draft, job: Job, outcome: Outcome) -> bool:
+    """A further job of the same slot, after a pause that doubles; False where a closed time never ends (R3)."""
     definition, state = draft.plan.definition, draft.state
     base = definition.retry_base
     pause = min(base * 2 ** (state.current_retry - 1), BACKOFF_CAP * base)
@@ -153,7 +176,7 @@ def _retry(draft: Draft, job: Job, outcome: Outcome) -> None:
     calendar = draft.plan.calendar(state.anchor_at)
     not_before = calendar.opening_from(draft.now + pause)
     if not_before is None:  # no opening in 400 days: the slot is over
-        return
+        return False
     draft.jobs.append(
         NewJob(
             job_id(state.uid, job.number, job.retry + 1),
@@ -174,6 +197,7 @@ def _retry(draft: Draft, job: Job, outcome: Outcome) -> None:
         waiting=state.waiting + 1,
         retries_waiting=state.retries_waiting + 1,
     )
+    return True
 
 
 def _end_slot(draft: Draft, job: Job) -> None:

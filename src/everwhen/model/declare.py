@@ -20,6 +20,7 @@ from everwhen.model.policy import (
     Guard,
     IfRunning,
     IntervalFrom,
+    OnExhausted,
     OnLost,
     WhenClosed,
 )
@@ -39,6 +40,7 @@ _WORDS: dict[str, tuple[str, ...]] = {
     "outside_window": get_args(WhenClosed),
     "catch_up": (*get_args(CatchUp), "run_all_capped"),
     "if_running": get_args(IfRunning),
+    "on_exhausted": get_args(OnExhausted),
     "on_lost": get_args(OnLost),
 }
 _NUMBERS = {"catch_up_limit": 1, "queue_limit": 1, "total_repeats": 0, "max_retries": 0}

@@ -77,3 +77,6 @@ class History:
     limits: Sequence[Limit] | None = None
     retained_from: int = 0  # of slots before it, retention may have taken jobs or events
     breakers: Breakers | None = None
+    ruled_from: int = (
+        0  # before it, a process of the release before may have counted retries and failed slots
+    )

@@ -12,6 +12,7 @@ IfRunning = Literal["skip", "queue", "cancel", "allow"]
 WhenClosed = Literal["skip", "defer"]
 IntervalFrom = Literal["slot", "completion"]
 OnLost = Literal["rerun", "fail"]
+OnExhausted = Literal["continue", "stop"]
 
 LEAST_GRACE = 2 * SECOND
 MOST_GRACE = 5 * MINUTE

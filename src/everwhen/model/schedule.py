@@ -20,6 +20,7 @@ from everwhen.model.policy import (
     Guard,
     IfRunning,
     IntervalFrom,
+    OnExhausted,
     OnLost,
     WhenClosed,
 )
@@ -99,6 +100,7 @@ class Definition:
     total_repeats: int = 0
     max_retries: int | None = None
     retry_delay: int | None = None
+    on_exhausted: OnExhausted = "continue"
     on_lost: OnLost = "rerun"
     timeout: int | None = 10 * MINUTE
     expect_within: int | None = None
@@ -143,6 +145,11 @@ class Definition:
         if isinstance(self.trigger, Every):
             return min(self.trigger.seconds * SECOND, MINUTE)
         return MINUTE
+
+    @property
+    def stops_when_exhausted(self) -> bool:
+        """Whether more failures in a row than `max_retries`, over however many slots, end the schedule (R3)."""
+        return self.max_retries is not None and self.on_exhausted == "stop"
 
     @property
     def dst(self) -> DstRule:
@@ -296,6 +303,7 @@ class State(NamedTuple):
     paused_by: str | None = None
     status_reason: str | None = None
     resume_at: int | None = None
+    failed_slots: int = 0  # own slots in a row that ended failed
 
     # Three moves that nearly every slot makes, by position: `_replace` would be a third of each.
 
@@ -317,7 +325,7 @@ class State(NamedTuple):
         """The row after an own success that ends its slot and nothing else."""
         ended = (self.outstanding - 1, self.running_jobs - 1, *self[18:20])
         counted = (self.current_repeat + 1, 0, self.run_count + 1)
-        return State._make((*self[:16], *ended, *counted, *self[23:27], now, now, job_id, *self[30:]))
+        return State._make((*self[:16], *ended, *counted, *self[23:27], now, now, job_id, *self[30:39], 0))
 
 
 class Schedule(NamedTuple):

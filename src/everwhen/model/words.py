@@ -14,7 +14,7 @@ from typing import Any
 
 from everwhen.errors import StoreError
 from everwhen.model.memory import by_identity
-from everwhen.model.policy import BreakerRule, Budget, Capacity, Guard
+from everwhen.model.policy import BreakerRule, Budget, Capacity, Guard, OnExhausted
 from everwhen.model.schedule import Definition, QuietHoursPolicy, Target
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.cron import parse_cron
@@ -27,7 +27,17 @@ _PLAIN = {
     field.name: field.default
     for field in fields(Definition)
     if field.name
-    not in ("trigger", "zone", "target", "only_between", "guard", "capacity", "breaker", "budgets")
+    not in (
+        "trigger",
+        "zone",
+        "target",
+        "only_between",
+        "guard",
+        "capacity",
+        "breaker",
+        "budgets",
+        "on_exhausted",
+    )
 }
 _plain_values = attrgetter(*_PLAIN)
 _spell = JSONEncoder(separators=(",", ":")).encode
@@ -55,6 +65,8 @@ def words_of(definition: Definition) -> Words:
     for (name, default), value in zip(_PLAIN.items(), _plain_values(definition), strict=True):
         if value != default:
             words[name] = value
+    if definition.on_exhausted != _unsaid_on_exhausted(words):
+        words["on_exhausted"] = definition.on_exhausted
     if definition.only_between is not None:
         words["only_between"] = [definition.only_between.start, definition.only_between.end]
     if definition.guard is not None:
@@ -80,8 +92,14 @@ def definition_of(words: Mapping[str, Any]) -> Definition:
         capacity=Capacity(*words["capacity"]) if "capacity" in words else None,
         breaker=BreakerRule(*words["breaker"]) if "breaker" in words else None,
         budgets=tuple(Budget(*budget) for budget in words.get("budgets", ())),
+        on_exhausted=words.get("on_exhausted") or _unsaid_on_exhausted(words),
         **{name: words[name] for name in _PLAIN if name in words},
     )
+
+
+def _unsaid_on_exhausted(words: Mapping[str, Any]) -> OnExhausted:
+    """What a revision means that does not say it: before there was `on_exhausted`, `max_retries` meant `stop`."""
+    return "continue" if words.get("max_retries") is None else "stop"
 
 
 def _trigger_words(trigger: Trigger) -> Words:

@@ -120,6 +120,10 @@ SELECT {", ".join(Transition._fields)} FROM circuit_breaker_transitions WHERE ke
 # A pass over schedules; idx_jobs_outstanding.
 _SCHEDULE_COUNTS = "SELECT status, count(*), count(held_slot_at) FROM schedules GROUP BY status"
 _JOB_COUNTS = "SELECT status, count(*) FROM jobs WHERE status IN ('queued', 'running') GROUP BY status"
+# nodes, whole: the last sign of a process of the release before on_exhausted, or when its migration was applied.
+_RULED_FROM = """
+SELECT greatest((SELECT max(heartbeat_at) FROM nodes WHERE migration IS NULL), applied_at)
+FROM everwhen_migrations WHERE number = 2 AND step = 'before'"""
 
 _PORTION = 2_000
 
@@ -151,7 +155,9 @@ class PostgresLedger:
             )
             retained = _fetch(connection, "SELECT value FROM settings WHERE key = 'retained_from'")
             breakers = _breakers(connection) if uids is None else None
-            yield History(lives, system, limits, int(retained[0][0]) if retained else 0, breakers)
+            ((ruled_from,),) = _fetch(connection, _RULED_FROM)
+            retained_from = int(retained[0][0]) if retained else 0
+            yield History(lives, system, limits, retained_from, breakers, ruled_from)
 
     def _all_lives(self, connection: Connection[Any], plans: RecordedPlans) -> Iterator[Life]:
         uids = [row[0] for row in _fetch(connection, _UIDS)]

@@ -14,6 +14,7 @@ from everwhen.model.schedule import State
 from everwhen.model.standing import Standing
 from everwhen.model.token import TOKEN_COLUMNS
 from everwhen.ports.messages import Message, Subscription
+from everwhen.stores.migrations.postgres import MIGRATIONS
 
 STATE = ", ".join(State._fields)
 JOB = ", ".join(Job._fields)
@@ -271,8 +272,9 @@ UPDATE schedules SET running_jobs = running_jobs + %s, waiting = waiting + %s, r
     last_run_at = coalesce(%s, last_run_at) WHERE row_id = ANY(%s)"""
 COUNT_SUCCESSES = """
 UPDATE schedules s SET outstanding = outstanding - 1, running_jobs = running_jobs - 1, run_count = run_count + 1,
-    current_repeat = current_repeat + 1, current_retry = 0, last_completed_at = %s, last_success_at = %s,
-    last_success_job_id = v.job_id FROM unnest(%s, %s) AS v(row_id, job_id) WHERE s.row_id = v.row_id"""
+    current_repeat = current_repeat + 1, current_retry = 0, failed_slots = 0, last_completed_at = %s,
+    last_success_at = %s, last_success_job_id = v.job_id
+FROM unnest(%s, %s) AS v(row_id, job_id) WHERE s.row_id = v.row_id"""
 POSTPONE_JOBS = """
 UPDATE jobs j SET ready_at = v.ready_at FROM unnest(%s, %s) AS v(ready_at, row_id) WHERE j.row_id = v.row_id"""
 END_JOBS = """
@@ -390,9 +392,9 @@ DELETE FROM idempotency_keys WHERE (token_id, key) IN (
 REVISIONS = """
 SELECT r.uid, r.revision, r.schedule_id, r.words FROM unnest(%s, %s) AS v(uid, revision)
 JOIN schedule_revisions r ON r.uid = v.uid AND r.revision = v.revision"""
-HEARTBEAT = """
-INSERT INTO nodes (node, version, is_scheduler, is_worker, started_at, heartbeat_at, clock_skew)
-VALUES (%(node)s, %(version)s, %(scheduler)s, %(worker)s, %(now)s, %(now)s, %(skew)s)
+HEARTBEAT = f"""
+INSERT INTO nodes (node, version, is_scheduler, is_worker, started_at, heartbeat_at, clock_skew, migration)
+VALUES (%(node)s, %(version)s, %(scheduler)s, %(worker)s, %(now)s, %(now)s, %(skew)s, {MIGRATIONS[-1].number})
 ON CONFLICT (node) DO UPDATE SET heartbeat_at = %(now)s, clock_skew = %(skew)s, lost_at = NULL"""
 FAREWELL = "UPDATE nodes SET stopped_at = %(now)s, heartbeat_at = %(now)s WHERE node = %(node)s"
 # idx_jobs_unreleased: what it has not let go of would be nobody's without it.

@@ -109,6 +109,10 @@ SELECT {", ".join(Transition._fields)} FROM circuit_breaker_transitions WHERE ke
 # but a pass is a pass.
 _SCHEDULE_COUNTS = "SELECT status, count(*), count(held_slot_at) FROM schedules GROUP BY status"
 _JOB_COUNTS = "SELECT status, count(*) FROM jobs WHERE status IN ('queued', 'running') GROUP BY status"
+# nodes, whole: the last sign of a process of the release before on_exhausted, or when its migration was applied.
+_RULED_FROM = """
+SELECT max(coalesce((SELECT max(heartbeat_at) FROM nodes WHERE migration IS NULL), 0), applied_at)
+FROM everwhen_migrations WHERE number = 2 AND step = 'before'"""
 
 
 class SqliteLedger:
@@ -130,7 +134,9 @@ class SqliteLedger:
             )
             breakers = None if uids is not None else _breakers(connection)
             retained = connection.execute(_RETAINED_FROM).fetchone()
-            yield History(lives, system, limits, int(retained[0]) if retained else 0, breakers)
+            ruled_from = connection.execute(_RULED_FROM).fetchone()[0]
+            retained_from = int(retained[0]) if retained else 0
+            yield History(lives, system, limits, retained_from, breakers, ruled_from)
 
     def _all_lives(self, connection: sqlite3.Connection, plans: RecordedPlans) -> Iterator[Life]:
         uids = [row[0] for row in connection.execute(_UIDS)]

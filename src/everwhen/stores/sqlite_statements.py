@@ -13,6 +13,7 @@ from everwhen.model.token import TOKEN_COLUMNS
 from everwhen.ports.messages import Message, Subscription
 from everwhen.stores.flows.change import INSERTED
 from everwhen.stores.flows.commit import JOB_INSERTED
+from everwhen.stores.migrations.sqlite import MIGRATIONS
 from everwhen.stores.sqlite_insert import SparseInsert
 
 STATE = ", ".join(State._fields)
@@ -210,8 +211,8 @@ UPDATE schedules SET running_jobs = running_jobs + ?, waiting = waiting + ?, ret
 # The primary keys of both. No schedule has two of these jobs.
 COUNT_SUCCESSES = f"""
 UPDATE schedules SET outstanding = outstanding - 1, running_jobs = running_jobs - 1, run_count = run_count + 1,
-    current_repeat = current_repeat + 1, current_retry = 0, last_completed_at = ?, last_success_at = ?,
-    last_success_job_id = ended.job_id
+    current_repeat = current_repeat + 1, current_retry = 0, failed_slots = 0, last_completed_at = ?,
+    last_success_at = ?, last_success_job_id = ended.job_id
 FROM (SELECT job_id, schedule_row FROM jobs WHERE {ROWS}) AS ended WHERE schedules.row_id = ended.schedule_row"""
 POSTPONE_JOB = "UPDATE jobs SET ready_at = ? WHERE row_id = ?"
 # idx_jobs_ready: a breaker that closed lets its retries go.
@@ -280,9 +281,9 @@ JOBS_OF_NODE = f"SELECT {JOB} FROM jobs WHERE node = ? AND released_at IS NULL"
 CANCEL_REQUESTS = """
 SELECT job_id FROM jobs WHERE node = :node AND released_at IS NULL AND status = 'cancelled'"""
 
-HEARTBEAT = """
-INSERT INTO nodes (node, version, is_scheduler, is_worker, started_at, heartbeat_at)
-VALUES (:node, :version, :scheduler, :worker, :now, :now)
+HEARTBEAT = f"""
+INSERT INTO nodes (node, version, is_scheduler, is_worker, started_at, heartbeat_at, migration)
+VALUES (:node, :version, :scheduler, :worker, :now, :now, {MIGRATIONS[-1].number})
 ON CONFLICT (node) DO UPDATE SET heartbeat_at = :now, lost_at = NULL"""
 FAREWELL = "UPDATE nodes SET stopped_at = :now, heartbeat_at = :now WHERE node = :node"
 # idx_jobs_unreleased: what it has not let go of would be nobody's without it.

@@ -319,11 +319,14 @@ SELECT
 FROM schedules;
 """
 
+# `nodes.migration`: the newest one that the process knows; none where it is of the release before.
 _SECOND = """
+ALTER TABLE schedules ADD COLUMN failed_slots integer NOT NULL DEFAULT 0;
+ALTER TABLE nodes ADD COLUMN migration integer;
 ALTER TABLE config_revisions ADD COLUMN sections text;
 """
 
 MIGRATIONS = (
     Migration(number=1, name="the ledger", before=_LEDGER),
-    Migration(number=2, name="answers", before=_SECOND),
+    Migration(number=2, name="protection, retries and answers", before=_SECOND),
 )
