@@ -102,9 +102,10 @@ def test_revisions_tell_how_it_was_without_its_secrets(service: Service) -> None
     )
     service.admin.patch(f"/schedules/{made['id']}/", {"every": "2h"})
     answer = service.admin.get(f"/schedules/{made['id']}/revisions/")
-    assert [(one["revision"], one["definition"]["every"]) for one in answer.words["items"]] == [
-        (2, "2h"),
-        (1, "1h"),
+    items = answer.words["items"]
+    assert [(one["revision"], one["cause"], one["definition"]["every"]) for one in items] == [
+        (2, "edited", "2h"),
+        (1, "created", "1h"),
     ]
     assert b"hunter2" not in answer.raw
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from everwhen.model.fields import with_defaults
 from everwhen.model.manifest import parse_manifest
-from everwhen.model.plugin_schedule import plugin_schedule_faults, plugin_target, plugin_words
+from everwhen.model.plugin_schedule import plugin_schedule_faults, plugin_target
 from everwhen.operations.validity import restore_valid_schedules
 from tests.rows.node import WorkingNode
 from tests.targets.plugins import a_manifest, put_plugin
@@ -75,7 +76,7 @@ class Node(WorkingNode):
         """A schedule as the plugins door declares it."""
         plugin = self.workshop.plugins.find("withings")
         assert plugin is not None
-        complete = plugin_words(plugin.manifest, words)
+        complete = with_defaults(words, "plugin", manifest=plugin.manifest)
         self.scheduler.add(
             f"withings.{local_id}",
             group="withings",

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from everwhen.model.agent_schedule import agent_target, agent_words
+from everwhen.model.fields import with_defaults
 from everwhen.model.work_item import WorkItem, build_schedule_prompt
 from tests.rows.node import WorkingNode
 
@@ -33,7 +34,7 @@ def test_h22_a_run_fetches_an_item_builds_the_prompt_executes_reports_and_comput
         "work_source": {"type": "directory", "path": str(tmp_path), "when_empty": "skip"},
     }
     agent = {"command": ["cat"], "timezone": "UTC"}
-    words = agent_words(schedule, group=agent)
+    words = with_defaults(agent_words(schedule), "agent", group=agent)
     s.add("reviewer.check", group="reviewer", target=agent_target("reviewer", agent, schedule), **words)
     s.tick()
     (claimed,) = s.claim()
@@ -66,7 +67,7 @@ def test_h22_a_failed_run_is_reported_as_one(working_node: WorkingNode, tmp_path
 
 
 def test_h22_agents_have_the_defaults_of_their_door() -> None:
-    words = agent_words({"type": "interval", "interval": "5m", "prompt": "Look."})
+    words = with_defaults(agent_words({"type": "interval", "interval": "5m", "prompt": "Look."}), "agent")
     assert words == {
         "every": "5m",
         "interval_from": "completion",
@@ -74,9 +75,8 @@ def test_h22_agents_have_the_defaults_of_their_door() -> None:
         "timeout": "1h",
         "max_concurrent": 1,
     }
-    cron = agent_words(
-        {"type": "cron", "expression": "0 9 * * 1-5"}, group={"instances": {"max_concurrent": 3}}
-    )
+    group = {"instances": {"max_concurrent": 3}}
+    cron = with_defaults(agent_words({"type": "cron", "expression": "0 9 * * 1-5"}), "agent", group=group)
     assert (cron["cron"], cron["max_concurrent"]) == ("0 9 * * 1-5", 3)
     assert agent_words({"type": "chat"})["type"] == "chat"
 

@@ -7,6 +7,7 @@ from pydantic import Field
 from everwhen.api.payloads import Object, Shape, When, when_text
 from everwhen.config.spelling import duration_text, instant_text
 from everwhen.config.spelling import schedule_words as words_of
+from everwhen.model.history import Cause
 from everwhen.model.history import Revision as ModelRevision
 from everwhen.model.instants import SECOND
 from everwhen.model.masks import masked
@@ -246,6 +247,7 @@ class Revision(Shape):
 
     revision: int
     in_force_at: When
+    cause: Cause | None = Field(description="null: written by a release that did not keep it.")
     definition: Object
 
 
@@ -258,5 +260,6 @@ def revision_words(revision: ModelRevision) -> Object:
     return {
         "revision": revision.revision,
         "in_force_at": when_text(revision.in_force_at),
+        "cause": revision.cause,
         "definition": _definition_words(revision.plan.definition),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Sequence
 
 from everwhen.app.agents import Agents, read_agents
@@ -13,8 +14,11 @@ from everwhen.config.submission import Surroundings
 from everwhen.errors import SchedulerError
 from everwhen.model.declared import Declarations, Declared
 from everwhen.operations.apply import apply
+from everwhen.operations.upgrade import upgrade_notes
 from everwhen.ports.house import House
 from everwhen.system_clock import SystemClock
+
+log = logging.getLogger("everwhen")
 
 
 def judge_task(task: Task, name: str, timezone: str) -> None:
@@ -29,13 +33,15 @@ def declare_on(house: House, tasks: Tasks, agents: Agents) -> None:
     declared = [_read_task(task, tasks.name, around) for task in tasks]
     declared += read_agents(agents, around, has_host=tasks.has_host)
     found = tuple(bound(one, tasks.name) for one in declared)
-    apply(
+    applied = apply(
         house,
         Declarations(found, digest=_digest(found)),
         source=f"python:{tasks.name}",
         may_remove_most=True,
         may_be_past=False,
     )
+    for note in upgrade_notes(applied):
+        log.warning(note)
 
 
 def _read_task(task: Task, name: str, around: Surroundings) -> Declared:

@@ -26,6 +26,7 @@ from everwhen.cli.front import api_settings, open_front
 from everwhen.cli.progress import JobLines, clock_time
 from everwhen.cli.reloader import Reloader, spelled
 from everwhen.cli.terminal import echo, print_lines, secho, styled
+from everwhen.cli.upgrade import protect_stored, tell_of_upgrade
 from everwhen.config.api_settings import ApiSettings
 from everwhen.config.problems import Report
 from everwhen.config.read import Configuration, examine, read_configuration
@@ -199,6 +200,7 @@ def _reconcile(
     """Before the first tick: bring the database to what the file says, and say what that changed."""
     applied = apply(stack.house, configuration.declared, may_remove_most=may_remove_most)
     invalidate_unusable(stack.house, configuration.groups)
+    tell_of_upgrade(applied, protect_stored(stack.house, configuration))
     count = len(configuration.declared.schedules)
     _greet(f"{_title(role)}: {count} schedule{'' if count == 1 else 's'}", url, applied)
 

@@ -61,6 +61,8 @@ def _fact(fact: dict[str, Any], where: str) -> str:
             return f"breaker: {state} since {moment_text(at, where)} ({reason})"
         case {"scheduler": node}:
             return f"scheduler {node} was running"
+        case {"revision": number, "cause": "upgraded"}:
+            return f"revision {number} was in force, written by an upgrade of everwhen"
         case {"revision": number}:
             return f"revision {number} was in force"
     return ", ".join(f"{key} {value}" for key, value in fact.items())

@@ -62,6 +62,12 @@ def schedule_words(definition: Definition) -> Words:
     return {key: value for key, value in words.items() if value not in (None, "")}
 
 
+def settled_words(definition: Definition) -> Words:
+    """The same, where what is turned off says so: read again, no default takes its place."""
+    off: Words = {"max_outstanding": 0, "max_concurrent": 0, "circuit_breaker": False}
+    return {**off, **schedule_words(definition)}
+
+
 def trigger_words(trigger: Trigger) -> Words:
     match trigger:
         case Every() | EveryMonth():

@@ -23,17 +23,28 @@ from everwhen.config.read import Configuration, Host
 from everwhen.config.scalars import spelled
 from everwhen.config.schedule_keys import TRIGGER
 from everwhen.config.schema import AGENTS
-from everwhen.config.spelling import schedule_words
+from everwhen.config.spelling import settled_words
 from everwhen.config.submission_keys import SUBMISSION, Translated, translate
 from everwhen.errors import SubmissionError, TimetableError, shown
 from everwhen.model.declared import Declared
+from everwhen.model.fields import PROTECTIONS, Shape
 from everwhen.model.group import RESERVED, is_longer, tenant_of
 from everwhen.model.instants import SECOND
 from everwhen.model.plugin_schedule import DEFAULT_COMMAND
 from everwhen.model.schedule import Definition
 from everwhen.ports.plugins import Plugins
 from everwhen.ports.workflows import Workflow
-from everwhen.timetable.trigger import Every, Once
+from everwhen.timetable.trigger import Every, EveryMonth, Once
+
+_SAID = object()
+# What a schedule over REST had before protection followed its target, unless something else was said.
+_UNPROTECTED = {
+    "max_outstanding": 0,
+    "max_concurrent": 0,
+    "circuit_breaker": False,
+    "timeout": "10m",
+    "on_lost": "rerun",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,11 +128,14 @@ def read_change(
     """
     submitted = _submitted(changes, surroundings)
     before = len(submitted.report.found)
-    stored = schedule_words(current)
+    stored = settled_words(current)
     translated = translate(submitted, beside=stored)
     block = translated.node.value
     if is_new_trigger := any(key in block for key in TRIGGER):
-        stored = {key: value for key, value in stored.items() if key not in TRIGGER}
+        others = TRIGGER if isinstance(current.trigger, Every | EveryMonth) else (*TRIGGER, "interval_from")
+        stored = {key: value for key, value in stored.items() if key not in others}
+    if block.get("run") is not None:
+        stored = _without_defaults(stored, schedule_id, current, surroundings)
     _move_retries(changes, current, block)
     stored = _without_reserved(stored, block, current, surroundings)
     kept = plain_document(stored, submitted.report).root
@@ -130,6 +144,47 @@ def read_change(
     if is_new_trigger or not isinstance(current.trigger, Once) or current.trigger.kind != "after":
         return declared
     return replace(declared, definition=replace(declared.definition, trigger=current.trigger))
+
+
+def with_protections(schedule_id: str, stored: Definition, surroundings: Surroundings) -> Definition | None:
+    """A stored definition with the protections of what it runs, where it says none of its own.
+
+    None when it cannot be read again: what it runs is not in this configuration. When it fires stays as it is.
+    """
+    words = settled_words(stored)
+    said = {key: value for key, value in words.items() if _UNPROTECTED.get(key, _SAID) != value}
+    try:
+        declared = _read_again(said, schedule_id, stored, surroundings)
+    except SubmissionError:
+        return None
+    found = declared.definition
+    return replace(
+        stored,
+        guard=found.guard,
+        capacity=found.capacity,
+        breaker=found.breaker,
+        timeout=found.timeout,
+        on_lost=found.on_lost,
+    )
+
+
+def _without_defaults(
+    words: Words, schedule_id: str, current: Definition, surroundings: Surroundings
+) -> Words:
+    """The words of a schedule that is to run something else: protections that it has by default do not stay."""
+    bare = {key: value for key, value in words.items() if key not in PROTECTIONS}
+    try:
+        by_default = settled_words(_read_again(bare, schedule_id, current, surroundings).definition)
+    except SubmissionError:  # what it ran is gone, and nobody knows what was said
+        return bare
+    return {key: value for key, value in words.items() if key in bare or value != by_default.get(key)}
+
+
+def _read_again(words: Words, schedule_id: str, current: Definition, surroundings: Surroundings) -> Declared:
+    report = Report()
+    document = plain_document(_without_reserved(words, Block(), current, surroundings), report)
+    node = Node(document, (), document.root, report)
+    return _judged(Translated(node, {}, "general"), 0, schedule_id, surroundings, may_be_past=True)
 
 
 def _submitted(words: Mapping[str, Any], surroundings: Surroundings) -> Node:
@@ -150,7 +205,7 @@ def _judged(
 ) -> Declared:
     """The words looked at as a whole; the problems that were found before name the submitter's words already."""
     report = translated.node.report
-    admission = _admission(surroundings, report, may_be_past=may_be_past)
+    admission = _admission(surroundings, report, may_be_past=may_be_past, shape=translated.shape)
     if translated.node.value.get("run") is None:
         translated.node.complain("run is required")
     read_schedule(translated.node, schedule_id, admission)
@@ -189,7 +244,9 @@ def _said(problems: list[Problem], spelled: Mapping[str, str]) -> set[tuple[str,
     return {(as_submitted(problem.path, spelled), problem.message) for problem in errors}
 
 
-def _admission(surroundings: Surroundings, report: Report, *, may_be_past: bool) -> Admission:
+def _admission(
+    surroundings: Surroundings, report: Report, *, may_be_past: bool, shape: Shape = "general"
+) -> Admission:
     return Admission(
         report,
         surroundings.now,
@@ -197,6 +254,7 @@ def _admission(surroundings: Surroundings, report: Report, *, may_be_past: bool)
         surroundings.local_zone,
         surroundings.misfire_grace,
         surroundings.dispatch,
+        shape=shape,
         is_file=False,
         owner=surroundings.owner,
         may_be_past=may_be_past,

@@ -17,6 +17,7 @@ from everwhen.config.scalars import Number, Text, Word
 from everwhen.config.schedule_keys import POLICIES, SCHEDULE, TRIGGER
 from everwhen.config.values import MOST_PAYLOAD, WORKFLOW_ID
 from everwhen.errors import SchedulerError
+from everwhen.model.fields import Shape
 from everwhen.model.message import message_target
 from everwhen.timetable.interval import LONGEST
 
@@ -59,21 +60,24 @@ _ALIASES = {
 
 
 class Translated(NamedTuple):
-    """The words of a file, and under which of the submitter's a word of them stood."""
+    """The words of a file, under which of the submitter's a word of them stood, and the shape of those."""
 
     node: Node
     spelled: dict[str, str]
+    shape: Shape
 
 
 def translate(submitted: Node, *, beside: Mapping[str, Any] | None = None) -> Translated:
     """The words of a submission as those of a file, null where one is cleared.
 
-    A new one gets the defaults of its shape; one that changes a schedule is read `beside` the words that it has.
+    A new one has the defaults of its shape; one that changes a schedule is read `beside` the words that it has.
     """
     given = submitted.words()
     block = Block()
     block.update({key: value for key, value in submitted.value.items() if key in GENERAL})
-    translated = Translated(Node(Document("", block, is_file=False), (), block, submitted.report), {})
+    shape = _shape_of(given) if beside is None else "general"
+    node = Node(Document("", block, is_file=False), (), block, submitted.report)
+    translated = Translated(node, {}, shape)
     for name, alias in _ALIASES.items():
         if name in given:
             _say(translated, name, alias.key, alias.said(given[name]))
@@ -82,8 +86,6 @@ def translate(submitted: Node, *, beside: Mapping[str, Any] | None = None) -> Tr
     _take_workflow(submitted, given, translated)
     _take_spec(submitted, given, translated, beside or {})
     _take_template(submitted, translated, beside)
-    if beside is None:
-        _fill_in(given, block)
     return translated
 
 
@@ -157,17 +159,7 @@ def _says_template(words: Mapping[str, Any]) -> bool:
     return message is not None and (not message or "content" in message or "source" in message)
 
 
-def _fill_in(given: dict[str, Any], block: Block) -> None:
-    defaults: dict[str, Any] = {}
+def _shape_of(given: Mapping[str, Any]) -> Shape:
     if "interval_seconds" in given:
-        defaults = {
-            "max_retries": 3,
-            "retry_delay": block["every"],
-            "timeout": "600s",
-            "on_exhausted": "stop",
-        }
-    elif "type" in given:
-        defaults = {"retry_delay": "60s", "timeout": "10m", "timezone": "UTC"}
-    if defaults and block.get("every") is not None and block.get("start_at") is None:
-        defaults["first_run"] = "after_interval"
-    block.update({key: value for key, value in defaults.items() if block.get(key) is None})
+        return "pipelit"
+    return "syris" if "spec" in given else "general"

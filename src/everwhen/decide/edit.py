@@ -72,8 +72,12 @@ def edit(
     *,
     may_be_past: bool = False,
     actor: str | None = None,
+    is_upgrade: bool = False,
 ) -> Decision:
-    """A new revision. A change of when ends what the old one had open; any other leaves the next slot alone."""
+    """A new revision. A change of when ends what the old one had open; any other leaves the next slot alone.
+
+    `is_upgrade`: nobody asked for it, but a new release that gives the same words another meaning.
+    """
     old = schedule.definition
     draft = Draft(schedule, now, shared)
     has_new_times = timing_of(old) != timing_of(plan.definition)
@@ -86,7 +90,8 @@ def edit(
         _take_new_times(draft, schedule, may_be_past)
     elif draft.state.held_slot_at is not None and _rules_of(old) != _rules_of(plan.definition):
         draft.state = draft.state._replace(release_at=_new_release(draft))
-    draft.record("schedule.updated", actor=actor, detail=_revision_detail(draft, has_new_times))
+    detail = _revision_detail(draft, has_new_times) | ({"cause": "upgraded"} if is_upgrade else {})
+    draft.record("schedule.updated", actor=actor, detail=detail)
     return draft.decision()
 
 

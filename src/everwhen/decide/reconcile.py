@@ -114,10 +114,11 @@ def rewrite(
     *,
     may_be_past: bool = True,
     actor: str | None = None,
+    is_upgrade: bool = False,
 ) -> Decision:
     """The new revision of a schedule; in a file an instant already past makes it done (T6)."""
     plan = Plan(schedule.state.schedule_id, after, quiet)
-    return edit.edit(schedule, plan, now, shared, may_be_past=may_be_past, actor=actor)
+    return edit.edit(schedule, plan, now, shared, may_be_past=may_be_past, actor=actor, is_upgrade=is_upgrade)
 
 
 def heal(schedule: Schedule, now: int, shared: Shared) -> Decision:

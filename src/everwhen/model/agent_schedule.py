@@ -14,26 +14,16 @@ SIGNATURES = ("everwhen", "github")
 _TRIGGERS = {"interval": "every", "cron": "cron"}
 
 
-def agent_words(words: Mapping[str, Any], *, group: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """A schedule's words with the defaults of the agents door (SEMANTICS 10).
+def agent_words(words: Mapping[str, Any]) -> dict[str, Any]:
+    """A schedule of an agent in the words that every schedule is declared with.
 
-    `{type: interval, interval: 5m}` is `every: 5m` from completion to start; `{type: cron, cron | expression}` is
-    `cron`; `webhook` and `chat` stay what they are.
+    `{type: interval, interval: 5m}` is `every: 5m`; `{type: cron, cron | expression}` is `cron`; `webhook` and `chat`
+    stay what they are. What is left unsaid is left unsaid.
     """
-    group = group or {}
-    kind = words.get("type")
-    trigger = _trigger(kind, words)
-    instances = group.get("instances") or {}
-    defaults = {
-        "timezone": group.get("timezone", "local"),
-        "timeout": group.get("timeout", "1h"),
-        "max_concurrent": group.get("max_concurrent", instances.get("max_concurrent", 1)),
-    }
-    if kind == "interval":
-        defaults["interval_from"] = "completion"
+    trigger = _trigger(words.get("type"), words)
     passed_over = ("type", "interval", "cron", "expression", "prompt", "work_source", "secret", "signature")
     own = {key: value for key, value in words.items() if key not in passed_over and value is not None}
-    return {**defaults, **own, **trigger}
+    return {**own, **trigger}
 
 
 def _trigger(kind: Any, words: Mapping[str, Any]) -> dict[str, Any]:

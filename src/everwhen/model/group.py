@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from everwhen.model.declare import timeout_of
-from everwhen.model.instants import HOUR, MINUTE
+from everwhen.model.fields import with_defaults
+from everwhen.model.instants import MINUTE
 
 Group = dict[str, Any]
 Groups = Mapping[tuple[str, str], Group]
@@ -18,7 +19,6 @@ Groups = Mapping[tuple[str, str], Group]
 
 RESERVED = ("circuit_breaker", "max_outstanding", "max_concurrent", "queue", "on_lost")
 """What a shared group says for all its tenants."""
-_TIMEOUTS = {"plugin": 10 * MINUTE, "agent": HOUR, "workflow": 10 * MINUTE}
 
 
 def is_shared(group: Group) -> bool:
@@ -39,12 +39,8 @@ def is_anothers(group: Group, owner: str | None) -> bool:
     return not is_shared(group) and None not in (owner, group.get("owner")) and owner != group["owner"]
 
 
-def timeout_words(group: Group, command: str | None) -> Any:
-    """What the group says about how long a run may take; None when nothing."""
-    return (group.get("timeouts") or {}).get(command, group.get("timeout"))
-
-
 def is_longer(timeout: int | None, kind: str, group: Group, command: str | None) -> bool:
     """Whether a schedule's timeout in microseconds is above that of its group; None means for ever."""
-    most = timeout_of(timeout_words(group, command), _TIMEOUTS[kind])
+    by_default = with_defaults({"command": command}, kind, group=group).get("timeout")
+    most = timeout_of(by_default, 10 * MINUTE)
     return most is not None and (timeout is None or timeout > most)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from everwhen.model.breaker import Breaker, Transition
 from everwhen.model.events import Event, EventType
@@ -36,12 +36,16 @@ class Recorded(NamedTuple):
     event: Event
 
 
+Cause = Literal["created", "edited", "upgraded"]
+
+
 class Revision(NamedTuple):
-    """One revision of a definition, and the second from which it was in force."""
+    """One revision of a definition, the second from which it was in force, and why it was written, where known."""
 
     revision: int
     in_force_at: int
     plan: Plan
+    cause: Cause | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,30 +31,6 @@ def merged_payload(command: Command, payload: Mapping[str, Any]) -> dict[str, An
     return {**defaults_of(command.input_schema), **payload}
 
 
-def plugin_words(
-    manifest: Manifest, words: Mapping[str, Any], *, group: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """A schedule's words with the defaults of the plugins door (SEMANTICS 10), and of its command and manifest.
-
-    `group` holds the plugin's own keys: `timeouts` by command, `max_outstanding_polls`, `max_concurrent`, …
-    What stands on the schedule comes before what stands on the plugin.
-    """
-    group = group or {}
-    command = words.get("command") or DEFAULT_COMMAND
-    declared = manifest.command(command)
-    defaults: dict[str, Any] = {
-        "command": command,
-        "max_outstanding": group.get("max_outstanding_polls", group.get("max_outstanding", 1)),
-        "circuit_breaker": group.get("circuit_breaker", {"threshold": 3, "reset_after": "30m"}),
-        "timeout": (group.get("timeouts") or {}).get(command, group.get("timeout")),
-    }
-    if "max_concurrent" in group or not manifest.concurrency_safe:
-        defaults["max_concurrent"] = group.get("max_concurrent", 1)
-    if declared is not None and declared.retry_safe is False:
-        defaults["on_lost"] = "fail"
-    return {**defaults, **{key: value for key, value in words.items() if value is not None}}
-
-
 def plugin_target(plugin: str, command: str, config: Mapping[str, Any] | None = None) -> Target:
     """The target that runs a command of a plugin with the configuration that its group has."""
     spec = {"name": plugin, "command": command, "config": dict(config or {})}

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from everwhen.decide import edit, reconcile, status
-from everwhen.decide.reconcile import ConfigChanges
+from everwhen.decide.reconcile import Changed, ConfigChanges
 from everwhen.errors import (
     ConfigError,
     DuplicateScheduleError,
@@ -43,6 +43,8 @@ class Applied:
     changed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     switched: tuple[str, ...] = ()
+    upgraded: tuple[str, ...] = ()  # changed, though what is declared is what it was
+    no_longer_stop: tuple[str, ...] = ()  # changed to on_exhausted: continue
     sections: tuple[str, ...] = ()  # what changed besides schedules: notify[0], workflows.1
 
     def __bool__(self) -> bool:
@@ -80,8 +82,11 @@ def apply(
         if changes.is_empty and digest == declared.digest and _has_sections(house, source):
             return Applied()
         policies = _policies(house, declared, source)
+        upgraded = _upgraded(house, changes, source) if digest == declared.digest else frozenset()
         sections = tuple(change.key for change in changed_sections(house, declared, source))
-        writing = _Writing(declared, changes, source, house.clock.now(), by, policies, may_be_past, sections)
+        writing = _Writing(
+            declared, changes, source, house.clock.now(), by, policies, may_be_past, sections, upgraded
+        )
         if _write(house, writing.reconciliation(based_on, actor)):
             house.wake_scheduler()
             house.wake_workers()
@@ -172,10 +177,11 @@ class _Writing:
     policies: Mapping[str, QuietHoursPolicy]
     may_be_past: bool
     sections: tuple[str, ...]
+    upgraded: frozenset[str]  # the same words as last time mean something else to this release
 
     @property
     def applied(self) -> Applied:
-        return replace(_applied(self.changes), sections=self.sections)
+        return replace(_applied(self.changes, self.upgraded), sections=self.sections)
 
     def reconciliation(self, based_on: int, actor: str | None) -> Reconciliation:
         applied, changes = self.applied, self.changes
@@ -219,7 +225,14 @@ class _Writing:
             if after.trigger != before.trigger:
                 after = counted_from(self.now, after)
             quiet = self._quiet(after)
-            decide = partial(reconcile.rewrite, after, quiet, may_be_past=self.may_be_past, actor=self.by)
+            decide = partial(
+                reconcile.rewrite,
+                after,
+                quiet,
+                may_be_past=self.may_be_past,
+                actor=self.by,
+                is_upgrade=change.declared.schedule_id in self.upgraded,
+            )
             found.append((change.declared.schedule_id, decide))
         for declared in self.changes.switched:
             found += [(declared.schedule_id, decide) for decide in reconcile.switches(declared)]
@@ -242,13 +255,28 @@ def counted_from(now: int, definition: Definition) -> Definition:
     return replace(definition, trigger=parse_after(trigger.text, now / SECOND))
 
 
-def _applied(changes: ConfigChanges) -> Applied:
+def _upgraded(house: House, changes: ConfigChanges, source: str) -> frozenset[str]:
+    """Those that change because of the release: its words are the same, and the release before has read them last."""
+    if not changes.changed:
+        return frozenset()
+    before = {schedule.state.schedule_id for schedule in house.catalogue.from_before(source)}
+    return frozenset(before.intersection(change.declared.schedule_id for change in changes.changed))
+
+
+def _applied(changes: ConfigChanges, upgraded: frozenset[str]) -> Applied:
+    changed = tuple(change.declared.schedule_id for change in changes.changed)
     return Applied(
         tuple(one.schedule_id for one in changes.created),
-        tuple(change.declared.schedule_id for change in changes.changed),
+        changed,
         tuple(schedule.state.schedule_id for schedule in changes.removed),
         tuple(one.schedule_id for one in changes.switched),
+        tuple(name for name in changed if name in upgraded),
+        tuple(change.declared.schedule_id for change in changes.changed if _goes_on_now(change)),
     )
+
+
+def _goes_on_now(change: Changed) -> bool:
+    return change.before.stops_when_exhausted and not change.after.stops_when_exhausted
 
 
 def _detail(applied: Applied, digest: str, source: str) -> dict[str, object]:

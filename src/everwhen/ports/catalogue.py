@@ -154,6 +154,14 @@ class Catalogue(Protocol):
         """The schedules that came from there: `config`, `api`, `python` (added), `python:{name}` (declared)."""
         ...
 
+    def from_before(self, source: str, *, only_groups: bool = False) -> list[Schedule]:
+        """Schedules of a source, or those that run a group's work, with a newest revision of the release before."""
+        ...
+
+    def keep_as_they_are(self, schedules: Sequence[Schedule]) -> None:
+        """Those are as they should be: they are no longer among those from before."""
+        ...
+
     def due_to_resume(self, now: int) -> list[str]:
         """The ids of paused schedules whose pause has an end that has come."""
         ...

@@ -142,6 +142,16 @@ class StoredCatalogue:
         with self._store.read() as tx:
             return schedules_of(tx, self._plans, tx.states_of_source(source))
 
+    def from_before(self, source: str, *, only_groups: bool = False) -> list[Schedule]:
+        with self._store.read() as tx:
+            states = tx.states_from_before(source, only_groups=only_groups)
+            return schedules_of(tx, self._plans, states)
+
+    def keep_as_they_are(self, schedules: Sequence[Schedule]) -> None:
+        states = [schedule.state for schedule in schedules]
+        causes = [("created" if s.revision == 1 else "edited", s.uid, s.revision) for s in states]
+        self._store.write(Lane.API, lambda tx: tx.put_causes(causes))
+
     def due_to_resume(self, now: int) -> list[str]:
         with self._store.read() as tx:
             return tx.due_to_resume(now)

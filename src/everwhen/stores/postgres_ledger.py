@@ -48,7 +48,7 @@ _UIDS = """
 SELECT uid FROM audit_events WHERE uid IS NOT NULL UNION SELECT uid FROM schedules ORDER BY uid"""
 # The primary key of schedule_revisions.
 _REVISIONS = """
-SELECT revision, schedule_id, in_force_at FROM schedule_revisions WHERE uid = %s ORDER BY revision"""
+SELECT revision, schedule_id, in_force_at, cause FROM schedule_revisions WHERE uid = %s ORDER BY revision"""
 # idx_audit_schedule finds them; sorted in memory, those of one uid.
 _EVENTS_OF_UID = f"SELECT id, {sql.EVENT} FROM audit_events WHERE uid = %s ORDER BY id"
 # One pass over the table, sorted by the server, handed over in portions.
@@ -176,12 +176,12 @@ class PostgresLedger:
 
     def _life(self, connection: Connection[Any], plans: RecordedPlans, uid: str, jobs: Iterable[Job]) -> Life:
         rows = _fetch(connection, _REVISIONS, (uid,))
-        known = plans.load([(uid, revision) for revision, _, _ in rows])
+        known = plans.load([(uid, row[0]) for row in rows])
         states = _fetch(connection, _STATE_OF, (uid,))
         return Life(
             uid=uid,
             schedule_id=rows[0][1] if rows else uid,
-            revisions=[Revision(revision, at, known[uid, revision]) for revision, _, at in rows],
+            revisions=[Revision(number, at, known[uid, number], cause) for number, _, at, cause in rows],
             events=_recorded(_fetch(connection, _EVENTS_OF_UID, (uid,))),
             jobs=jobs,
             state=State._make(states[0]) if states else None,

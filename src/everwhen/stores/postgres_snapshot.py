@@ -123,6 +123,9 @@ class PostgresSnapshot:
     def states_of_source(self, source: str) -> list[State]:
         return self._states(sql.STATES_OF_SOURCE, (source,))
 
+    def states_from_before(self, source: str, *, only_groups: bool) -> list[State]:
+        return self._states(sql.STATES_FROM_BEFORE, {"source": source, "only_groups": only_groups})
+
     def states_soonest(self, limit: int, owner: str | None) -> list[State]:
         whose = None if owner is None else storable(owner)
         return self._states(sql.STATES_SOONEST, {"limit": limit, "owner": whose})

@@ -392,6 +392,15 @@ DELETE FROM idempotency_keys WHERE (token_id, key) IN (
 REVISIONS = """
 SELECT r.uid, r.revision, r.schedule_id, r.words FROM unnest(%s, %s) AS v(uid, revision)
 JOIN schedule_revisions r ON r.uid = v.uid AND r.revision = v.revision"""
+# idx_revisions_before, and the unique key on uid: schedules whose newest revision the release before has written.
+STATES_FROM_BEFORE = f"""
+SELECT {", ".join(f"s.{name}" for name in State._fields)} FROM schedule_revisions r
+JOIN schedules s ON s.uid = r.uid AND s.revision = r.revision
+WHERE r.cause IS NULL AND s.source = %(source)s AND (s."group" IS NOT NULL OR NOT %(only_groups)s) ORDER BY s.row_id"""
+# The primary key of schedule_revisions.
+PUT_CAUSES = """
+UPDATE schedule_revisions r SET cause = v.cause FROM unnest(%s, %s, %s) AS v(cause, uid, revision)
+WHERE r.uid = v.uid AND r.revision = v.revision AND r.cause IS NULL"""
 HEARTBEAT = f"""
 INSERT INTO nodes (node, version, is_scheduler, is_worker, started_at, heartbeat_at, clock_skew, migration)
 VALUES (%(node)s, %(version)s, %(scheduler)s, %(worker)s, %(now)s, %(now)s, %(skew)s, {MIGRATIONS[-1].number})

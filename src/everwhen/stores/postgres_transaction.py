@@ -303,6 +303,9 @@ class PostgresTransaction(PostgresSnapshot):
         self._run_batch(insert("schedule_revisions", _REVISION, [revision]))
         self.own_revisions.add(revision[:2])  # type: ignore[arg-type]
 
+    def put_causes(self, causes: Sequence[tuple[str, str, int]]) -> None:
+        self._run(sql.PUT_CAUSES, *columns_of(("cause", "uid", "revision"), causes))
+
     def update_states(self, columns: tuple[str, ...], rows: Sequence[Row]) -> None:
         self._run_batch(update("schedules", columns, rows))
         if "next_run_at" in columns:
@@ -448,7 +451,7 @@ class PostgresTransaction(PostgresSnapshot):
         return bool(self._rows(sql.FORGET_NODE, {"node": node}))
 
 
-_REVISION = ("uid", "revision", "schedule_id", "in_force_at", "anchor_at", "words")
+_REVISION = ("uid", "revision", "schedule_id", "in_force_at", "anchor_at", "words", "cause")
 _spell = json.JSONEncoder(ensure_ascii=False, default=dict).encode  # a detail is any mapping
 _NEXT_RUN = INSERTED.index("next_run_at")
 

@@ -38,7 +38,7 @@ _UIDS = """
 SELECT DISTINCT uid FROM audit_events WHERE uid IS NOT NULL UNION SELECT uid FROM schedules ORDER BY uid"""
 # The primary key of schedule_revisions.
 _REVISIONS = """
-SELECT uid, revision, schedule_id, in_force_at FROM schedule_revisions WHERE uid = ? ORDER BY revision"""
+SELECT revision, schedule_id, in_force_at, cause FROM schedule_revisions WHERE uid = ? ORDER BY revision"""
 # idx_audit_schedule finds them; sorted in memory, those of one uid.
 _EVENTS_OF_UID = f"SELECT id, {_EVENT} FROM audit_events WHERE uid = :uid ORDER BY id"
 # One pass over the table, sorted by SQLite on disk where it is large.
@@ -155,12 +155,12 @@ class SqliteLedger:
         self, connection: sqlite3.Connection, plans: RecordedPlans, uid: str, jobs: Iterable[Job]
     ) -> Life:
         rows = connection.execute(_REVISIONS, (uid,)).fetchall()
-        known = plans.load([(uid, revision) for _, revision, _, _ in rows])
+        known = plans.load([(uid, row[0]) for row in rows])
         row = connection.execute(_STATE_OF, (uid,)).fetchone()
         return Life(
             uid=uid,
-            schedule_id=rows[0][2] if rows else uid,
-            revisions=[Revision(revision, at, known[uid, revision]) for _, revision, _, at in rows],
+            schedule_id=rows[0][1] if rows else uid,
+            revisions=[Revision(number, at, known[uid, number], cause) for number, _, at, cause in rows],
             events=_recorded(connection.execute(_EVENTS_OF_UID, {"uid": uid})),
             jobs=jobs,
             state=None if row is None else State._make(row),

@@ -106,6 +106,9 @@ class SqliteSnapshot:
     def states_of_source(self, source: str) -> list[State]:
         return self._states(f"SELECT {sql.STATE} FROM schedules WHERE source = ?", (source,))
 
+    def states_from_before(self, source: str, *, only_groups: bool) -> list[State]:
+        return self._states(sql.STATES_FROM_BEFORE, {"source": source, "only_groups": only_groups})
+
     def states_soonest(self, limit: int, owner: str | None) -> list[State]:
         return self._states(sql.STATES_SOONEST, {"limit": limit, "owner": owner})
 

@@ -361,8 +361,15 @@ DELETE FROM idempotency_keys WHERE (token_id, key) IN (
     SELECT token_id, key FROM idempotency_keys WHERE created_at <= ? ORDER BY created_at LIMIT 100)"""
 
 INSERT_REVISION = """
-INSERT INTO schedule_revisions (uid, revision, schedule_id, in_force_at, anchor_at, words)
-VALUES (?, ?, ?, ?, ?, ?)"""
+INSERT INTO schedule_revisions (uid, revision, schedule_id, in_force_at, anchor_at, words, cause)
+VALUES (?, ?, ?, ?, ?, ?, ?)"""
+# idx_revisions_before, and the unique key on uid: schedules whose newest revision the release before has written.
+STATES_FROM_BEFORE = f"""
+SELECT {", ".join(f"s.{name}" for name in State._fields)} FROM schedule_revisions r
+JOIN schedules s ON s.uid = r.uid AND s.revision = r.revision
+WHERE r.cause IS NULL AND s.source = :source AND (s."group" IS NOT NULL OR NOT :only_groups) ORDER BY s.row_id"""
+# The primary key of schedule_revisions.
+PUT_CAUSE = "UPDATE schedule_revisions SET cause = ? WHERE uid = ? AND revision = ? AND cause IS NULL"
 PUT_SETTING = """
 INSERT INTO settings (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"""
 PUT_POLICY = """

@@ -190,6 +190,9 @@ class SqliteTransaction(SqliteSnapshot):
         self._all(sql.INSERT_REVISION, revision)
         self.own_revisions.add(revision[:2])  # type: ignore[arg-type]
 
+    def put_causes(self, causes: Sequence[tuple[str, str, int]]) -> None:
+        self._many(sql.PUT_CAUSE, causes)
+
     def update_states(self, columns: tuple[str, ...], rows: Sequence[Row]) -> None:
         self._many(sql.update_of(columns), rows)
 

@@ -162,7 +162,8 @@ def _evidence(found: Evidence | None) -> list[Object]:
     """What the answer rests on, each piece under the word for what it is."""
     if found is None:
         return []
-    words: list[Object] = [{"revision": found.revision.revision}] if found.is_in_force else []
+    revision = {"revision": found.revision.revision, "cause": found.revision.cause}
+    words: list[Object] = [revision] if found.is_in_force else []
     words += [{"job": job_words(job)} for job in found.jobs]
     words += [
         {"event": one.event.type, "at": when_text(one.event.at), "reason": one.event.reason, "id": one.id}

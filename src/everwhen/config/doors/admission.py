@@ -14,6 +14,7 @@ from everwhen.errors import SchedulerError, TimetableError, shown
 from everwhen.model.chained import RQ_CHAIN, chain_faults
 from everwhen.model.declare import declare
 from everwhen.model.declared import Declared
+from everwhen.model.fields import Shape
 from everwhen.model.manifest import Manifest
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Target
 from everwhen.ports.plugins import Plugin, Plugins
@@ -42,6 +43,7 @@ class Admission:
     local_zone: Callable[[], str]
     misfire_grace: str | int = "auto"
     dispatch: str = "local"
+    shape: Shape = "general"
     is_file: bool = True  # or one schedule by itself, which is told less about others
     owner: str | None = None  # of whoever submits one by itself: what names no owner is theirs
     may_be_past: bool = True  # with a warning, or refused (T6)

@@ -7,10 +7,11 @@ import re
 from typing import Any
 
 from everwhen.config.doors.admission import NOTHING, Admission
-from everwhen.config.doors.groups import find_tenant, inherited, join
+from everwhen.config.doors.groups import find_tenant, join
 from everwhen.config.node import Node
 from everwhen.errors import SchedulerError
 from everwhen.model.agent_schedule import agent_target, agent_words
+from everwhen.model.fields import with_defaults
 from everwhen.model.schedule import Target
 
 MOST_JITTER = 10  # percent
@@ -44,23 +45,18 @@ def _refuse_two_limits(agent: Node, group: dict[str, Any]) -> None:
 
 
 def _read(entry: Node, agent: str, schedule: str, group: dict[str, Any], admission: Admission) -> None:
-    own = entry.words()
-    tenant = find_tenant(entry, own, "agent", group)
-    words = inherited(own, group)
+    words = entry.words()
+    tenant = find_tenant(entry, words, "agent", group)
     _refuse_mixture(entry, words)
     spelled = {"every": "interval"} if "interval" in words else {}
     spelled |= {"cron": "expression"} if "expression" in words else {}
     try:
-        complete = _complete(words, group)
+        complete = with_defaults(_translated(words), "agent", group=group)
         target = with_secret(agent_target(agent, group, words), words) if "command" in group else NOTHING
     except SchedulerError as error:
         if entry.is_sound:
             entry.complain(str(error))
         return
-    complete = {
-        "circuit_breaker": group.get("circuit_breaker"),
-        "max_outstanding": group.get("max_outstanding"),
-    } | complete
     admission.admit(
         entry, f"{agent}.{schedule}", complete, target, group=agent, tenant=tenant, spelled=spelled
     )
@@ -84,18 +80,18 @@ def _refuse_mixture(entry: Node, words: dict[str, Any]) -> None:
         entry.complain(f'jitter "{words["jitter"]}" must be 0% to {MOST_JITTER}% here', "jitter")
 
 
-def _complete(words: dict[str, Any], group: dict[str, Any]) -> dict[str, Any]:
+def _translated(words: dict[str, Any]) -> dict[str, Any]:
     """herdctl's words, and the general ones: a trigger without `type` says itself what it is."""
     if words.get("type") is not None:
-        return agent_words(words, group=group)
+        return agent_words(words)
     for kind, keys in _TYPES.items():
         for key in keys:
             if key in words:
                 rest = {name: value for name, value in words.items() if name != key}
-                return agent_words({**rest, "type": kind, kind: words[key]}, group=group)
-    complete = agent_words({**words, "type": "chat"}, group=group)
-    del complete["type"]
-    return complete
+                return agent_words({**rest, "type": kind, kind: words[key]})
+    translated = agent_words({**words, "type": "chat"})
+    del translated["type"]
+    return translated
 
 
 def with_secret(target: Target, words: dict[str, Any]) -> Target:

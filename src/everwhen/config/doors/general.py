@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from everwhen.config.doors.admission import NOTHING, Admission
-from everwhen.config.doors.groups import find_tenant, inherited
+from everwhen.config.doors.groups import find_tenant
 from everwhen.config.doors.plugins import find_manifest, refuse_faults
 from everwhen.config.node import Node
 from everwhen.config.problems import unknown
 from everwhen.config.run_words import target_of
 from everwhen.errors import SchedulerError, shown
 from everwhen.model.agent_schedule import agent_target
+from everwhen.model.fields import with_defaults
 from everwhen.model.plugin_schedule import DEFAULT_COMMAND, plugin_target
 from everwhen.model.schedule import Target
 from everwhen.model.workflow import NOT_FOUND, workflow_target
 
-_LIMITS = ("max_outstanding", "circuit_breaker", "max_concurrent")
 _GROUPS = ("plugin", "agent", "workflow")
 
 
@@ -35,7 +35,9 @@ def read_schedule(item: Node, schedule_id: str, admission: Admission) -> None:
     run = words.pop("run", None)
     found = group_in(run or {})
     if run is None or found is None:
-        admission.admit(item, schedule_id, words, _target(item, run, admission))
+        target = _target(item, run, admission)
+        words = with_defaults(words, target.kind, shape=admission.shape)
+        admission.admit(item, schedule_id, words, target)
         return
     kind, name = found
     group = admission.groups.get(found)
@@ -43,7 +45,11 @@ def read_schedule(item: Node, schedule_id: str, admission: Admission) -> None:
         _refuse_unknown(item, kind, name, admission)
         return
     tenant = find_tenant(item, words, kind, group, run[kind].get("command") or DEFAULT_COMMAND)
-    words = {**{key: group[key] for key in _LIMITS if key in group}, **inherited(words, group)}
+    manifest = None
+    if kind == "plugin":
+        words["command"] = run[kind].get("command") or DEFAULT_COMMAND
+        manifest = find_manifest(item["run"][kind], name, admission)
+    words = with_defaults(words, kind, group=group, manifest=manifest, shape=admission.shape)
     target = _TARGETS[kind](item, schedule_id, name, run[kind], words, admission)
     admission.admit(item, schedule_id, words, target, group=name, tenant=tenant)
 
@@ -83,8 +89,7 @@ def _refuse_unknown(item: Node, kind: str, name: str, admission: Admission) -> N
 def _plugin(
     item: Node, schedule_id: str, name: str, run: dict[str, Any], words: dict[str, Any], admission: Admission
 ) -> Target:
-    command = words["command"] = run.get("command") or DEFAULT_COMMAND
-    manifest = find_manifest(item["run"]["plugin"], name, admission)
+    command, manifest = words["command"], admission.manifests[name]
     if manifest is not None:
         refuse_faults(item, ("run", "plugin"), manifest, schedule_id, command, words.get("payload") or {})
     return plugin_target(name, command, admission.groups["plugin", name].get("config"))
@@ -94,7 +99,6 @@ def _agent(
     item: Node, schedule_id: str, name: str, run: dict[str, Any], words: dict[str, Any], admission: Admission
 ) -> Target:
     group = admission.groups["agent", name]
-    words.setdefault("max_concurrent", (group.get("instances") or {}).get("max_concurrent", 1))
     return agent_target(name, group, run) if "command" in group else NOTHING
 
 

@@ -1,4 +1,4 @@
-"""What plugins, agents and workflows share: one name space, and words that hold for all their schedules."""
+"""What plugins, agents and workflows share: one name space, and words of their own."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from everwhen.config.doors.admission import Admission
 from everwhen.config.node import Node
 from everwhen.errors import SchedulerError
 from everwhen.model.declare import timeout_of
-from everwhen.model.group import RESERVED, is_anothers, is_longer, tenant_of, timeout_words
-
-INHERITED = ("owner", "queue", "timezone")
+from everwhen.model.group import RESERVED, is_anothers, is_longer, tenant_of
 
 
 def join(node: Node, name: str, kind: str, admission: Admission) -> dict[str, Any]:
@@ -42,9 +40,7 @@ def find_tenant(
     for key in RESERVED:
         if key in words:
             node.complain(f"is what the shared {kind} says for all; leave it out", key)
-    if "timeout" not in words:
-        words["timeout"] = timeout_words(group, command)
-    elif _is_too_long(words["timeout"], kind, group, command):
+    if "timeout" in words and _is_too_long(words["timeout"], kind, group, command):
         node.complain(f"is longer than that of the shared {kind}; take a shorter one", "timeout")
     return tenant
 
@@ -54,10 +50,3 @@ def _is_too_long(value: Any, kind: str, group: dict[str, Any], command: str | No
         return is_longer(timeout_of(value, 0), kind, group, command)
     except SchedulerError:  # said where it is declared
         return False
-
-
-def inherited(words: dict[str, Any], group: dict[str, Any]) -> dict[str, Any]:
-    """A schedule's words over those that stand on its group; a group that is disabled disables it."""
-    given = {key: group[key] for key in INHERITED if key in group}
-    disabled = {"enabled": False} if group.get("enabled") is False else {}
-    return {**given, **words, **disabled}

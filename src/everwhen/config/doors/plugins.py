@@ -5,17 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from everwhen.config.doors.admission import Admission
-from everwhen.config.doors.groups import find_tenant, inherited, join
+from everwhen.config.doors.groups import find_tenant, join
 from everwhen.config.node import Node
 from everwhen.config.problems import Path, Severity
 from everwhen.errors import ManifestError, shown
+from everwhen.model.fields import with_defaults
 from everwhen.model.manifest import Manifest, missing_config
-from everwhen.model.plugin_schedule import (
-    DEFAULT_COMMAND,
-    plugin_schedule_faults,
-    plugin_target,
-    plugin_words,
-)
+from everwhen.model.plugin_schedule import DEFAULT_COMMAND, plugin_schedule_faults, plugin_target
 
 _BOTH = 'set either "schedule" or "schedules", not both'
 _NO_ID = "id is required when a plugin has several schedules"
@@ -84,13 +80,12 @@ def _read(
     own = entry.words()
     command = own.get("command", DEFAULT_COMMAND)
     tenant = find_tenant(entry, own, "plugin", group, command)
-    words = inherited(own, group)
+    words = with_defaults(own, "plugin", group=group, manifest=manifest)
     words.pop("id", None)
     if manifest is not None:
         refuse_faults(entry, (), manifest, schedule_id, command, words.get("payload") or {})
-    complete = plugin_words(manifest or Manifest(plugin, "", "", ()), words, group=group)
     target = plugin_target(plugin, command, group.get("config"))
-    admission.admit(entry, f"{plugin}.{schedule_id}", complete, target, group=plugin, tenant=tenant)
+    admission.admit(entry, f"{plugin}.{schedule_id}", words, target, group=plugin, tenant=tenant)
 
 
 def refuse_faults(

@@ -16,6 +16,7 @@ from everwhen.errors import (
     UnknownScheduleError,
 )
 from everwhen.model.decision import Decision
+from everwhen.model.history import Cause
 from everwhen.model.memory import by_identity
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State
 from everwhen.model.shared import Shared
@@ -63,7 +64,7 @@ def create_schedules(
         (*_begins(new.creation.state), *_shown(new.plan.definition, now), *new[2:3], now, *new[3:])
         for new in schedules
     ]
-    revisions = [_revision(new.creation.state, new.plan, now) for new in schedules]
+    revisions = [_revision(new.creation.state, new.plan, now, "created") for new in schedules]
     events = [event for new in schedules for event in new.creation.events]
     taken = tx.insert_schedules(rows, revisions, events)
     if taken is not None:
@@ -121,7 +122,7 @@ def change_schedule(
     after = decision.after
     if after.revision != decision.before.revision:
         _refuse_other_policy(tx, decision.plan, new_policies)
-        tx.insert_revision(_revision(after, decision.plan, now))
+        tx.insert_revision(_revision(after, decision.plan, now, _cause_of(decision)))
         tx.update_states(SHOWN, [(*_shown(decision.plan.definition, now), after.row_id)])
     return decision
 
@@ -218,5 +219,11 @@ def _spec(definition: Definition) -> str:
             return definition.trigger.kind
 
 
-def _revision(state: State, plan: Plan, now: int) -> Row:
-    return (state.uid, state.revision, state.schedule_id, now, state.anchor_at, text_of(plan.definition))
+def _cause_of(decision: Decision) -> Cause:
+    is_upgrade = any(event.detail.get("cause") == "upgraded" for event in decision.events)
+    return "upgraded" if is_upgrade else "edited"
+
+
+def _revision(state: State, plan: Plan, now: int, cause: Cause) -> Row:
+    text = text_of(plan.definition)
+    return (state.uid, state.revision, state.schedule_id, now, state.anchor_at, text, cause)

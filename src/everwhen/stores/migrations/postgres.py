@@ -319,11 +319,14 @@ SELECT
 FROM schedules;
 """
 
-# `nodes.migration`: the newest one that the process knows; none where it is of the release before.
+# `nodes.migration` is the newest one that the process knows, `schedule_revisions.cause` why a revision was written:
+# processes of the release before leave both empty.
 _SECOND = """
 ALTER TABLE schedules ADD COLUMN failed_slots integer NOT NULL DEFAULT 0;
 ALTER TABLE nodes ADD COLUMN migration integer;
 ALTER TABLE config_revisions ADD COLUMN sections text;
+ALTER TABLE schedule_revisions ADD COLUMN cause text;
+CREATE INDEX idx_revisions_before ON schedule_revisions (uid) WHERE cause IS NULL;
 """
 
 MIGRATIONS = (

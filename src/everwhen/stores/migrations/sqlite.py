@@ -307,11 +307,14 @@ SELECT
 FROM schedules;
 """
 
-# `nodes.migration`: the newest one that the process knows; none where it is of the release before.
+# `nodes.migration` is the newest one that the process knows, `schedule_revisions.cause` why a revision was written:
+# processes of the release before leave both empty.
 _SECOND = """
 ALTER TABLE schedules ADD COLUMN failed_slots INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE nodes ADD COLUMN migration INTEGER;
 ALTER TABLE config_revisions ADD COLUMN sections TEXT;
+ALTER TABLE schedule_revisions ADD COLUMN cause TEXT;
+CREATE INDEX idx_revisions_before ON schedule_revisions (uid) WHERE cause IS NULL;
 """
 
 MIGRATIONS = (

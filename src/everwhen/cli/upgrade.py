@@ -1,0 +1,30 @@
+"""The first start of a new release: stored schedules get what it gives them, and operators are told which."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from everwhen.cli.configuration import this_host
+from everwhen.cli.terminal import secho
+from everwhen.config.read import Configuration
+from everwhen.config.submission import surroundings_of, with_protections
+from everwhen.model.schedule import Definition
+from everwhen.operations.apply import Applied
+from everwhen.operations.upgrade import protect_schedules, upgrade_notes
+from everwhen.ports.house import House
+
+
+def protect_stored(house: House, configuration: Configuration) -> list[str]:
+    """Give schedules of REST and Python the protections of what they run; the ids of those that changed."""
+    quiet_hours = [policy.policy_id for policy in house.catalogue.policies()]
+    around = surroundings_of(configuration, this_host(), quiet_hours)
+
+    def protect(schedule_id: str, stored: Definition) -> Definition | None:
+        return with_protections(schedule_id, stored, around)
+
+    return protect_schedules(house, protect)
+
+
+def tell_of_upgrade(applied: Applied, protected: Sequence[str]) -> None:
+    for note in upgrade_notes(applied, protected):
+        secho(note, err=True, fg="yellow")
