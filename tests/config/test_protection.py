@@ -200,3 +200,29 @@ def test_what_a_stored_schedule_says_itself_and_when_it_fires_stay(around: Surro
 def test_what_runs_something_that_is_not_configured_stays_as_it_is(around: Surroundings) -> None:
     gone = replace(around, groups={})
     assert with_protections("a", unprotected(made({"every": "1h", "run": POLL}, around)), gone) is None
+
+
+SHARED = """
+plugins: {withings: {owner: ada, shared: true, config: {token_file: t}, timeouts: {poll: 60s}}}
+"""
+
+
+@pytest.fixture
+def bobs(tmp_path: Path) -> Surroundings:
+    """What a schedule of an owner is judged by that uses somebody else's shared plugin."""
+    return replace(surroundings_of(read(tmp_path, SHARED), host(), []), owner="bob")
+
+
+def test_a_tenant_of_a_shared_plugin_is_protected_under_its_own_keys(bobs: Surroundings) -> None:
+    poll = made({"every": "1h", "run": POLL}, bobs)
+    assert (poll.guard, poll.timeout) == (Guard("guard:withings:poll@bob", 1), MINUTE)
+    assert poll.breaker == BreakerRule("withings:poll@bob", 3, 30 * MINUTE)
+    stored = unprotected(poll, guard=Guard("guard:withings:poll", 9))
+    assert with_protections("a", stored, bobs) == poll
+
+
+def test_a_tenant_that_names_another_command_keeps_what_it_said(bobs: Surroundings) -> None:
+    poll = made({"every": "1h", "timeout": "5s", "run": POLL}, bobs)
+    refresh = read_change({"run": REFRESH, "payload": {"source": "x"}}, "a", poll, bobs).definition
+    assert (refresh.timeout, refresh.on_lost) == (5 * SECOND, "fail")
+    assert refresh.guard == Guard("guard:withings:token_refresh@bob", 1)
