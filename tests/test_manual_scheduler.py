@@ -33,6 +33,25 @@ def test_a_pause_without_an_end_stays() -> None:
     assert s.jobs("a") == []
 
 
+def test_a_slot_found_late_begins_in_no_closed_time_and_is_in_the_ledger_once() -> None:
+    s = scheduler()
+    s.add("skips", cron="59 9 * * *", only_between="09:00-10:00")
+    s.add("defers", cron="59 9 * * *", only_between="09:00-10:00", outside_window="defer")
+    s.add("on_time", cron="59 9 * * *")
+    s.run_until("2026-01-05T09:58:00Z")
+    s.sleep("3m")
+    s.step()
+    assert [job.schedule_id for job in s.jobs()] == ["on_time"]
+    assert s.why("skips").reason == "outside_window"
+    assert (
+        "is held until 09:00 on Tuesday, 6 January 2026" in s.why("defers", "2026-01-05T09:59:00Z").sentence
+    )
+    assert s.check().is_clean
+    s.run_until("2026-01-06T09:00:00Z")
+    assert [f"{job.slot:%d %H:%M}" for job in s.jobs("defers")] == ["05 09:59"]
+    assert s.check().is_clean
+
+
 def test_past_slots_are_filled() -> None:
     s = scheduler()
     s.add("a", every="1h", first_run="after_interval")

@@ -210,6 +210,15 @@ def test_a_live_slot_in_a_closed_time_stands_for_nothing() -> None:
     assert skips(decision.events) == [(at("12:00"), "quiet_hours")]
 
 
+@pytest.mark.parametrize("policy", ["run_once", "run_all"])
+def test_a_late_live_slot_behind_a_window_does_not_begin_in_a_closed_time(policy: str) -> None:
+    schedule = behind(catch_up=policy, quiet=quiet_hours("12:01-13:00"))
+    decision = decide(schedule, at("12:02"), Shared())
+    assert {job.origin for job in decision.jobs} == {"catch_up"}
+    assert {job.not_before for job in decision.jobs} == {at("13:00")}
+    assert skips(decision.events) == [(at("12:00"), "quiet_hours")]
+
+
 def test_a_catch_up_job_that_waits_takes_no_place() -> None:
     schedule = behind(catch_up="run_once", guard=a_guard(1), quiet=quiet_hours("12:00-13:00"))
     shared = Shared()

@@ -9,7 +9,7 @@ import pytest
 from everwhen.decide.tick import decide, tick
 from everwhen.model.breaker import Breaker
 from everwhen.model.calendar import Calendar
-from everwhen.model.instants import SECOND
+from everwhen.model.instants import MINUTE, SECOND
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.schedule import Plan, Schedule
@@ -18,6 +18,7 @@ from tests.decide.builders import (
     a_breaker_rule,
     a_budget,
     a_capacity,
+    a_chain,
     a_guard,
     a_job,
     a_one_shot,
@@ -163,9 +164,42 @@ def test_a_window_is_half_open() -> None:
     assert [is_fired(at(clock)) for clock in ("08:00", "09:00", "10:00")] == [False, True, False]
 
 
-def test_a_slot_is_judged_at_its_due_at_not_when_it_is_looked_at() -> None:
-    schedule = a_schedule(quiet=quiet_hours("09:01-10:00"), next_slot_at=NINE)
-    assert fired(decide(schedule, at("09:01"), Shared())) == [NINE]
+def test_a_slot_that_was_due_in_a_closed_time_is_skipped_when_it_is_looked_at_later() -> None:
+    schedule = a_schedule(quiet=quiet_hours("08:30-09:01"), next_slot_at=NINE)
+    assert skips(decide(schedule, at("09:01"), Shared()).events) == [(NINE, "quiet_hours")]
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ({"quiet": quiet_hours("09:01-10:00")}, "quiet_hours"),
+        ({"only_between": "08:00-09:01"}, "outside_window"),
+        ({"every": "24h", "next_slot_at": at("23:58"), "not_on": 0b100}, "excluded_day"),
+    ],
+)
+def test_a_late_slot_does_not_begin_in_a_closed_time(words: dict[str, Any], reason: str) -> None:
+    schedule = a_schedule(**{"next_slot_at": NINE, **words})
+    slot_at = schedule.state.next_slot_at or 0
+    assert fired(decide(schedule, slot_at + 59 * SECOND, Shared())) == [slot_at]
+    late = decide(schedule, slot_at + 2 * MINUTE, Shared())
+    assert (fired(late), skips(late.events)) == ([], [(slot_at, reason)])
+
+
+def test_a_late_slot_is_held_until_the_opening_after_now_where_the_policy_defers() -> None:
+    schedule = a_schedule(quiet=quiet_hours("09:01-09:30", action="defer"), next_slot_at=NINE)
+    world = World(at("09:02"))
+    world.add(schedule)
+    world.tick()
+    held = world.state()
+    assert (held.held_slot_at, held.held_reason, held.release_at) == (NINE, "quiet_hours", at("09:30"))
+    world.go_to(at("09:30"))
+    assert [job.slot_at for job in world.claimable()] == [NINE]
+
+
+def test_a_late_slot_of_a_chain_in_a_closed_time_is_over_at_its_due_at() -> None:
+    schedule = a_chain(every="1h", quiet=quiet_hours("09:01-10:00"), next_slot_at=NINE)
+    late = decide(schedule, at("09:02"), Shared())
+    assert (fired(late), late.after.next_slot_at) == ([], TEN)
 
 
 def test_a_skip_is_recorded_and_the_next_run_moves_on_in_the_same_decision() -> None:

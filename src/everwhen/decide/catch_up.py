@@ -131,7 +131,7 @@ def _refusal(draft: Draft) -> MissReason | None:
 def _run_once(entries: WindowEntries, calendar: Calendar, slots: Sequence[int], live: int | None) -> LiveSlot:
     """One job stands for the whole window: the live slot's, or one of the newest missed slot (C3)."""
     draft = entries.draft
-    if live is not None and calendar.closed_reason(calendar.due_at(live)) is None:
+    if live is not None and _is_open(draft, calendar, live):
         job = draft.fire(live, calendar.due_at(live), stands_for=len(slots) + 1)
         _caught_up(draft, slots, job.job_id)
         return "fired"
@@ -141,6 +141,11 @@ def _run_once(entries: WindowEntries, calendar: Calendar, slots: Sequence[int], 
     else:
         _caught_up(draft, slots, fired)
     return "judge"
+
+
+def _is_open(draft: Draft, calendar: Calendar, live: int) -> bool:
+    """Whether the live slot may begin: nothing closes the schedule at its due_at, nor now (E2)."""
+    return not (calendar.closed_reason(calendar.due_at(live)) or calendar.closed_reason(draft.now))
 
 
 def _run_all(entries: WindowEntries, calendar: Calendar, slots: Sequence[int]) -> LiveSlot:

@@ -220,7 +220,9 @@ def _on_the_row(evidence: Evidence) -> _Verdict | None:
     if state.held_slot_at != evidence.slot_at or state.held_reason is None:
         return None
     why = cause(HELD, state.held_reason, evidence.plan, evidence.due_at, were="are")
-    return _Verdict("held", f"is held{_until_opening(evidence, state.held_reason)}: {why}", state.held_reason)
+    opening = state.release_at if state.held_key is None else None
+    until = "" if opening is None else f" until {spoken(evidence.zone, opening)}"
+    return _Verdict("held", f"is held{until}: {why}", state.held_reason)
 
 
 def _to_come(evidence: Evidence, now: int) -> _Verdict:

@@ -274,7 +274,7 @@ def decide_live(
 def judge(draft: Draft, due_at: int, *, passes: bool = False, is_released: bool = False) -> Verdict:
     """The first line of E2 that applies."""
     definition, shared, now = draft.plan.definition, draft.shared, draft.now
-    verdict = _closed(draft, now if is_released else due_at, is_released)
+    verdict = _closed(draft, now, is_released=True) if is_released else _closed_when_due_or_now(draft, due_at)
     if verdict is not None:
         return verdict
     gate = breakers.gate(shared, definition.breaker, now)
@@ -294,7 +294,12 @@ def judge(draft: Draft, due_at: int, *, passes: bool = False, is_released: bool 
     return Fire(gate == "probe", cancels=found == "cancel")
 
 
-def _closed(draft: Draft, at: int, is_released: bool) -> Verdict | None:
+def _closed_when_due_or_now(draft: Draft, due_at: int) -> Verdict | None:
+    """A slot is judged at its due_at; one that is late must not begin in a closed time either (E3)."""
+    return _closed(draft, due_at) or _closed(draft, draft.now)
+
+
+def _closed(draft: Draft, at: int, *, is_released: bool = False) -> Verdict | None:
     calendar = draft.plan.calendar(draft.state.anchor_at)
     reason = calendar.closed_reason(at)
     if reason is None:
