@@ -321,7 +321,11 @@ class RemovalError(ConfigError):
 
 
 class WorkSourceError(SchedulerError):
-    """A work source that does not do what it was asked."""
+    """A work source that does not do what it was asked; `exit_code` is that of its program, negative for a signal."""
+
+    def __init__(self, message: str, *, exit_code: int | None = None) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
 
 
 StoreFault = Literal["locked", "full", "read_only", "away"]

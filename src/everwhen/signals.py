@@ -37,14 +37,18 @@ class ProcessSignals:
         previous = signal.signal(number, self._receive)
         self._previous.setdefault(number, previous)
 
-    def on_stop(self, kill: Callable[[], object]) -> threading.Event:
-        """An event that the first SIGINT or SIGTERM sets; the second one kills what runs and ends the program."""
+    def on_stop(
+        self, kill: Callable[[], object], prepare: Callable[[], object] = lambda: None
+    ) -> threading.Event:
+        """An event that the first SIGINT or SIGTERM sets, once what is to stop is prepared for it; the second one
+        kills what runs and ends the program."""
         stopped = threading.Event()
 
         def stop() -> None:
             if stopped.is_set():
                 kill()
                 self._leave()
+            prepare()
             stopped.set()
 
         for number in STOP_SIGNALS:

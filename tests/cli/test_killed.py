@@ -6,10 +6,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+from everwhen.decide.check_ledger import check_ledger
+from everwhen.model.job import Job
 from everwhen.ports.ledger import JobFilter
 from everwhen.wiring import open_stack
 from tests.targets.plugins import put_plugin
@@ -41,7 +45,7 @@ attempt=$(sed 's/.*"attempt": \\([0-9]*\\).*/\\1/')
 echo $$ > {folder}/plugin-$attempt; exec sleep 600
 """
 SOURCE = """#!/bin/sh
-attempt=1; [ -e {folder}/source-1 ] && attempt=2
+attempt=1; while [ -e {folder}/source-$attempt ]; do attempt=$((attempt+1)); done
 echo $$ > {folder}/source-$attempt; exec sleep 600
 """
 FUNCTION = """
@@ -49,8 +53,11 @@ import os, pathlib, time
 
 def sleep(run):
     pathlib.Path("{folder}", f"isolated-{{run.attempt}}").write_text(f"{{os.getpid()}}\\n")
-    time.sleep(600)
+    while not run.cancelled:
+        time.sleep(0.05)
+    raise RuntimeError("told to end")
 """
+NAMES = ("asker.look", "command", "isolated", "reviewer.look", "withings.never")
 KINDS = ("agent", "command", "isolated", "plugin", "source")
 
 
@@ -67,6 +74,21 @@ def a_service(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
         service.wait(30)
 
 
+def write_files(folder: Path) -> None:
+    put_plugin(folder / "plugins", program=PLUGIN.format(folder=folder))
+    (folder / "sleeping.py").write_text(FUNCTION.format(folder=folder))
+    (folder / "everwhen.yaml").write_text(FILE.format(folder=folder))
+    (folder / "ask").write_text(SOURCE.format(folder=folder))
+    (folder / "ask").chmod(0o755)
+
+
+def jobs_in(folder: Path) -> list[Job]:
+    stack = open_stack(f"sqlite:///{folder}/everwhen.db")
+    jobs = stack.house.ledger.jobs(JobFilter(), limit=100)
+    stack.close()
+    return sorted(jobs, key=lambda job: job.schedule_id)
+
+
 def running(folder: Path, attempt: int) -> dict[str, int]:
     found = {kind: pid_in(folder / f"{kind}-{attempt}") for kind in KINDS}
     assert [kind for kind, pid in found.items() if not is_alive(pid)] == []
@@ -74,11 +96,7 @@ def running(folder: Path, attempt: int) -> dict[str, int]:
 
 
 def test_a_service_that_is_killed_leaves_no_process_and_its_jobs_are_run_again(tmp_path: Path) -> None:
-    put_plugin(tmp_path / "plugins", program=PLUGIN.format(folder=tmp_path))
-    (tmp_path / "sleeping.py").write_text(FUNCTION.format(folder=tmp_path))
-    (tmp_path / "everwhen.yaml").write_text(FILE.format(folder=tmp_path))
-    (tmp_path / "ask").write_text(SOURCE.format(folder=tmp_path))
-    (tmp_path / "ask").chmod(0o755)
+    write_files(tmp_path)
     with a_service(tmp_path):
         before = running(tmp_path, 1)
     until(lambda: not any(map(is_alive, before.values())))
@@ -88,9 +106,71 @@ def test_a_service_that_is_killed_leaves_no_process_and_its_jobs_are_run_again(t
         second.send_signal(signal.SIGTERM)
         assert second.wait(30) == 130
     until(lambda: not any(map(is_alive, again.values())))
-    stack = open_stack(f"sqlite:///{tmp_path}/everwhen.db")
-    jobs = stack.house.ledger.jobs(JobFilter(), limit=100)
-    stack.close()
-    assert sorted((job.schedule_id, job.attempt, job.rescues) for job in jobs) == [
-        (name, 2, 1) for name in ("asker.look", "command", "isolated", "reviewer.look", "withings.never")
+    assert [(job.schedule_id, job.attempt, job.rescues) for job in jobs_in(tmp_path)] == [
+        (name, 2, 1) for name in NAMES
     ]
+
+
+Stop = Callable[[subprocess.Popen[bytes], Path, dict[str, int]], int]
+
+
+def signal_twice(service: subprocess.Popen[bytes], folder: Path, _jobs: dict[str, int]) -> int:
+    before = count_stops(folder)
+    service.send_signal(signal.SIGTERM)
+    until(lambda: count_stops(folder) > before, 60)  # two of one kind, one right behind the other, are one
+    service.send_signal(signal.SIGTERM)
+    return service.wait(60)
+
+
+def count_stops(folder: Path) -> int:
+    return (folder / "up.log").read_text().count("stopping, waiting up to")
+
+
+def signal_control_group(service: subprocess.Popen[bytes], _folder: Path, jobs: dict[str, int]) -> int:
+    """As systemd's default does; the node is the last to hear of it here, and waits for nobody."""
+    for pid in jobs.values():
+        os.kill(pid, signal.SIGTERM)
+    service.send_signal(signal.SIGTERM)
+    return service.wait(60)
+
+
+@pytest.mark.parametrize(("stop", "code"), [(signal_twice, 130), (signal_control_group, 0)])
+def test_jobs_that_a_stop_interrupts_are_given_back_and_run_again(
+    tmp_path: Path, stop: Stop, code: int
+) -> None:
+    write_files(tmp_path)
+    for attempt in (1, 2):
+        with a_service(tmp_path) as service:
+            jobs = running(tmp_path, attempt)
+            assert stop(service, tmp_path, jobs) == code
+        until(lambda jobs=jobs: not any(map(is_alive, jobs.values())))  # type: ignore[misc]
+        found = jobs_in(tmp_path)
+        assert [(job.schedule_id, job.status, job.error) for job in found] == [
+            (name, "queued", None) for name in NAMES
+        ]
+        assert {(job.attempt, job.rescues) for job in found} == {(attempt, 0)}
+    stack = open_stack(f"sqlite:///{tmp_path}/everwhen.db")
+    with stack.house.ledger.history() as history:
+        report = check_ledger(history, stack.house.clock.now())
+    stack.close()
+    assert report.is_clean, report
+
+
+ONCE_ONLY = """
+service: {{database: "sqlite:///{folder}/everwhen.db"}}
+schedules:
+  - id: once
+    every: 1h
+    on_lost: fail
+    run: {{command: [sh, -c, "echo $$ > {folder}/once-$EVERWHEN_ATTEMPT; exec sleep 600"]}}
+"""
+
+
+@pytest.mark.parametrize("stop", [signal_twice, signal_control_group])
+def test_a_job_that_must_not_run_twice_is_lost_when_a_stop_interrupts_it(tmp_path: Path, stop: Stop) -> None:
+    (tmp_path / "everwhen.yaml").write_text(ONCE_ONLY.format(folder=tmp_path))
+    with a_service(tmp_path) as service:
+        stop(service, tmp_path, {"once": pid_in(tmp_path / "once-1")})
+    (job,) = jobs_in(tmp_path)
+    assert (job.status, job.attempt) == ("lost", 1)
+    assert job.error == "its node stopped while running it, and it must not run twice"

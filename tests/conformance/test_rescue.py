@@ -65,6 +65,32 @@ def test_a_node_puts_back_what_it_claimed_and_does_not_hold_and_nothing_else(hou
     assert house.settle(again) == house.settle(held) == 1
 
 
+def test_a_node_gives_back_what_it_interrupts_and_that_is_no_rescue(house: Tenant) -> None:
+    house.add_many(["a", "b", "c"], every="24h")
+    house.add("once", every="24h", on_lost="fail", max_retries=1)
+    house.step()
+    claimed = {one.job.schedule_id: one for one in house.claim()}
+    house.cancel(claimed["c"].job.job_id)
+    held = {(one.job.job_id, one.job.fence) for name, one in claimed.items() if name != "b"}
+    slots = house.house.slots
+    assert slots.give_back(house.now, node="another", held=held) == 0
+    assert slots.give_back(house.now, node=house.node, held=held) == 3
+    assert slots.give_back(house.now, node=house.node, held=held) == 0
+    statuses = {name: house.jobs(name)[0].status for name in claimed}
+    assert statuses == {"a": "queued", "b": "running", "c": "cancelled", "once": "lost"}
+    assert [house.state(name).running_jobs for name in statuses] == [
+        1 if name == "b" else 0 for name in statuses
+    ]
+    assert house.settle(claimed["a"]) == house.settle(claimed["once"]) == 0
+    (rescued,) = house.events("a", "job.lost", "job.rescued")
+    assert (rescued.type, rescued.detail) == ("job.rescued", {"interrupted": True})
+    assert [event.type for event in house.events("once", "job.lost", "job.rescued")] == ["job.lost"]
+    assert (house.state("once").error_count, house.jobs("once")[-1].origin) == (1, "retry")
+    (again,) = house.claim()
+    assert (again.job.job_id, again.job.attempt, again.job.rescues) == (claimed["a"].job.job_id, 2, 0)
+    assert house.settle(again) == 1
+
+
 def test_a_clean_farewell_gives_the_lease_up_at_once(house: Tenant) -> None:
     house.add("a", every="24h")
     house.step()

@@ -21,7 +21,7 @@ from everwhen.errors import StoreError
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedule, pause_schedule
-from everwhen.ports.ledger import EventFilter
+from everwhen.ports.ledger import EventFilter, JobFilter
 from everwhen.ports.target import Run
 from everwhen.targets.command import CommandTarget
 from everwhen.testing import ManualClock, manual_scheduler
@@ -146,7 +146,7 @@ def test_an_observer_that_fails_costs_no_worker_its_place() -> None:
     assert schedule is not None and schedule.state.run_count == 1
 
 
-def test_told_twice_to_stop_it_ends_what_runs_at_once() -> None:
+def test_told_twice_to_stop_it_ends_what_runs_at_once_and_gives_it_back() -> None:
     stack, target = open_stack("sqlite://"), CommandTarget()
     service = Service(stack.house, {"command": target}, check_interval=30.0)
     spec = '{"argv": ["sleep", "60"]}'
@@ -157,7 +157,21 @@ def test_told_twice_to_stop_it_ends_what_runs_at_once() -> None:
     service.kill()
     service.stop(timeout=30)
     schedule = stack.house.catalogue.get("a")
-    assert schedule is not None and schedule.state.last_error == "killed by SIGKILL"
+    assert schedule is not None and (schedule.state.last_error, schedule.state.running_jobs) == (None, 0)
+    (job,) = stack.house.ledger.jobs(JobFilter(), limit=10)
+    assert (job.status, job.attempt, job.rescues) == ("queued", 1, 0)
+
+
+def test_a_job_that_somebody_kills_while_its_node_runs_has_failed() -> None:
+    stack, target = open_stack("sqlite://"), CommandTarget()
+    service = Service(stack.house, {"command": target}, check_interval=30.0)
+    spec = '{"argv": ["sh", "-c", "kill -TERM $$"]}'
+    create_schedule(stack.house, Submission("a", {"every": "1h"}, Target("command", spec)))
+    service.start()
+    while not (jobs := stack.house.ledger.jobs(JobFilter(statuses=["failed"]), limit=10)):
+        threading.Event().wait(0.01)
+    service.stop()
+    assert [job.error for job in jobs] == ["killed by SIGTERM"]
 
 
 def test_a_pause_with_an_end_ends_by_itself() -> None:

@@ -26,6 +26,7 @@ from everwhen.app.options import (
 )
 from everwhen.app.tasks import Task, Tasks
 from everwhen.app.words import checked_name, id_of, plain
+from everwhen.engine.service import Service
 from everwhen.errors import SchedulerError
 from everwhen.model.bound_queue import bound_queue
 from everwhen.ports.house import House
@@ -132,7 +133,7 @@ class Scheduler(Desk):
 
     def run(self, agents: Agents | None = None) -> None:
         """Start, and go on until SIGINT or SIGTERM; then stop, and wait for what runs."""
-        with _stop_signals(self._node.service.kill) as stopped:
+        with _stop_signals(self._node.service) as stopped:
             self.start(agents)
             try:
                 wait_until(stopped, self.is_running)
@@ -311,10 +312,10 @@ class Scheduler(Desk):
 
 
 @contextmanager
-def _stop_signals(kill: Callable[[], None]) -> Iterator[threading.Event]:
+def _stop_signals(service: Service) -> Iterator[threading.Event]:
     """Set by SIGINT and SIGTERM. Python handles signals in the main thread only: elsewhere the event is never set."""
     if threading.current_thread() is not threading.main_thread():
         yield threading.Event()
         return
     with ProcessSignals() as signals:
-        yield signals.on_stop(kill)
+        yield signals.on_stop(service.kill, service.prepare_to_stop)

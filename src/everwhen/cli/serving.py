@@ -106,7 +106,7 @@ def _run(
         durations = JobDurations(stack.house.clock.monotonic)
         observer = Several(JobLines(), durations)
         service = _service(stack, settings, role, queues, equipment, observer, queue=queue, links=links)
-        stopped = signals.on_stop(service.kill)
+        stopped = signals.on_stop(service.kill, service.prepare_to_stop)
         if configuration is None:
             service.start(lambda: _greet(_title(role, queues), url))
         else:

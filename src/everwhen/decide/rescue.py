@@ -1,4 +1,4 @@
-"""What becomes of a running job whose node's lease has expired (R8)."""
+"""What becomes of a running job whose node's lease has expired (R8), or whose node ended it because it stops (G1)."""
 
 from __future__ import annotations
 
@@ -16,4 +16,11 @@ def rescue(job: Job, on_lost: OnLost) -> Outcome | None:
         return Outcome("lost", error="its worker died while running it, and it must not run twice")
     if job.rescues >= MOST_RESCUES:
         return Outcome("lost", error=f"its worker died {job.rescues + 1} times while running it")
+    return None
+
+
+def give_back(on_lost: OnLost) -> Outcome | None:
+    """None: back to queued, and no rescue, since nobody died. Otherwise it ends as lost, a failure."""
+    if on_lost == "fail":
+        return Outcome("lost", error="its node stopped while running it, and it must not run twice")
     return None

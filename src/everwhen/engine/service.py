@@ -43,6 +43,7 @@ Status = Literal["stopped", "running", "stopping"]
 OVERDUE = 60_000_000
 LOOP_END, SHORTEST_END = 10.0, 1.0
 ASK_FOR_CANCELS = 0.05
+KILL_PATIENCE = 3.0
 ABANDON = 7.0  # a target has five seconds between SIGTERM and SIGKILL
 
 log = logging.getLogger("everwhen")
@@ -107,6 +108,7 @@ class Service:
         self._keeper: Loop | None = None
         self._stopped = threading.Event()  # no new firing, no new claim
         self._gone = threading.Event()  # and nothing left to keep alive
+        self._has_left = False  # told twice to stop: what can be on record is on record
         self._janitor = self._new_janitor()
         self._downtime: Downtime | None = None  # until it is told
         self._stall_watch = StallWatch(house.clock, self._record)
@@ -138,6 +140,7 @@ class Service:
         """
         self._stopped.clear()
         self._gone.clear()
+        self._has_left = False
         self._enter()
         try:
             self.lease.rescue(self.watch_clock())
@@ -158,12 +161,9 @@ class Service:
         """No new firing; running jobs are awaited, and past the timeout ended, whether the database answers or not."""
         if self.status == "stopped":
             return
-        patience = timeout if wait_for_jobs else 0.0
+        patience = timeout if wait_for_jobs and not self._has_left else 0.0
         deadline = self._house.clock.monotonic() + patience
-        self.status = "stopping"
-        self._stopped.set()
-        self._scheduler_wake.set()
-        self._worker_wake.set()
+        self.prepare_to_stop()
         # The loops end first, so that nothing is claimed behind the drain's back; the heartbeat goes on until
         # the last job has ended, so that nobody else takes them over.
         self._await_loops(min(max(patience, SHORTEST_END), LOOP_END))
@@ -184,17 +184,46 @@ class Service:
                 running_job_count=left,
             )
 
+    def prepare_to_stop(self) -> None:
+        """Fire and claim nothing more, from this moment on; from any thread, before `stop`."""
+        if self.status == "stopped":
+            return
+        self.status = "stopping"
+        self.worker.prepare_to_stop()
+        self._stopped.set()
+        self._scheduler_wake.set()
+        self._worker_wake.set()
+
     def subscribe(self, subscriber: Subscriber) -> None:
         """Deliver messages to one more, where this node delivers any."""
         if self._deliveries is not None:
             self._deliveries.add(subscriber)
 
     def kill(self) -> None:
-        """Told twice to stop: what still runs is ended at once."""
+        """Told twice to stop: what still runs is ended at once, and given back; from any thread.
+
+        A database that does not answer is not waited for: then the lease runs out by itself.
+        """
+        self.prepare_to_stop()
         for target in self._targets.values():
             kill = getattr(target, "kill", None)
             if kill is not None:
                 kill()
+        if self.status == "stopped":
+            return
+        self._gone.set()
+        leaving = threading.Thread(target=self._leave_at_once, name="everwhen-leave", daemon=True)
+        leaving.start()
+        leaving.join(KILL_PATIENCE)
+        self._has_left = True
+
+    def _leave_at_once(self) -> None:
+        left = self.worker.running_count
+        try:
+            self.worker.leave_at_once()
+            self._say_farewell(left)
+        except StoreError as error:
+            log.error("what was running is not given back, its lease runs out by itself: %s", error)
 
     def _enter(self) -> None:
         self.status = "running"
@@ -221,14 +250,18 @@ class Service:
         self._stopped.set()
         self._gone.set()
         if self._keeper is not None:
-            self._keeper.join(LOOP_END)
+            self._keeper.join(SHORTEST_END if self._has_left else LOOP_END)
         try:
-            if self.is_scheduler:
-                self._record("scheduler.stopped", {"jobs_still_running": left})
-            self.lease.give_up()
+            if not self._has_left:
+                self._say_farewell(left)
         except StoreError as error:  # its lease runs out by itself
             log.error("the farewell is not on record: %s", error)
         self.status = "stopped"
+
+    def _say_farewell(self, left: int) -> None:
+        if self.is_scheduler:
+            self._record("scheduler.stopped", {"jobs_still_running": left})
+        self.lease.give_up()
 
     def _end_jobs(self, deadline: float) -> int:
         """Wait for running jobs; how many were still running, and were ended, when the time was over."""

@@ -12,7 +12,8 @@ import inspect
 import logging
 import queue
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import cast
@@ -28,7 +29,7 @@ from everwhen.model.outcome import Outcome, drifted
 from everwhen.ports.clock import Clock
 from everwhen.ports.observer import Nobody, Observer
 from everwhen.ports.slots import Held, JobEnd, Slots
-from everwhen.ports.target import Target
+from everwhen.ports.target import Target, Told
 
 Ended = tuple[Running, Outcome]
 
@@ -74,6 +75,8 @@ class Worker:
         self._looked_elsewhere_at = float("-inf")
         self._may_have_strays = False
         self._wanted: list[str] = []
+        self._interrupted: queue.SimpleQueue[Running] = queue.SimpleQueue()
+        self._stopping = Told()
         self._is_over = False
 
     @property
@@ -88,7 +91,12 @@ class Worker:
     def begin(self, node: str) -> None:
         """Work for this node, also after a stop."""
         self.node = node
+        self._stopping = Told()
         self._is_over = False
+
+    def prepare_to_stop(self) -> None:
+        """The node stops: from now on a process that a signal ends was interrupted, and did not fail (G1)."""
+        self._stopping.set()
 
     # -- one step of the worker's loop --
 
@@ -194,6 +202,7 @@ class Worker:
 
     def settle(self) -> int:
         """Write how jobs ended; one whose work is still running stays until that has ended, too."""
+        self._give_back_interrupted()
         ended = self._take_ended()
         if not ended:
             return 0
@@ -206,6 +215,29 @@ class Worker:
         if self._on_settled is not None:
             self._on_settled.set()
         return len(ended)
+
+    def _give_back_interrupted(self) -> None:
+        interrupted: list[Running] = []
+        with suppress(queue.Empty):
+            while True:
+                interrupted.append(self._interrupted.get_nowait())
+        try:
+            self._give_back({running.held for running in interrupted})
+        except BaseException:
+            for running in interrupted:
+                self._interrupted.put(running)
+            raise
+
+    def _give_back(self, held: Collection[Held]) -> None:
+        """Have others run these again: whatever they did here, nobody waits for it any more."""
+        if not held:
+            return
+        count = self._slots.give_back(self._clock.now(), node=self.node, held=held)
+        if count:
+            log.warning("%d job(s) were interrupted: they are given back, and run again", count)
+        with self._lock:
+            for one in held:
+                self._running.pop(one, None)
 
     def _tell_again(self, ended: Sequence[Ended]) -> None:
         """A store that failed: it may have written them, and a second word changes nothing."""
@@ -257,7 +289,7 @@ class Worker:
             self._loop.call(running.end, "cancelled")
 
     def abandon(self, seconds: float) -> None:
-        """End what runs without settling it: the lease is given up, and another node runs it again.
+        """End what runs without settling it: it is given back where the node stops, and rescued elsewhere.
 
         A claim that comes back only now begins nothing any more.
         """
@@ -269,11 +301,30 @@ class Worker:
         with self._left:
             self._left.wait_for(lambda: all(running.is_over for running in left), seconds)
         try:
-            self.settle()  # those that ended by themselves meanwhile
-        except StoreError as error:
+            self._settle_the_rest()
+        except StoreError as error:  # what is left is rescued when the lease is given up, or over
             log.error("Error during the last settlement: %s", error)
         with self._lock:
             self._running.clear()
+
+    def leave_at_once(self) -> None:
+        """Give back what runs, without waiting for its end; from any thread."""
+        with self._lock:
+            self._is_over = True
+        self._settle_the_rest()
+
+    def _settle_the_rest(self) -> None:
+        """Those that ended by themselves have their outcome; all others are given back.
+
+        Not where only this run is told to go: what a queue's own time limit ends again and again is rescued three
+        times and no more.
+        """
+        self.settle()
+        if not self._stopping.is_set():
+            return
+        with self._lock:
+            held = set(self._running)
+        self._give_back(held)
 
     def close(self) -> None:
         """No job runs any more: the loop ends, and what the targets keep open on it is closed."""
@@ -285,7 +336,9 @@ class Worker:
     # -- on the event loop --
 
     def _start(self, claimed: Sequence[ClaimedJob]) -> None:
-        batch = [Running(claim, run_of(claim, self._output.of(claim.job))) for claim in claimed]
+        batch = [
+            Running(claim, run_of(claim, self._output.of(claim.job), self._stopping)) for claim in claimed
+        ]
         with self._lock:
             if self._is_over:
                 return
@@ -328,6 +381,13 @@ class Worker:
                 running.timer = loop.call_later(running.run.seconds_left, running.end, "timed_out")
 
     async def _work_of(self, running: Running) -> Outcome:
+        outcome = await self._outcome_of(running)
+        is_by_signal = isinstance(outcome, Outcome) and outcome.is_interrupted
+        if is_by_signal and not await running.run.is_node_stopping():
+            return replace(outcome, is_interrupted=False)  # somebody killed it: a failure like any other
+        return outcome
+
+    async def _outcome_of(self, running: Running) -> Outcome:
         if older := [copy.task for copy in running.before if copy.task is not None]:
             await asyncio.wait(older)
         target = running.claimed.definition.target
@@ -353,7 +413,9 @@ class Worker:
         outcome = running.outcome()
         if running.is_left_behind:
             outcome = replace(outcome, is_still_running=True)
-        if running.ending != "abandoned":
+        if outcome.is_interrupted:
+            self._interrupted.put(running)
+        elif running.ending != "abandoned":
             if outcome.awaits is None:  # else it has not ended
                 self._tell(self._observer.ended, running.run, outcome)
             self._ended.put((running, outcome))

@@ -36,7 +36,8 @@ class Outcome:
     `invalidates`: nothing that was declared can be run any more, so the schedule stops (R7). `also` is written by
     the transaction that settles the job, with it or not at all. `is_still_running`: the run is over and its work is
     not; the worker says when that has ended (R9). `awaits`: the work goes on elsewhere, and whoever shows the token
-    with this hash says what came of it. `events`: what the run announced, a line of JSON each; kept with its output.
+    with this hash says what came of it. `is_interrupted`: a signal ended its process, so while its node stops nothing
+    failed, and the job is run again (G1). `events`: what the run announced, a line of JSON each; kept with its output.
     """
 
     status: OutcomeStatus
@@ -48,6 +49,7 @@ class Outcome:
     also: PluginUpdate | NewMessage | None = None
     is_still_running: bool = False
     awaits: str | None = None
+    is_interrupted: bool = False
     events: str = ""
 
     @property

@@ -147,6 +147,13 @@ class Slots(Protocol):
         """
         ...
 
+    def give_back(self, now: int, *, node: str, held: Collection[Held]) -> int:
+        """Put jobs that this node interrupts because it stops back into the queue; how many.
+
+        It is none of the three rescues. With `on_lost: fail` the job ends as lost.
+        """
+        ...
+
     def cancel_requests(self, node: str) -> list[str]:
         """The ids of jobs that this node runs and that were cancelled meanwhile."""
         ...

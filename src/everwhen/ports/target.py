@@ -13,6 +13,8 @@ from typing import Any, Literal, Protocol, TypeVar
 from everwhen.model.job import Origin
 from everwhen.model.outcome import Outcome
 
+SIGNALS_APART, LOOK_AGAIN = 1.0, 0.05
+
 Stream = Literal["stdout", "stderr", "log"]
 T = TypeVar("T")
 
@@ -63,7 +65,7 @@ class Run:
     """What every target gets: which job, of which slot, with which payload, until when.
 
     `still_running` is filled by a target that cannot be stopped (a thread): what goes on after the run has
-    ended, and keeps its worker taken until then (R9).
+    ended, and keeps its worker taken until then (R9). `stopping` is set when its node is told to stop.
     """
 
     job_id: str
@@ -78,12 +80,25 @@ class Run:
     seconds_left: float | None
     owner: str | None = None
     cancelled: Told = field(default_factory=Told)
+    stopping: Told = field(default_factory=Told, compare=False)
     output: Output = field(default_factory=Nowhere, compare=False)
     still_running: list[Future[Any]] = field(default_factory=list, compare=False)
 
     @property
     def catch_up(self) -> bool:
         return self.origin == "catch_up"
+
+    async def is_node_stopping(self) -> bool:
+        """Whether the node is told to stop, asked by a run that a signal has ended.
+
+        A signal to a whole control group reaches a run's processes before the node acts on its own, so the answer
+        waits a moment.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + SIGNALS_APART
+        while not self.stopping.is_set() and loop.time() < deadline:
+            await asyncio.sleep(LOOK_AGAIN)
+        return self.stopping.is_set()
 
     async def until_told(self, work: Future[T]) -> T:
         """What work that cannot be stopped comes to; told to end, it is left behind (R9)."""

@@ -21,7 +21,7 @@ from everwhen.ports.clock import Clock
 from everwhen.ports.target import Run
 from everwhen.ports.work_source import OpenWorkSource, WorkSource
 from everwhen.targets.aside import aside
-from everwhen.targets.command import run_process
+from everwhen.targets.command import is_by_signal, run_process
 from everwhen.targets.environment import environment_of
 from everwhen.targets.process import Launch, Processes
 from everwhen.targets.secrets import with_secrets
@@ -81,7 +81,9 @@ class AgentTarget:
         try:
             source, item = await _take(open_source, inbox, run)
         except Exception as error:  # other people's code, and other people's servers
-            return Outcome("failed", error=f"work source: {error}")
+            code = getattr(error, "exit_code", None)
+            is_interrupted = isinstance(code, int) and is_by_signal(code)
+            return Outcome("failed", error=f"work source: {error}", is_interrupted=is_interrupted)
         if item is not None:
             return await self._work_on(item, source, words, run)
         if inbox.get("when_empty", "run") == "skip":
@@ -99,6 +101,8 @@ class AgentTarget:
             raise
         if outcome.status == "cancelled" and not self._is_over(run):
             await _report(run, lambda: source.release(item.id, reason="the run was cancelled"))
+        elif outcome.is_interrupted and await run.is_node_stopping():
+            await _report(run, lambda: source.release(item.id, reason="its node stops"))
         else:
             done = _work_outcome(outcome, run)
             await _report(run, lambda: source.complete(item.id, done))

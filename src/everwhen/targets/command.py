@@ -17,6 +17,10 @@ from everwhen.targets.secrets import with_secrets
 
 SHOWN = 4_096
 FINAL_EXIT = 78
+# How a shell reports that a signal ended its child: 128 + SIGHUP, SIGINT, SIGKILL, SIGTERM.
+_EXITS_BY_SIGNAL = frozenset(
+    128 + number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
+)
 
 
 class CommandTarget:
@@ -57,7 +61,12 @@ async def run_process(processes: Processes, launch: Launch) -> Outcome:
         return Outcome("cancelled", error=last_words(process))
     if code == 0:
         return Outcome("succeeded", result=process.stdout.last(SHOWN))
-    return Outcome("failed", error=failure(code, process), is_final=code == FINAL_EXIT)
+    return Outcome(
+        "failed",
+        error=failure(code, process),
+        is_final=code == FINAL_EXIT,
+        is_interrupted=is_by_signal(code),
+    )
 
 
 def not_started(program: str, error: Exception) -> Outcome:
@@ -82,6 +91,11 @@ def failure(code: int, process: Process) -> str:
     ended = f"exit code {code}" if code >= 0 else f"killed by {signal_name(-code)}"
     text = last_words(process)
     return f"{ended}: {text}" if text else ended
+
+
+def is_by_signal(code: int) -> bool:
+    """Whether a signal ended the leader, or a child that a shell waited for."""
+    return code < 0 or code in _EXITS_BY_SIGNAL
 
 
 def last_words(process: Process) -> str:

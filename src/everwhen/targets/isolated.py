@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from everwhen.targets.python_function import UnknownFunctionError, call, call_as
 from everwhen.targets.python_run import PythonRun, read_run
 
 OUTCOME = "EVERWHEN_OUTCOME"
-_REPORTED = ("status", "error", "result", "is_final", "retry_after", "invalidates")
+_REPORTED = ("status", "error", "result", "is_final", "retry_after", "invalidates", "is_interrupted")
 
 
 def main() -> None:
@@ -28,6 +29,8 @@ def main() -> None:
     # A function that looks at run.cancelled has the five seconds before SIGKILL to end by itself.
     ProcessSignals().on(signal.SIGTERM, cancelled.set)
     outcome = _outcome(words["function"], read_run(words["run"], _log, cancelled), cancelled)
+    if cancelled.is_set() and outcome.status != "succeeded":
+        outcome = replace(outcome, is_interrupted=True)
     sys.stdout.flush()
     report = {name: getattr(outcome, name) for name in _REPORTED}
     Path(os.environ[OUTCOME]).write_text(json.dumps(report))

@@ -20,7 +20,15 @@ from everwhen.model.payload_schema import payload_faults
 from everwhen.model.plugin_schedule import DEFAULT_COMMAND, merged_payload
 from everwhen.ports.plugins import Plugins, PluginState
 from everwhen.ports.target import Run
-from everwhen.targets.command import FINAL_EXIT, SHOWN, failure, last_words, not_started, signal_name
+from everwhen.targets.command import (
+    FINAL_EXIT,
+    SHOWN,
+    failure,
+    is_by_signal,
+    last_words,
+    not_started,
+    signal_name,
+)
 from everwhen.targets.environment import safe_base
 from everwhen.targets.plugin_protocol import Response, first_bytes, request_of, response_of
 from everwhen.targets.process import Launch, Process, Processes
@@ -105,7 +113,13 @@ def _outcome(plugin: str, code: int, process: Process, run: Run) -> Outcome:
         run.output.write("log", line.encode(errors="replace") + b"\n")
     if error := _error(response, code, process):
         is_final = code == FINAL_EXIT or not response.may_retry
-        return Outcome("failed", error=error, is_final=is_final, events=response.events)
+        return Outcome(
+            "failed",
+            error=error,
+            is_final=is_final,
+            events=response.events,
+            is_interrupted=is_by_signal(code),
+        )
     updates = response.state_updates
     also = None if updates is None else PluginUpdate(plugin, json.dumps(updates))
     return Outcome("succeeded", result=response.result, also=also, events=response.events)

@@ -78,7 +78,8 @@ class CommandSource:
     def _ask(self, verb: str, question: Mapping[str, Any]) -> dict[str, Any]:
         code, answer, complaint = self._run([*self._argv, verb], json.dumps(question).encode())
         if code != 0:
-            raise self._error(verb, f"exit code {code}{': ' + shown(complaint) if complaint else ''}")
+            said = f"exit code {code}{': ' + shown(complaint) if complaint else ''}"
+            raise self._error(verb, said, exit_code=code)
         if not answer.strip() and verb in ("complete", "release"):
             return {}
         try:
@@ -125,8 +126,8 @@ class CommandSource:
                 raise self._error(verb, f"more than {LARGEST_ANSWER} bytes of answer")
         raise self._error(verb, f"no answer within {self._timeout:g}s")
 
-    def _error(self, verb: str, what: str) -> WorkSourceError:
-        return WorkSourceError(f"{self._argv[0]!r}, {verb}: {what}")
+    def _error(self, verb: str, what: str, *, exit_code: int | None = None) -> WorkSourceError:
+        return WorkSourceError(f"{self._argv[0]!r}, {verb}: {what}", exit_code=exit_code)
 
 
 def open_command(words: Mapping[str, Any], *, also: Mapping[str, str] | None = None) -> CommandSource:

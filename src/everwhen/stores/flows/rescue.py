@@ -3,14 +3,15 @@
 A node keeps what it runs by one heartbeat for all of it. When that has not come for a whole lease, or the node
 said farewell, any other node may take its jobs. The new fence shuts the old worker out, should it still live.
 
-A node may only put back what it never began: a claim whose answer was lost on the way.
+A node that lives puts back what it never began, a claim whose answer was lost on the way, and gives back what it
+interrupts because it stops (G1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from everwhen.decide.rescue import rescue
+from everwhen.decide.rescue import give_back, rescue
 from everwhen.model.events import NOTHING, Event, EventType
 from everwhen.model.job import Job
 from everwhen.model.outcome import Outcome
@@ -39,7 +40,7 @@ def rescue_jobs(tx: Transaction, plans: PlanCache, now: int, *, node: str, lease
         else:
             again.append(job)
     tx.insert_events([_about(job, "job.lost", now) for job in jobs if job.status == "running"])
-    _requeue(tx, again, shared, now, is_rescue=True)
+    _requeue(tx, again, shared, now, is_rescue=True, detail=NOTHING)
     _end(tx, plans, over, now)
     return len(jobs)
 
@@ -51,8 +52,24 @@ def put_strays_back(tx: Transaction, plans: PlanCache, found: Sequence[Job], now
     """
     shared = _hold(tx, plans, found)
     jobs = _still_lost(tx, found)
-    _requeue(tx, [job for job in jobs if job.status == "running"], shared, now, is_rescue=False)
+    again = [job for job in jobs if job.status == "running"]
+    _requeue(tx, again, shared, now, is_rescue=False, detail={"began": False})
     _end(tx, plans, [(job, Outcome("lost")) for job in jobs if job.status != "running"], now)
+    return len(jobs)
+
+
+def give_jobs_back(tx: Transaction, plans: PlanCache, found: Sequence[Job], now: int) -> int:
+    """Jobs that their own node interrupts: run again, uncounted, or lost where they must not run twice; how many."""
+    shared = _hold(tx, plans, found)
+    jobs = _still_lost(tx, found)
+    known = plans.load(tx, [(job.uid, job.revision) for job in jobs])
+    running = [job for job in jobs if job.status == "running"]
+    outcomes = {job.job_id: give_back(known[job.uid, job.revision].definition.on_lost) for job in running}
+    again = [job for job in running if outcomes[job.job_id] is None]
+    over = [(job, outcomes.get(job.job_id) or Outcome("lost")) for job in jobs if job not in again]
+    tx.insert_events([_about(job, "job.lost", now) for job, _ in over if job.status == "running"])
+    _requeue(tx, again, shared, now, is_rescue=False, detail={"interrupted": True})
+    _end(tx, plans, over, now)
     return len(jobs)
 
 
@@ -73,11 +90,18 @@ def _is_still_lost(job: Job, seen: Job) -> bool:
     return job.fence == seen.fence and job.node == seen.node and job.released_at is None
 
 
-def _requeue(tx: Transaction, jobs: Sequence[Job], shared: Shared, now: int, *, is_rescue: bool) -> None:
+def _requeue(
+    tx: Transaction,
+    jobs: Sequence[Job],
+    shared: Shared,
+    now: int,
+    *,
+    is_rescue: bool,
+    detail: Mapping[str, object],
+) -> None:
     """Same id, new fencing token; it keeps its place in the limits but runs nowhere."""
     if not jobs:
         return
-    detail = NOTHING if is_rescue else {"began": False}
     tx.insert_events([_about(job, "job.rescued", now)._replace(detail=detail) for job in jobs])
     add_shared(tx, shared, (), jobs)
     before = tx.states({job.uid for job in jobs})
