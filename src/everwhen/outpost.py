@@ -51,7 +51,13 @@ class Outpost:
 
     def carrier(self) -> Carrier:
         """Who runs jobs here, one after another."""
-        return Carrier(self.house, self.workshop.targets, lease=self.settings.lease)
+        return Carrier(
+            self.house,
+            self.workshop.targets,
+            lease=self.settings.lease,
+            greet=self.workshop.greet,
+            when_cut_off=self.settings.when_cut_off,
+        )
 
     def close(self) -> None:
         self.stack.close()

@@ -14,7 +14,7 @@ from everwhen.engine.dispatcher import Dispatcher
 from everwhen.engine.service import Service
 from everwhen.errors import QueueError, StoreError, shown_url
 from everwhen.model.group import Groups
-from everwhen.model.node import Role
+from everwhen.model.node import Role, WhenCutOff
 from everwhen.model.retention import Retention
 from everwhen.operations.validity import restore_valid_schedules
 from everwhen.ports.clock import Clock
@@ -333,6 +333,7 @@ def build_service(
     queue: Queue | None = None,
     links: Links | None = None,
     name: str = "",
+    when_cut_off: WhenCutOff = "continue",
 ) -> Service:
     """A node on that stack: one that ticks and delivers messages, one that works, or both; `groups` are those of the
     configuration in force.
@@ -359,6 +360,8 @@ def build_service(
         dispatcher=dispatcher,
         chain_watch=None if links is None else ChainWatch(house, links),
         name=name,
+        greet=workshop.greet,
+        when_cut_off=when_cut_off,
     )
     if stack.listen is not None:
         stack.leave.append(stack.listen(stack.house))

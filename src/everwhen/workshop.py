@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -46,6 +46,7 @@ class Workshop:
     workflows: Workflows
     functions: Functions | None = None
     has_host: bool = False
+    greet: Callable[[float, float], None] | None = None  # the guardian of its processes
 
     def fault_of(self, schedule_id: str, definition: Definition) -> str | None:
         """Why this node cannot run a schedule; None when it can (R7)."""
@@ -120,7 +121,7 @@ def open_workshop(
         "agent": AgentTarget(installed_sources(also={MARK: guardian.mark}), house.clock, processes, host),
         "workflow": WorkflowTarget(workflows, targets, house.clock),
     }
-    return Workshop(targets, plugins, workflows, functions, host is not None)
+    return Workshop(targets, plugins, workflows, functions, host is not None, processes.greet_guardian)
 
 
 async def _hand_over(

@@ -22,7 +22,7 @@ from tests.targets.running import is_alive, pid_in, until
 ROOT = Path(__file__).parents[2]
 
 FILE = """
-service: {{database: "sqlite:///{folder}/everwhen.db", lease: 1s}}
+service: {{database: "sqlite:///{folder}/everwhen.db", lease: 4s}}
 plugin_dirs: [plugins]
 plugins:
   withings: {{schedules: [{{id: never, every: 1h}}]}}

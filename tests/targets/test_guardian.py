@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from everwhen.targets.guardian import Guardian
+from everwhen.targets.guardian_process import Watch, since_boot
 from tests.targets.running import is_alive, open_descriptors, pid_in, until
 
 ROOT = Path(__file__).parents[2]
@@ -107,6 +108,44 @@ def test_a_guardian_is_deaf_to_signals_and_is_replaced_when_it_is_killed(pids: P
     guardian.forget("one")
     guardian.close()
     assert not is_alive(second)
+
+
+def test_one_that_is_killed_is_replaced_by_a_greeting() -> None:
+    guardian = Guardian()
+    guardian.greet(60, 5)
+    assert [guardian.pid] == [None]  # nobody runs: there is nothing to guard
+    guardian.watch("one")
+    first = guardian.pid
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    until(lambda: not is_alive(first))
+    guardian.greet(60, 5)
+    assert guardian.pid not in (None, first)
+    guardian.forget("one")
+    guardian.close()
+
+
+@pytest.mark.parametrize(
+    ("greetings", "ended"),
+    [
+        ([(0, 10), (7, 17), (14, 1_000)], []),  # in time, though nobody read them until now
+        ([(0, 10), (7, 17), (18, 1_000)], ["one"]),  # frozen over the end of its lease, and awake again
+    ],
+)
+def test_a_guardian_that_wakes_up_late_ends_what_its_node_did_not_keep_alive(
+    greetings: list[tuple[int, int]], ended: list[str]
+) -> None:
+    """When each greeting was written, and until when it is good, in seconds since some time ago."""
+    begin = since_boot() - 100
+    (channel, lines), (answers, said) = os.pipe(), os.pipe()
+    text = "".join(f"={begin + until:.2f} {begin + at:.2f} 2\n" for at, until in greetings)
+    os.write(lines, f"+one {begin:.2f}\n{text}".encode())
+    os.close(lines)
+    Watch(os.getppid(), channel, answers=said).last()
+    os.close(said)
+    assert os.read(answers, 1_000).decode().split() == ended
+    os.close(answers)
+    os.close(channel)
 
 
 def test_one_that_is_stopped_holds_nobody_up() -> None:

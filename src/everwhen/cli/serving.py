@@ -183,6 +183,7 @@ def _service(
         check_interval=settings.check_interval,
         max_workers=settings.max_workers,
         lease=settings.lease,
+        when_cut_off=settings.when_cut_off,
         retention=settings.retention,
         observer=observer,
         workshop=equipment.workshop,

@@ -233,6 +233,11 @@ SERVICE = Record(
         "max_workers": Key(Number(1, 1_000), "How many jobs this node runs at once.", 8),
         "shutdown_timeout": Key(DURATION_OR_NONE, "How long a stop waits for jobs.", "30s"),
         "lease": Key(DURATION, "How long a silent node keeps its jobs.", "30s"),
+        "when_cut_off": Key(
+            Word(("continue", "stop")),
+            "What a node does with its jobs when it cannot renew its lease.",
+            "continue",
+        ),
         "dispatch": Key(Word(("local", "rq", "rq-chain", "celery")), "Who runs jobs.", "local"),
         "redis": Key(Text("redis://127.0.0.1:6379/0"), "For rq and rq-chain."),
         "celery_broker": Key(Text("redis://127.0.0.1:6379/1"), "For celery."),

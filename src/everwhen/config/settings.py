@@ -13,6 +13,7 @@ from everwhen.config.problems import Report
 from everwhen.config.schema import SERVICE
 from everwhen.config.yaml_reader import core_value
 from everwhen.model.instants import SECOND
+from everwhen.model.node import WhenCutOff
 from everwhen.model.retention import Retention
 from everwhen.timetable.interval import parse_seconds
 
@@ -32,6 +33,7 @@ class Settings:
     max_workers: int = 8
     shutdown_timeout: float = 30.0
     lease: float = 30.0
+    when_cut_off: WhenCutOff = "continue"
     dispatch: str = "local"
     redis: str | None = None
     celery_broker: str | None = None

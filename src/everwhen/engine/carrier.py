@@ -25,12 +25,14 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
+from everwhen.engine.greeting import Greet, Greeting
 from everwhen.engine.lease import LEASE, Lease
 from everwhen.engine.loop import FIRST_PAUSE, LONGEST_PAUSE, Loop
 from everwhen.engine.wake import Wake
 from everwhen.engine.worker import Worker
 from everwhen.errors import StoreError
 from everwhen.model.claim import ClaimedJob
+from everwhen.model.node import WhenCutOff
 from everwhen.ports.house import House
 from everwhen.ports.observer import Observer
 from everwhen.ports.target import Target
@@ -55,6 +57,8 @@ class Carrier:
         *,
         lease: float = LEASE,
         observer: Observer | None = None,
+        greet: Greet | None = None,
+        when_cut_off: WhenCutOff = "continue",
     ) -> None:
         self._house = house
         self._wake = Wake()
@@ -68,8 +72,10 @@ class Carrier:
             wake=self._wake,
             observer=observer,
         )
+        self._greeting = Greeting(self.lease, self._worker, greet, when_cut_off=when_cut_off)
         self._gone = threading.Event()
         self._keeper: Loop | None = None
+        self._greeter: Loop | None = None
         self._is_sure = True  # that nothing was claimed here but what is run here
 
     @property
@@ -83,6 +89,7 @@ class Carrier:
         self._gone.clear()
         self._keeper = Loop("carrier", "heartbeat", self._keep_once, self._gone)
         self._keeper.start()
+        self._greeter = self._greeting.start(self._gone)
         return self
 
     def __exit__(
@@ -136,6 +143,8 @@ class Carrier:
         self._gone.set()
         if self._keeper is not None:
             self._keeper.join(LOOP_END)
+        if self._greeter is not None:
+            self._greeter.join(LOOP_END)
         try:
             # A commit whose answer was lost may still come: then the row has to be there.
             self.lease.give_up(is_passing=self._is_sure)

@@ -14,7 +14,8 @@ claimed without getting the answer it does not run, and puts back (docs/decision
 one to start. A rescuer that dies has committed its rescue, or it has done nothing.
 
 *When a node was only slow* (a stopped process, a laptop that slept) its jobs may have been rescued meanwhile, and
-run twice: that is what "at least once" means. But they are settled once. Every claim and every rescue raises the
+begin twice: that is what "at least once" means. Its guardian has ended their processes by then (`engine.greeting`);
+functions in threads go on. But they are settled once. Every claim and every rescue raises the
 job's fence, and a settlement that shows an older fence changes nothing.
 
 *When the clock is set* all heartbeats on record look too old, or lie in the future, through nobody's fault. For one
@@ -55,18 +56,18 @@ class Lease:
         self.node = self._draw()
         self._slots, self._upkeep, self._clock = house.slots, house.upkeep, house.clock
         self._role = role
-        self._seconds = seconds
+        self.seconds = seconds
         self._beaten = house.clock.monotonic()
         self._rescues_from = 0.0
 
     @property
     def beat_every(self) -> float:
-        return self._seconds / BEATS
+        return self.seconds / BEATS
 
     @property
     def is_fresh(self) -> bool:
         """Whether the last heartbeat is on record and young enough: nobody will take our jobs."""
-        return self.age <= self._seconds
+        return self.age <= self.seconds
 
     @property
     def age(self) -> float:
@@ -104,7 +105,7 @@ class Lease:
 
     def distrust_clocks(self) -> None:
         """The clock was set, or nobody could beat: leases of others mean nothing for one whole lease (E9)."""
-        self._rescues_from = self._clock.monotonic() + self._seconds
+        self._rescues_from = self._clock.monotonic() + self.seconds
 
     def rescue(self, now: int | None = None) -> int:
         """Take over the jobs of nodes whose lease has expired; how many there were.
@@ -114,10 +115,10 @@ class Lease:
         """
         if self._clock.monotonic() < self._rescues_from:
             return 0
-        lease = int(self._seconds * 1_000_000)
+        lease = int(self.seconds * 1_000_000)
         now = self._clock.now() if now is None else now
         for lost in self._upkeep.note_lost(now, node=self.node, lease=lease):
-            log.warning("node %s (%s) is lost: no heartbeat for %gs", lost.node, lost.role, self._seconds)
+            log.warning("node %s (%s) is lost: no heartbeat for %gs", lost.node, lost.role, self.seconds)
         return self._slots.rescue(now, node=self.node, lease=lease)
 
     def give_up(self, *, is_passing: bool = False) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from everwhen.engine.wake import Wake
 from everwhen.errors import QueueError, StoreError
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0  # short enough to go on at once when the database is back
 LOOK_AGAIN = 0.05
 
 log = logging.getLogger("everwhen")
@@ -31,6 +31,10 @@ class Loop:
 
     def start(self) -> None:
         self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
 
     def join(self, seconds: float) -> None:
         self._thread.join(seconds)

@@ -15,7 +15,8 @@ from everwhen.ports.target import Nowhere, Output, Run, Told
 
 # `abandoned`: the node stops and gives its lease up; whoever runs the job again says what came of it.
 # `superseded`: the job was rescued while this node was taken for dead, and claimed by it again.
-Ending = Literal["timed_out", "cancelled", "abandoned", "superseded"]
+# `cut_off`: the node cannot renew its lease, and is told to end its work then.
+Ending = Literal["timed_out", "cancelled", "abandoned", "superseded", "cut_off"]
 TRACEBACK_LIMIT = 20
 _SAID = {
     "cancelled": "cancelled",
@@ -59,6 +60,8 @@ class Running:
         reported = _reported(self.task)
         if self.ending is None:
             return reported
+        if self.ending == "cut_off":
+            return Outcome("lost", error="its node could not renew its lease")
         seconds = self.run.seconds_left
         said = f"timed out after {seconds:g}s" if self.ending == "timed_out" else _SAID[self.ending]
         error = f"{said}: {reported.error}" if reported.error else said

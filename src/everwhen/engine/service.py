@@ -18,6 +18,7 @@ from everwhen.engine.delivery import Deliveries
 from everwhen.engine.dispatcher import Dispatcher
 from everwhen.engine.downtime import Downtime
 from everwhen.engine.drain import drain
+from everwhen.engine.greeting import Greet, Greeting
 from everwhen.engine.janitor import Janitor
 from everwhen.engine.lease import LEASE, Lease
 from everwhen.engine.loop import Doze, Loop
@@ -30,7 +31,7 @@ from everwhen.engine.worker import Worker
 from everwhen.errors import QueueError, SchedulerShutdownError, StoreError
 from everwhen.model.events import Event, EventType
 from everwhen.model.fault import describe_fault
-from everwhen.model.node import Role
+from everwhen.model.node import Role, WhenCutOff
 from everwhen.model.retention import Retention
 from everwhen.ports.house import House
 from everwhen.ports.observer import Observer
@@ -70,6 +71,8 @@ class Service:
         dispatcher: Dispatcher | None = None,
         chain_watch: ChainWatch | None = None,
         name: str = "",
+        greet: Greet | None = None,
+        when_cut_off: WhenCutOff = "continue",
     ) -> None:
         self.status: Status = "stopped"
         self.started_at: int | None = None
@@ -100,12 +103,16 @@ class Service:
             on_settled=self._scheduler_wake,
             observer=observer,
         )
+        self._greeting = Greeting(
+            self.lease, self.worker, greet, when_cut_off=when_cut_off, is_alive=self._has_its_loops
+        )
         self._clock_watch, self._clock_lock = ClockWatch(house.clock), threading.Lock()
         self._skew_watch = SkewWatch()
         self._steps: list[ClockStep] = []  # of the clock, noticed and not on record yet
         self._started = self._asked_for_cancels = 0.0
         self._loops: list[Loop] = []
         self._keeper: Loop | None = None
+        self._greeter: Loop | None = None
         self._stopped = threading.Event()  # no new firing, no new claim
         self._gone = threading.Event()  # and nothing left to keep alive
         self._has_left = False  # told twice to stop: what can be on record is on record
@@ -240,6 +247,13 @@ class Service:
         self._steps = [] if step is None else [step]
         self._keeper = Loop("lease", "heartbeat", self._keep_once, self._gone)
         self._keeper.start()
+        if self.is_worker:
+            self._greeter = self._greeting.start(self._gone)
+
+    def _has_its_loops(self) -> bool:
+        """Whether everything lives that should: a node that stops has only its heartbeat left."""
+        loops = [] if self._stopped.is_set() else self._loops
+        return self._keeper is not None and all(loop.is_alive for loop in (self._keeper, *loops))
 
     def _await_loops(self, seconds: float) -> None:
         deadline = self._house.clock.monotonic() + seconds
@@ -251,6 +265,8 @@ class Service:
         self._gone.set()
         if self._keeper is not None:
             self._keeper.join(SHORTEST_END if self._has_left else LOOP_END)
+        if self._greeter is not None:
+            self._greeter.join(SHORTEST_END)
         try:
             if not self._has_left:
                 self._say_farewell(left)
@@ -383,6 +399,8 @@ class Service:
 
     def _work_once(self) -> None:
         self._worker_doze.begin()
+        if not self.lease.is_fresh:  # others would take what it claims as soon as it is claimed
+            self.lease.beat(self.watch_clock())
         is_busy = self.worker.step()
         self._pass_cancels_on(is_busy=is_busy)
         if not is_busy and not self._stopped.is_set():

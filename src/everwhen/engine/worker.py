@@ -75,7 +75,8 @@ class Worker:
         self._looked_elsewhere_at = float("-inf")
         self._may_have_strays = False
         self._wanted: list[str] = []
-        self._interrupted: queue.SimpleQueue[Running] = queue.SimpleQueue()
+        # Over here and not settled: interrupted because the node stops, or lost with its lease (`is_lost`).
+        self._returned: queue.SimpleQueue[tuple[Running, bool]] = queue.SimpleQueue()
         self._stopping = Told()
         self._is_over = False
 
@@ -103,6 +104,8 @@ class Worker:
     def step(self) -> bool:
         """Settle what has ended, then take what is ready; True when something was done."""
         done = self.end_overdue() + self.put_strays_back()
+        if not self._returned.empty():
+            self._give_returned_back()
         if self._slots.can_exchange and not self._wanted and not self._ended.empty():
             return bool(done + self._exchange(self._take_ended()))
         done += self.settle()
@@ -202,7 +205,7 @@ class Worker:
 
     def settle(self) -> int:
         """Write how jobs ended; one whose work is still running stays until that has ended, too."""
-        self._give_back_interrupted()
+        self._give_returned_back()
         ended = self._take_ended()
         if not ended:
             return 0
@@ -216,25 +219,29 @@ class Worker:
             self._on_settled.set()
         return len(ended)
 
-    def _give_back_interrupted(self) -> None:
-        interrupted: list[Running] = []
+    def _give_returned_back(self) -> None:
+        returned: list[tuple[Running, bool]] = []
         with suppress(queue.Empty):
             while True:
-                interrupted.append(self._interrupted.get_nowait())
+                returned.append(self._returned.get_nowait())
         try:
-            self._give_back({running.held for running in interrupted})
-        except BaseException:
-            for running in interrupted:
-                self._interrupted.put(running)
+            for is_lost in (False, True):
+                self._give_back(
+                    {running.held for running, was_lost in returned if was_lost == is_lost}, is_lost
+                )
+        except BaseException:  # a second word about what was given back changes nothing
+            for one in returned:
+                self._returned.put(one)
             raise
 
-    def _give_back(self, held: Collection[Held]) -> None:
+    def _give_back(self, held: Collection[Held], is_lost: bool = False) -> None:
         """Have others run these again: whatever they did here, nobody waits for it any more."""
         if not held:
             return
-        count = self._slots.give_back(self._clock.now(), node=self.node, held=held)
+        count = self._slots.give_back(self._clock.now(), node=self.node, held=held, is_lost=is_lost)
         if count:
-            log.warning("%d job(s) were interrupted: they are given back, and run again", count)
+            word = "lost with the lease of this node" if is_lost else "interrupted"
+            log.warning("%d job(s) were %s: they are given back, and run again", count, word)
         with self._lock:
             for one in held:
                 self._running.pop(one, None)
@@ -287,6 +294,13 @@ class Worker:
             concerned = [r for r in self._running.values() if r.run.job_id in job_ids]
         for running in concerned:
             self._loop.call(running.end, "cancelled")
+
+    def cut_off(self) -> None:
+        """End what runs, because the lease of this node is about to end: whoever takes it over must not meet it."""
+        with self._lock:
+            concerned = list(self._running.values())
+        for running in concerned:
+            self._loop.call(running.end, "cut_off")
 
     def abandon(self, seconds: float) -> None:
         """End what runs without settling it: it is given back where the node stops, and rescued elsewhere.
@@ -413,8 +427,8 @@ class Worker:
         outcome = running.outcome()
         if running.is_left_behind:
             outcome = replace(outcome, is_still_running=True)
-        if outcome.is_interrupted:
-            self._interrupted.put(running)
+        if outcome.is_interrupted or outcome.status == "lost":
+            self._returned.put((running, outcome.status == "lost"))
         elif running.ending != "abandoned":
             if outcome.awaits is None:  # else it has not ended
                 self._tell(self._observer.ended, running.run, outcome)

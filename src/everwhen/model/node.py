@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 from everwhen.model.instants import MINUTE
 
 Role = Literal["up", "scheduler", "worker"]
+WhenCutOff = Literal["continue", "stop"]  # what a node does with its jobs when it cannot renew its lease
 
 SILENT = MINUTE  # a node that was heard of within it is taken to live
 MOST_SKEW = 2_000_000  # a clock that is set now and then differs by less

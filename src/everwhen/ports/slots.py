@@ -147,10 +147,11 @@ class Slots(Protocol):
         """
         ...
 
-    def give_back(self, now: int, *, node: str, held: Collection[Held]) -> int:
+    def give_back(self, now: int, *, node: str, held: Collection[Held], is_lost: bool = False) -> int:
         """Put jobs that this node interrupts because it stops back into the queue; how many.
 
-        It is none of the three rescues. With `on_lost: fail` the job ends as lost.
+        It is none of the three rescues. With `on_lost: fail` the job ends as lost. `is_lost`: the node was frozen
+        beyond its lease, and nobody took its jobs: it is a rescue like any other.
         """
         ...
 

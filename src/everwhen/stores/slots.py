@@ -14,7 +14,7 @@ from everwhen.ports.slots import Approaching, Exchange, Held, JobEnd, TickReport
 from everwhen.stores.flows.claim import take_job, take_jobs
 from everwhen.stores.flows.elsewhere import end_overdue, take_report
 from everwhen.stores.flows.load import schedules_of, system_paused_at
-from everwhen.stores.flows.rescue import give_jobs_back, put_strays_back, rescue_jobs
+from everwhen.stores.flows.rescue import give_jobs_back, put_strays_back, rescue_found, rescue_jobs
 from everwhen.stores.flows.settle import settle_jobs
 from everwhen.stores.flows.tick import evaluate, evaluate_one
 from everwhen.stores.lanes import Lane
@@ -155,12 +155,13 @@ class StoredSlots:
             return 0
         return self._store.write(Lane.SETTLE, lambda tx: put_strays_back(tx, self._plans, strays, now))
 
-    def give_back(self, now: int, *, node: str, held: Collection[Held]) -> int:
+    def give_back(self, now: int, *, node: str, held: Collection[Held], is_lost: bool = False) -> int:
         with self._store.look() as tx:
             found = [job for job in tx.jobs_of_node(node) if (job.job_id, job.fence) in held]
         if not found:
             return 0
-        return self._store.write(Lane.SETTLE, lambda tx: give_jobs_back(tx, self._plans, found, now))
+        give = rescue_found if is_lost else give_jobs_back
+        return self._store.write(Lane.SETTLE, lambda tx: give(tx, self._plans, found, now))
 
     def cancel_requests(self, node: str) -> list[str]:
         with self._store.look() as tx:

@@ -17,6 +17,7 @@ from everwhen.targets.secrets import with_secrets
 
 SHOWN = 4_096
 FINAL_EXIT = 78
+LOST = Outcome("lost", error="its node was frozen beyond its lease, and its guardian ended it")
 # How a shell reports that a signal ended its child: 128 + SIGHUP, SIGINT, SIGKILL, SIGTERM.
 _EXITS_BY_SIGNAL = frozenset(
     128 + number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM)
@@ -61,6 +62,8 @@ async def run_process(processes: Processes, launch: Launch) -> Outcome:
         return Outcome("cancelled", error=last_words(process))
     if code == 0:
         return Outcome("succeeded", result=process.stdout.last(SHOWN))
+    if process.was_lost:
+        return LOST
     return Outcome(
         "failed",
         error=failure(code, process),

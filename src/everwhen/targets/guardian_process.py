@@ -1,5 +1,9 @@
 """The guardian's own program: run by its path, with nothing but the standard library, so that it is small and at
-once there. What it is for, and what it is told, stands in `guardian.py`; how families are found in `family.py`."""
+once there. What it is for, and what it is told, stands in `guardian.py`; how families are found in `family.py`.
+
+Every line of its input says when it was written, by the time since boot, which goes on while a machine sleeps and which
+nobody sets. So the guardian can tell a node that was frozen from one whose lines it read late itself.
+"""
 
 from __future__ import annotations
 
@@ -14,30 +18,92 @@ from pathlib import Path
 PROC = Path("/proc")
 VARIABLE = b"EVERWHEN_RUN_MARK="
 LOOK = 0.1
-PATIENCE = 2.0
+PATIENCE = 1.0  # what has woken up is judged within this time
+SHORTEST_LOOK = 0.01
 
 
 def main() -> None:
     node, grace = sys.argv[1:]
-    end(runs_at_the_end(0, int(node)), grace=float(grace))
+    watch = Watch(int(node))
+    watch.last()
+    end(watch.runs, grace=float(grace))
 
 
-def runs_at_the_end(channel: int, node: int) -> set[bytes]:
-    """Which runs were not over when the node was: at the end of the input, or sooner where somebody whom the node
-    has forked still holds the other end of it."""
-    runs: set[bytes] = set()
-    rest = b""
-    while True:
-        if not select.select([channel], [], [], PATIENCE)[0]:
-            if os.getppid() == node:
-                continue
-            break
-        if not (data := os.read(channel, 65_536)):
-            break
-        *lines, rest = (rest + data).split(b"\n")
-        for line in lines:
-            (runs.add if line[:1] == b"+" else runs.discard)(line[1:])
-    return runs
+def since_boot() -> float:
+    """Seconds since the machine has started, sleep included."""
+    return float((PROC / "uptime").read_bytes().split()[0])
+
+
+class Watch:
+    """The runs of one node, and until when it has to be heard of again."""
+
+    def __init__(self, node: int, channel: int = 0, answers: int = 1) -> None:
+        self.runs: set[bytes] = set()
+        self._node, self._channel, self._answers = node, channel, answers
+        self._rest = b""
+        self._deadline: float | None = None  # none before the first greeting: nobody counts
+        self._margin = 0.0  # from SIGTERM to SIGKILL
+        self._is_warned = False
+        os.set_blocking(channel, False)
+
+    def last(self) -> None:
+        """Return when the node is gone: at the end of the input, or sooner where somebody whom the node has forked
+        still holds the other end of it."""
+        while True:
+            is_readable = bool(select.select([self._channel], [], [], self._pause())[0])
+            if is_readable and not self._read():
+                return
+            if not is_readable and os.getppid() != self._node:
+                return
+            self._look(since_boot())
+
+    def _pause(self) -> float:
+        if self._deadline is None:
+            return PATIENCE
+        due = self._deadline if self._is_warned else self._deadline - self._margin
+        return min(max(due - since_boot(), SHORTEST_LOOK), PATIENCE)
+
+    def _read(self) -> bool:
+        """Take in all that was written so far; False at the end of it."""
+        while True:
+            try:
+                data = os.read(self._channel, 65_536)
+            except BlockingIOError:
+                return True
+            if not data:
+                return False
+            *lines, self._rest = (self._rest + data).split(b"\n")
+            for line in lines:
+                self._take(line[:1], line[1:].split())
+
+    def _take(self, kind: bytes, words: list[bytes]) -> None:
+        if kind == b"-":
+            self.runs.discard(words[0])
+            return
+        self._look(float(words[1]))  # a node that writes after its time was frozen until now
+        if kind == b"+":
+            self.runs.add(words[0])
+        else:
+            self._deadline, self._margin, self._is_warned = float(words[0]), float(words[2]), False
+
+    def _look(self, now: float) -> None:
+        """End what runs when the node was not heard of in time."""
+        if self._deadline is None or now < self._deadline - self._margin:
+            return
+        if now < self._deadline:
+            if not self._is_warned:
+                self._is_warned = True
+                self._answer()
+                tell(members(self.runs), signal.SIGTERM)
+            return
+        self._deadline = None
+        self._answer()
+        kill(self.runs)
+
+    def _answer(self) -> None:
+        """Say whose runs are ended, so that the node does not take that for their own failure."""
+        with contextlib.suppress(OSError):
+            os.write(self._answers, b"".join(run + b"\n" for run in self.runs))
 
 
 def end(runs: set[bytes], *, grace: float) -> None:
@@ -47,6 +113,10 @@ def end(runs: set[bytes], *, grace: float) -> None:
         if not members(runs):
             return
         select.select([], [], [], LOOK)
+    kill(runs)
+
+
+def kill(runs: set[bytes]) -> None:
     for _ in range(50):  # a family that forks faster than it is killed is given up in the end
         if not tell(members(runs), signal.SIGKILL):
             return

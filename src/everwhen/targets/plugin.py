@@ -22,6 +22,7 @@ from everwhen.ports.plugins import Plugins, PluginState
 from everwhen.ports.target import Run
 from everwhen.targets.command import (
     FINAL_EXIT,
+    LOST,
     SHOWN,
     failure,
     is_by_signal,
@@ -111,7 +112,10 @@ def _outcome(plugin: str, code: int, process: Process, run: Run) -> Outcome:
     response = _response(process)
     for line in response.logs:
         run.output.write("log", line.encode(errors="replace") + b"\n")
-    if error := _error(response, code, process):
+    error = _error(response, code, process)
+    if error and process.was_lost:
+        return LOST
+    if error:
         is_final = code == FINAL_EXIT or not response.may_retry
         return Outcome(
             "failed",

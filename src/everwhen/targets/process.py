@@ -96,6 +96,15 @@ class Processes:
         if self._guardian is not None:
             self._guardian.forget(mark)
 
+    def greet_guardian(self, seconds: float, margin: float) -> None:
+        """The node lives, and its lease lasts that long."""
+        if self._guardian is not None:
+            self._guardian.greet(seconds, margin)
+
+    def has_guardian_ended(self, mark: str) -> bool:
+        """Whether the guardian ended the run with this mark because the node was frozen."""
+        return self._guardian is not None and self._guardian.has_ended(mark)
+
     def be_guarded(self) -> None:
         """Something of this node is about to start a program that is no run."""
         if self._guardian is not None:
@@ -130,6 +139,7 @@ class Process:
             bufsize=0,
         )
         self.pid = self._popen.pid
+        self.was_lost = False  # ended by the guardian, because the node was frozen
         self.stdout, self.stderr = Captured(is_whole_wanted=launch.is_stdout_whole), Captured()
         self._family = Family(self.pid, mark)
         self._out = _Reader(self._popen.stdout, self._loop, _both(self.stdout, launch.sink, "stdout"))
@@ -146,6 +156,7 @@ class Process:
             await self._end()
             raise
         finally:
+            self.was_lost = self._among.has_guardian_ended(self.mark)
             self._close()
         return self._popen.returncode
 

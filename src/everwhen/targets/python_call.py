@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar
 
 from everwhen.model.outcome import Outcome, drifted
 from everwhen.ports.target import Run
-from everwhen.targets.command import failure, is_by_signal, last_words, not_started
+from everwhen.targets.command import LOST, failure, is_by_signal, last_words, not_started
 from everwhen.targets.environment import environment_of
 from everwhen.targets.isolated import OUTCOME, read_outcome
 from everwhen.targets.process import Launch, Processes
@@ -131,6 +131,8 @@ class PythonTarget:
                 return Outcome("cancelled", error=last_words(process))
             if report.exists() and code == 0:
                 return read_outcome(report.read_text())
+            if process.was_lost:
+                return LOST
             return Outcome("failed", error=failure(code, process), is_interrupted=is_by_signal(code))
 
 

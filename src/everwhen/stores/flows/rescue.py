@@ -26,8 +26,11 @@ from everwhen.stores.transaction import Glimpse, Transaction
 def rescue_jobs(tx: Transaction, plans: PlanCache, now: int, *, node: str, lease: int) -> int:
     """How many jobs of dead nodes were taken care of."""
     found = tx.jobs_of_dead_nodes(node=node, oldest=now - lease, newest=now + lease)
-    if not found:
-        return 0
+    return rescue_found(tx, plans, found, now) if found else 0
+
+
+def rescue_found(tx: Transaction, plans: PlanCache, found: Sequence[Job], now: int) -> int:
+    """Jobs that nobody runs any more: run again, or lost; how many."""
     shared = _hold(tx, plans, found)
     jobs = _still_lost(tx, found)
     known = plans.load(tx, [(job.uid, job.revision) for job in jobs])
