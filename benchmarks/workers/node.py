@@ -10,8 +10,8 @@ from everwhen.ports.slots import TickReport
 
 
 class Telling(Witness):
-    def tick(self, now: int, *, limit: int, behind: bool) -> TickReport:
-        report = super().tick(now, limit=limit, behind=behind)
+    def tick(self, now: int, *, limit: int, behind: bool, alive_since: int | None = None) -> TickReport:
+        report = super().tick(now, limit=limit, behind=behind, alive_since=alive_since)
         if report.fired:
             print(report.fired, flush=True)
         return report

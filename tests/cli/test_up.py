@@ -43,6 +43,16 @@ def lines_until(stream: IO[str] | None, word: str, count: int) -> list[str]:
     return found
 
 
+def test_the_api_listens_before_the_first_job_starts(tmp_path: Path) -> None:
+    """A job that checks the health of its own service finds it there."""
+    up = start(tmp_path)
+    lines = lines_until(up.stderr, "succeeded", 1)
+    up.send_signal(signal.SIGTERM)
+    up.communicate(timeout=60)
+    api, job = (next(n for n, line in enumerate(lines) if word in line) for word in ("API on", "started"))
+    assert api < job, lines
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_fires_stops_cleanly_and_goes_on_where_it_was(tmp_path: Path, number: signal.Signals) -> None:
     for round_number in range(2):

@@ -18,6 +18,7 @@ from everwhen.engine.service import Service
 from everwhen.engine.ticker import Ticker
 from everwhen.engine.wake import Wake
 from everwhen.errors import StoreError
+from everwhen.model.instants import moment_of
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedule, pause_schedule
@@ -172,6 +173,24 @@ def test_a_job_that_somebody_kills_while_its_node_runs_has_failed() -> None:
         threading.Event().wait(0.01)
     service.stop()
     assert [job.error for job in jobs] == ["killed by SIGTERM"]
+
+
+def test_what_a_scheduler_misses_from_its_first_heartbeat_on_is_late() -> None:
+    clock = ManualClock("2026-01-05T08:00:00Z")
+    stack = open_stack("sqlite://", clock=clock)
+    spec = Target("command", '{"argv": ["true"]}')
+    create_schedule(stack.house, Submission("a", {"every": "10s", "first_run": "after_interval"}, spec))
+    clock.advance("25s")
+    service = Service(stack.house, {}, role="scheduler")
+    service.prepare()
+    clock.advance("22s")  # before its first evaluation, and before its second heartbeat
+    service.ticker.step()
+    service.stop()
+    found = stack.house.ledger.events(EventFilter(types=["schedule.missed"]), limit=10)
+    stack.close()
+    events = [recorded.event for recorded in found]
+    missed = sorted((moment_of(event.slot_at or 0).second, event.reason) for event in events)
+    assert missed == [(10, "down"), (20, "down"), (30, "late"), (40, "late")]
 
 
 def test_a_pause_with_an_end_ends_by_itself() -> None:
@@ -360,9 +379,9 @@ class CountedTicks:
         self.slots = slots
         self.ticks = 0
 
-    def tick(self, now: int, *, limit: int, behind: bool) -> Any:
+    def tick(self, now: int, *, limit: int, behind: bool, alive_since: int | None = None) -> Any:
         self.ticks += 1
-        return self.slots.tick(now, limit=limit, behind=behind)
+        return self.slots.tick(now, limit=limit, behind=behind, alive_since=alive_since)
 
 
 def test_an_idle_evaluation_asks_the_database_once() -> None:

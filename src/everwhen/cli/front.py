@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,13 @@ def api_settings(configuration: Configuration) -> ApiSettings:
     settings = api_settings_of(configuration.sections.get("api"), os.environ)
     settings.refuse_exposure()
     return settings
+
+
+def load_front() -> None:
+    """Import all that a server needs, so that opening it takes no time."""
+    import_module("everwhen.api.server")
+    import_module("everwhen.api.app")
+    import_module("everwhen.telemetry.metrics")
 
 
 def open_front(

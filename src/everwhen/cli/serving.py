@@ -22,7 +22,7 @@ from everwhen.cli.chained import chain_links, tell_of_workers
 from everwhen.cli.collector import collect_seldom
 from everwhen.cli.configuration import is_missing, read_settings, refuse_unusable, show_warnings, this_host
 from everwhen.cli.equipment import Equipment
-from everwhen.cli.front import api_settings, open_front
+from everwhen.cli.front import api_settings, load_front, open_front
 from everwhen.cli.progress import JobLines, clock_time
 from everwhen.cli.reloader import Reloader, spelled
 from everwhen.cli.terminal import echo, print_lines, secho, styled
@@ -92,6 +92,7 @@ def _run(
     front = api_settings(configuration) if role == "up" and configuration is not None else None
     if front is not None:
         refuse_taken(front.host, front.port)
+        load_front()  # before anything is due: it takes a second, and the loop would have to share it
     if role == "worker":
         _refuse_worker(settings)
     queue = open_queue(settings.dispatch, redis=settings.redis, celery_broker=settings.celery_broker)
@@ -108,9 +109,9 @@ def _run(
         service = _service(stack, settings, role, queues, equipment, observer, queue=queue, links=links)
         stopped = signals.on_stop(service.kill, service.prepare_to_stop)
         if configuration is None:
-            service.start(lambda: _greet(_title(role, queues), url))
+            service.prepare(lambda: _greet(_title(role, queues), url))
         else:
-            service.start(lambda: _reconcile(configuration, stack, role, url, may_remove_most))
+            service.prepare(lambda: _reconcile(configuration, stack, role, url, may_remove_most))
         if queue is not None:
             secho(f"jobs are handed over to {queue.name}; {_worker_hint(settings)}", err=True)
         if links is not None:
@@ -121,6 +122,7 @@ def _run(
                 _reloading(known, stack, path, equipment, hangups, watch=watch, applies=applies) as reloader,
                 _front(stack, equipment, front, token_file, service, durations, reloader),
             ):
+                service.begin()  # now that a job can reach the API
                 wait_until(stopped)
         except BaseException:
             service.stop(wait_for_jobs=False)
@@ -272,7 +274,7 @@ def _front(
     durations: JobDurations,
     reloader: Reloader | None,
 ) -> Iterator[None]:
-    """The API, as long as the block lasts: it opens when the loop ticks, and closes before the loop stops."""
+    """The API, as long as the block lasts: it opens before the loop ticks, and closes before the loop stops."""
     if settings is None:
         yield
         return

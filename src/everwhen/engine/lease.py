@@ -59,6 +59,7 @@ class Lease:
         self.seconds = seconds
         self._beaten = house.clock.monotonic()
         self._rescues_from = 0.0
+        self.began_at: int | None = None  # the first heartbeat
 
     @property
     def beat_every(self) -> float:
@@ -81,7 +82,8 @@ class Lease:
         step = self._step_before_start()
         if step is not None:
             self.distrust_clocks()
-        self.beat()
+        self.began_at = self._clock.now()
+        self.beat(self.began_at)
         return step
 
     def _draw(self) -> str:

@@ -141,13 +141,19 @@ class Service:
     # -- start and stop --
 
     def start(self, reconcile: Callable[[], object] | None = None) -> None:
-        """Rescue what dead nodes left, reconcile what is declared, then tick; catch-up is the loop's second lane.
+        """Rescue what dead nodes left, reconcile what is declared, then tick; catch-up is the loop's second lane."""
+        self.prepare(reconcile)
+        self.begin()
+
+    def prepare(self, reconcile: Callable[[], object] | None = None) -> None:
+        """Everything before the first tick: whoever is to be asked by jobs can open in between.
 
         When reconciling raises, the node is gone again as after a clean stop.
         """
         self._stopped.clear()
         self._gone.clear()
         self._has_left = False
+        self._loops = []
         self._enter()
         try:
             self.lease.rescue(self.watch_clock())
@@ -160,6 +166,9 @@ class Service:
         except BaseException:
             self._leave(0)
             raise
+
+    def begin(self) -> None:
+        """Decide slots and run jobs; returns at once."""
         self._loops = list(self._new_loops())
         for loop in self._loops:
             loop.start()
@@ -240,6 +249,7 @@ class Service:
         last_heartbeat_at = self._house.slots.last_heartbeat_at()
         self._downtime = Downtime(self._house, last_heartbeat_at) if self.is_scheduler else None
         step = self.lease.begin()
+        self.ticker.alive_since = self.lease.began_at
         self.worker.begin(self.node)
         self._janitor = self._new_janitor()
         if self.is_scheduler:

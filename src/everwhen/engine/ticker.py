@@ -33,16 +33,21 @@ class Ticker:
         self._clock = clock
         self._batch = batch
         self.counts = Counts()
+        self.alive_since: int | None = None  # when the node of this ticker was first on record
 
     def step(self) -> bool:
         """Decide everything that is due of late and one portion of the rest; True when more is waiting."""
-        reports = [self._slots.tick(self._clock.now(), limit=self._batch, behind=False)]
+        reports = [self._tick(behind=False)]
         while reports[-1].more:
-            reports.append(self._slots.tick(self._clock.now(), limit=self._batch, behind=False))
+            reports.append(self._tick(behind=False))
         if not reports[-1].none_due:
-            reports.append(self._slots.tick(self._clock.now(), limit=self._batch, behind=True))
+            reports.append(self._tick(behind=True))
         self._count(reports)
         return reports[-1].more
+
+    def _tick(self, *, behind: bool) -> TickReport:
+        now = self._clock.now()
+        return self._slots.tick(now, limit=self._batch, behind=behind, alive_since=self.alive_since)
 
     def _count(self, reports: list[TickReport]) -> None:
         counts = self.counts

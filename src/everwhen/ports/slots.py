@@ -70,8 +70,11 @@ class Slots(Protocol):
         """Whether one transaction can settle and claim."""
         ...
 
-    def tick(self, now: int, *, limit: int, behind: bool) -> TickReport:
-        """Decide due and released slots: those of late (`behind=False`), or those further back."""
+    def tick(self, now: int, *, limit: int, behind: bool, alive_since: int | None = None) -> TickReport:
+        """Decide due and released slots: those of late (`behind=False`), or those further back.
+
+        `alive_since`: the first heartbeat of whoever decides, which lives until now whatever its last one says.
+        """
         ...
 
     def tick_one(self, now: int, uid: str) -> TickReport:

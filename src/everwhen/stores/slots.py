@@ -38,8 +38,10 @@ class StoredSlots:
         self._is_line_long = False  # the last claim got all that it wanted: the next need not look before
         self._next_catch_up_at = 0  # the stagger of a backlog goes on from portion to portion
 
-    def tick(self, now: int, *, limit: int, behind: bool = False) -> TickReport:
-        due = Due(now, now - self._lately, limit, behind)
+    def tick(
+        self, now: int, *, limit: int, behind: bool = False, alive_since: int | None = None
+    ) -> TickReport:
+        due = Due(now, now - self._lately, limit, behind, alive_since=alive_since)
         # A read is a hundredth of a write; most wake-ups find nothing.
         due_at = self._store.earliest_due_at()
         if due_at is None or due_at > (due.floor if behind else now):

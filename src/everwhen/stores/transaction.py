@@ -44,6 +44,7 @@ class Due(NamedTuple):
     limit: int
     behind: bool
     page: int = 0  # which batch of them, counted from the front: another scheduler may be at the first
+    alive_since: int | None = None  # the first heartbeat of whoever takes them
 
 
 class Glimpse(NamedTuple):

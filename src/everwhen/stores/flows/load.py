@@ -129,10 +129,16 @@ def with_jobs(tx: Snapshot, schedules: Iterable[Schedule], uids: Collection[str]
     ]
 
 
-def coverage(tx: Snapshot, now: int) -> Coverage:
-    """When schedulers were alive, by their heartbeats, without what the clock was stepped over."""
+def coverage(tx: Snapshot, now: int, alive_since: int | None = None) -> Coverage:
+    """When schedulers were alive, by their heartbeats, without what the clock was stepped over.
+
+    `alive_since`: whoever asks lives until now, though its next heartbeat is still to come.
+    """
     merged: list[tuple[int, int]] = []
-    for start, end in tx.heartbeats(now - _LOOK_BACK):
+    stretches = list(tx.heartbeats(now - _LOOK_BACK))
+    if alive_since is not None and alive_since <= now:
+        stretches = sorted([*stretches, (alive_since, now)])
+    for start, end in stretches:
         if merged and start <= merged[-1][1]:
             merged[-1] = (merged[-1][0], max(merged[-1][1], end))
         else:

@@ -41,7 +41,9 @@ def evaluate(
             break  # else others are at all of these, or at their keys, and this one goes on to the next
     if not schedules:
         return TickReport()
-    decisions = _decided(tx, plans, schedules, shared, due.now, stagger, next_catch_up_at)
+    decisions = _decided(
+        tx, plans, schedules, shared, due.now, stagger, next_catch_up_at, alive_since=due.alive_since
+    )
     seen = max(len(schedules), len(glanced))
     return _reported(decisions, shared, due.now, is_full=seen >= due.limit)
 
@@ -73,6 +75,7 @@ def _decided(
     now: int,
     stagger: int,
     next_catch_up_at: int,
+    alive_since: int | None = None,
 ) -> list[Decision]:
     """Decide, and write it."""
     shared.stagger = stagger
@@ -80,7 +83,7 @@ def _decided(
     if (
         min(schedule.state.next_run_at or now for schedule in schedules) < now - SECOND
     ):  # something may be missed
-        shared.coverage = coverage(tx, now)
+        shared.coverage = coverage(tx, now, alive_since)
     decisions = tick(schedules, now, shared)
     commit_decisions(tx, decisions, now)
     write_shared(tx, shared, now)
