@@ -15,9 +15,11 @@ from everwhen.model.job import Job
 from everwhen.model.message import MESSAGE, message_of
 from everwhen.model.outcome import NewMessage, Outcome
 from everwhen.model.shared import Shared
-from everwhen.stores.flows.commit import write_starts
-from everwhen.stores.flows.load import add_shared, schedules_of
+from everwhen.ports.slots import JobEnd
+from everwhen.stores.flows.commit import write_shared, write_starts
+from everwhen.stores.flows.load import add_shared, plans_to_claim
 from everwhen.stores.flows.settle import end_jobs
+from everwhen.stores.flows.settle_ordinary import settle_ordinary
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Transaction
 
@@ -39,28 +41,40 @@ def say_claimed(
     spoken = [one for one in claimed if one.definition.target.kind == MESSAGE]
     if not spoken:
         return list(claimed)
-    uids = {one.job.uid for one in spoken}
-    end_jobs(tx, plans, _ended(tx, spoken, now), _shared(tx, plans, uids, [c.job for c in spoken]), now)
-    _say_ready(tx, plans, uids, now)
+    _end(tx, plans, spoken, _shared(tx, plans, [one.job for one in spoken]), now)
+    _say_ready(tx, plans, {one.job.uid for one in spoken}, now)
     return [one for one in claimed if one.definition.target.kind != MESSAGE]
 
 
 def _say_ready(tx: Transaction, plans: PlanCache, uids: Collection[str], now: int) -> None:
     for _ in range(MOST_ROUNDS):
         jobs = [job for line in tx.outstanding(uids).values() for job in line if _may_start(job, now)]
+        if not jobs:  # nearly always after the first round
+            return
         known = plans.load(tx, [(job.uid, job.revision) for job in jobs])
         jobs = [job for job in jobs if known[job.uid, job.revision].definition.target.kind == MESSAGE]
         standings = tx.standings({job.uid for job in jobs})
-        shared = _shared(tx, plans, uids, jobs)
+        shared = _shared(tx, plans, jobs)
         claims = claim(jobs, known, standings, shared, node=SPEAKER, limit=len(jobs), now=now)
         if not claims.taken:
             return
         write_starts(tx, claims, now)
-        end_jobs(tx, plans, _ended(tx, claims.taken, now), shared, now)
+        _end(tx, plans, claims.taken, shared, now)
 
 
 def _may_start(job: Job, now: int) -> bool:
     return job.status == "queued" and job.is_ready and (job.not_before is None or job.not_before <= now)
+
+
+def _end(tx: Transaction, plans: PlanCache, claimed: Sequence[ClaimedJob], shared: Shared, now: int) -> None:
+    """Nearly all by the short way, as with any other job; a thousand messages a second leave no time for the long."""
+    ended = {job.job_id: (job, outcome) for job, outcome in _ended(tx, claimed, now)}
+    ends = [JobEnd(job.job_id, job.fence, outcome) for job, outcome in ended.values()]
+    left = settle_ordinary(tx, plans, ends, shared, now)
+    if left:
+        end_jobs(tx, plans, [ended[end.job_id] for end in left], shared, now)
+    else:
+        write_shared(tx, shared, now)
 
 
 def _ended(tx: Transaction, claimed: Sequence[ClaimedJob], now: int) -> list[tuple[Job, Outcome]]:
@@ -77,7 +91,8 @@ def _message(tx: Transaction, claimed: ClaimedJob, now: int) -> NewMessage:
     return message_of(claimed, now, actor)
 
 
-def _shared(tx: Transaction, plans: PlanCache, uids: Collection[str], jobs: Sequence[Job]) -> Shared:
+def _shared(tx: Transaction, plans: PlanCache, jobs: Sequence[Job]) -> Shared:
     shared = Shared()
-    add_shared(tx, shared, schedules_of(tx, plans, list(tx.states(uids).values())), jobs)
+    add_shared(tx, shared, (), jobs)
+    plans_to_claim(tx, plans, shared, jobs)
     return shared

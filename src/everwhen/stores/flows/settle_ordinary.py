@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from everwhen.decide.ordinary import awaits_successes
 from everwhen.model.job import OWN_ORIGINS, Job
-from everwhen.model.outcome import SUCCEEDED, Outcome
+from everwhen.model.outcome import SUCCEEDED, NewMessage, Outcome
 from everwhen.model.schedule import Plan
 from everwhen.model.shared import Shared
 from everwhen.ports.slots import JobEnd
@@ -45,6 +45,9 @@ def settle_ordinary(
         jobs = [job for job, _ in ordinary]
         tx.end_jobs(ordinary, now)
         tx.count_successes(jobs, now)
+        messages = [outcome.also for _, outcome in ordinary if isinstance(outcome.also, NewMessage)]
+        if messages:
+            tx.insert_messages(messages, now)
         add_shared(tx, shared, (), jobs)
         _give_places_back(jobs, shared)
     return left
@@ -60,8 +63,11 @@ def _is_ordinary(job: Finished, end: JobEnd, known: Plans) -> bool:
 
 
 def _is_plain(outcome: Outcome) -> bool:
-    """A success with nothing but its result, whatever else outcomes may come to ask for."""
-    return outcome is SUCCEEDED or outcome == Outcome("succeeded", result=outcome.result)
+    """A success with nothing but its result and its message, whatever else outcomes may come to ask for."""
+    if outcome is SUCCEEDED:
+        return True
+    also = outcome.also if isinstance(outcome.also, NewMessage) else None
+    return outcome == Outcome("succeeded", result=outcome.result, also=also)
 
 
 def _give_places_back(jobs: Sequence[Finished], shared: Shared) -> None:
