@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -29,6 +30,31 @@ from tests.cluster.conftest import together, until_waiting
 from tests.conformance.tenant import FAILED, Tenant
 
 Action = Callable[[], Any]
+
+
+def test_a_node_that_hangs_while_it_turns_the_switch_silences_the_others_for_seconds_only(
+    house: Tenant, other: Tenant
+) -> None:
+    """It holds what every tick waits for; the server ends its transaction long before the others give up."""
+    house.add("a", every="24h")
+    is_held, goes_on = threading.Event(), threading.Event()
+
+    def hang(tx: Transaction) -> None:
+        tx.exclude_evaluations()
+        is_held.set()
+        goes_on.wait(60)
+        tx.put_setting("system_paused", "")
+
+    def turn() -> None:
+        with pytest.raises(StoreError, match="idle-in-transaction timeout"):
+            PostgresStore(house.stack.database).write(Lane.API, hang)
+
+    with ThreadPoolExecutor() as threads:
+        turning = threads.submit(turn)
+        assert is_held.wait(60)
+        assert other.tick().fired == 1
+        goes_on.set()
+        turning.result(60)
 
 
 def ticking(house: Tenant, limit: int = 20) -> Action:

@@ -232,7 +232,7 @@ def test_a_statement_that_is_refused_says_where_and_shows_no_password(database: 
 def test_settings_hold_on_every_connection(database: PostgresDatabase) -> None:
     names = ("plan_cache_mode", "synchronous_commit", "lock_timeout", "idle_in_transaction_session_timeout")
     found = rows(database, "SELECT current_setting(name) FROM unnest(%s) AS name", Texts(names))
-    assert found == [("force_generic_plan",), ("on",), ("20s",), ("10s",)]
+    assert found == [("force_generic_plan",), ("on",), ("20s",), ("5s",)]
 
 
 def test_a_url_that_cannot_be_read_is_refused() -> None:

@@ -56,7 +56,14 @@ SETTINGS = {
     "synchronous_commit": "on",
     "statement_timeout": "60s",
     "lock_timeout": "20s",
-    "idle_in_transaction_session_timeout": "10s",
+    "idle_in_transaction_session_timeout": "5s",
+    # A node that is gone (a machine without power, a cable) leaves sessions behind that wait in line for locks, get one
+    # after the other, and keep each for as long as an idle transaction may: all others are silent meanwhile. So the
+    # server looks after its clients while it works for them.
+    "client_connection_check_interval": "1s",
+    "tcp_keepalives_idle": "3",
+    "tcp_keepalives_interval": "1",
+    "tcp_keepalives_count": "3",
 }
 
 

@@ -17,7 +17,7 @@ import psycopg
 from everwhen.stores.postgres_database import connection_words
 
 CHANNEL = "everwhen"
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0
 
 log = logging.getLogger("everwhen")
 

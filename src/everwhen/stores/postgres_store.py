@@ -22,9 +22,7 @@ T = TypeVar("T")
 
 # One round trip for both: what is read afterwards is what the switch has left.
 _BEGIN_EVALUATION = f"BEGIN; SELECT pg_advisory_xact_lock_shared({EVALUATING})"
-# A hundred thousand schedules that are applied at once are thought about for longer than the setting allows.
-_BEGIN_CHANGE = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '60s'"
-_BEGIN = {Lane.TICK: _BEGIN_EVALUATION, Lane.CLAIM: _BEGIN_EVALUATION, Lane.API: _BEGIN_CHANGE}
+_BEGIN = {Lane.TICK: _BEGIN_EVALUATION, Lane.CLAIM: _BEGIN_EVALUATION}
 
 
 class PostgresStore:

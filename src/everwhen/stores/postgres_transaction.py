@@ -173,6 +173,9 @@ class PostgresTransaction(PostgresSnapshot):
             }
             self._rows(sql.ANNOUNCE, values)
 
+    def expect_long_pauses(self) -> None:
+        self._rows("SELECT set_config('idle_in_transaction_session_timeout', '60s', true)")
+
     def exclude_evaluations(self) -> None:
         self._rows(f"SELECT pg_advisory_xact_lock({EVALUATING})")
 

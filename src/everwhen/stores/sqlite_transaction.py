@@ -270,6 +270,9 @@ class SqliteTransaction(SqliteSnapshot):
     def insert_transitions(self, transitions: Sequence[Transition]) -> None:
         self._many(sql.INSERT_TRANSITION, transitions)
 
+    def expect_long_pauses(self) -> None:
+        return None
+
     def exclude_evaluations(self) -> None:
         return None
 

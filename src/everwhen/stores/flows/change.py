@@ -46,6 +46,7 @@ SHOWN = (
 # What sets a new row apart; the other columns of a state begin with its defaults, which are the table's, too.
 _BEGINS = (*State._fields[1 : State._fields.index("held_slot_at")], "paused_by", "status_reason")
 _begins = itemgetter(*[State._fields.index(name) for name in _BEGINS])
+MANY = 1_000  # rows that are thought about for a while
 INSERTED = (*_BEGINS, *SHOWN, "source", "created_at", "key", "token_id")
 
 
@@ -57,6 +58,8 @@ def create_schedules(
     new_policies: Collection[str] = (),
 ) -> list[State]:
     """Write new schedules, all or none, on the terms of whoever makes them; `new_policies` are written with them."""
+    if len(schedules) > MANY:
+        tx.expect_long_pauses()
     if terms is not None:
         _hold_to(terms, tx, now, len(schedules))
     _hold_policies(tx, [new.plan for new in schedules], new_policies)

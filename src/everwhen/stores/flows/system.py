@@ -57,8 +57,11 @@ def write_policy(
 ) -> None:
     """Create or replace a policy; slots that wait for an opening wait for the new one (E5)."""
     rows = []
+    states = tx.states_deferred(policy.policy_id)
+    if len(states) > _PORTION:
+        tx.expect_long_pauses()
     # Read before the policy is written, and planned here: the cache must not know it before its commit.
-    for schedule in schedules_of(tx, plans, tx.states_deferred(policy.policy_id)):
+    for schedule in schedules_of(tx, plans, states):
         state = schedule.state
         plan = Plan(state.schedule_id, schedule.definition, policy)
         is_deferred = state.held_reason in plan.defers
