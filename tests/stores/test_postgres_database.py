@@ -8,7 +8,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from threading import Barrier, Thread
 from typing import Any
 
@@ -245,6 +245,30 @@ def test_a_server_that_refuses_says_why_at_once(database: PostgresDatabase) -> N
     with pytest.raises(StoreError, match=r"refuses connections .*password authentication failed"):
         PostgresDatabase(database.url.replace("everwhen:", "everwhen:not-"))
     assert time.monotonic() - began < PATIENCE
+
+
+def test_whoever_waits_for_a_server_looks_again_and_again_whether_it_is_back() -> None:
+    """The pool by itself would wait twice as long each time, beside a server that has long been back."""
+    asked: list[None] = []
+
+    def hang_up(listening: socket.socket) -> None:
+        with suppress(OSError):  # closed: the test is over
+            while True:
+                listening.accept()[0].close()
+                asked.append(None)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        Thread(target=hang_up, args=(listening,), daemon=True).start()
+        port = listening.getsockname()[1]
+        with closing(
+            PostgresDatabase(
+                f"postgresql://everwhen@127.0.0.1:{port}/e?sslmode=disable&gssencmode=disable", patience=4.0
+            )
+        ) as database:
+            with pytest.raises(StoreError, match="gave no connection within 4s"):
+                database.transact(lambda c: c.execute("SELECT 1"))
+            assert len(asked) > 12  # and nine times with the pauses of the pool
+        listening.shutdown(socket.SHUT_RDWR)
 
 
 def test_a_database_without_a_free_connection_says_so(database: PostgresDatabase) -> None:

@@ -31,10 +31,10 @@ T = TypeVar("T")
 
 ATTEMPTS = 6
 MOST_CONNECTIONS = 10
-# Seconds for a connection; the loops above wait longer each time. The pool tries as long and then gives up, so that
-# the next request begins anew: left alone it would wait for minutes, twice as long each time, behind a server that
-# has long been back.
+# Seconds for a connection. The pool by itself waits twice as long after each attempt, for minutes, behind a server that
+# has long been back. So it gives up at once, and whoever waits for a connection has it begin anew twice a second.
 PATIENCE = 5.0
+GIVE_UP, TRY_AGAIN = 0.3, 0.5
 
 # A server that is gone without a word (a cable, a firewall, a host that died) is noticed within ten seconds.
 SILENCE = {
@@ -136,7 +136,7 @@ class PostgresDatabase:
             min_size=1,
             max_size=MOST_CONNECTIONS,
             timeout=patience,
-            reconnect_timeout=patience,
+            reconnect_timeout=min(GIVE_UP, patience),
             num_workers=1,
             open=False,
         )
@@ -207,10 +207,21 @@ class PostgresDatabase:
             self._give_back(connection)
 
     def _take(self, *, is_question: bool = False) -> Connection[Any]:
-        connection: PatientConnection = self._pool.getconn()
+        connection = self._wait_for_one()
         connection.patience = min(LONGEST_QUESTION, self._longest_wait) if is_question else self._longest_wait
         self._busy.add(connection)
         return connection
+
+    def _wait_for_one(self) -> PatientConnection:
+        deadline = time.monotonic() + self._patience
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                connection: PatientConnection = self._pool.getconn(max(min(TRY_AGAIN, left), 0.01))
+                return connection
+            except PoolTimeout:
+                if left <= TRY_AGAIN:
+                    raise
 
     def _give_back(self, connection: Connection[Any]) -> None:
         self._busy.discard(connection)
