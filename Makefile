@@ -4,7 +4,8 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 RUN    ?= .run
-WORKERS ?= auto
+# One more than there are cores: tests wait for processes and clocks as much as they compute.
+WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
 
 # Every layer once, without PostgreSQL's, the queues' and the crash tests' time: what to run after each small change.
 QUICK  := tests/decide tests/model tests/story tests/app tests/engine tests/leftovers tests/stores tests/quickstart \

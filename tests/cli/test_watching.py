@@ -25,7 +25,7 @@ agents:
   bot:
     command: [cat]
     schedules:
-      on-push: {type: webhook, secret: "${PUSH_SECRET}"}
+      on-push: {type: webhook, secret: "${PUSH_SECRET}", signature: github}
 """
 SECRET = "only the processes know it"
 PATIENCE = 30.0

@@ -50,7 +50,8 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     install = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     how = ["--no-index", "--no-deps", "--no-build-isolation", "--target", str(folder)]
-    subprocess.run([*install, *how, str(PACKAGE)], check=True, capture_output=True, timeout=100)
+    environ = {**os.environ, "PYTHONWARNINGS": "default"}  # pip brings libraries that warn
+    subprocess.run([*install, *how, str(PACKAGE)], check=True, capture_output=True, timeout=100, env=environ)
     return folder
 
 

@@ -12,7 +12,15 @@ FIRINGS = ("heartbeat", "weather.look", "reviewer.check-issues")
 
 def test_make_run_prints_a_token_fires_and_stops_with_ctrl_c(tmp_path: Path) -> None:
     # -o: the environment is not made anew, whatever the times of its files are.
-    command = ["make", "run", f"RUN={tmp_path}", f"VENV={sys.prefix}", "-o", f"{sys.prefix}/.installed"]
+    command = [
+        "make",
+        "--no-print-directory",
+        "run",
+        f"RUN={tmp_path}",
+        f"VENV={sys.prefix}",
+        "-o",
+        f"{sys.prefix}/.installed",
+    ]
     environ = {**os.environ, "EVERWHEN_API_PORT": "0"}
     tmp_path.chmod(0o755)
     with (

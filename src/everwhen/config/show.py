@@ -31,15 +31,15 @@ def effective(files: tuple[File, ...], environ: Mapping[str, str]) -> dict[str, 
 
 
 def section_of(files: Sequence[File], section: str) -> Any:
-    """The words of a section of all files, as they are written."""
-    values = [
-        file.written.root[section] for file in files if file.written.root and file.written.root.get(section)
-    ]
-    if not values:
-        return None
-    if isinstance(values[0], list):
-        return [item for value in values for item in value]
-    return {key: item for value in values for key, item in value.items()}
+    """The words of a section of all files, as they are written; what is of another type is told elsewhere."""
+    roots = [file.written.root for file in files if isinstance(file.written.root, dict)]
+    values = [root[section] for root in roots if root.get(section)]
+    items = [item for value in values if isinstance(value, list) for item in value]
+    return (
+        items
+        or {key: item for value in values if isinstance(value, dict) for key, item in value.items()}
+        or None
+    )
 
 
 def _with_defaults(record: Record, words: Mapping[str, Any]) -> dict[str, Any]:

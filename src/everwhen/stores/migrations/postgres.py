@@ -331,5 +331,5 @@ CREATE INDEX idx_revisions_before ON schedule_revisions (uid) WHERE cause IS NUL
 
 MIGRATIONS = (
     Migration(number=1, name="the ledger", before=_LEDGER),
-    Migration(number=2, name="protection, retries and answers", before=_SECOND),
+    Migration(number=2, name="release 0.2", before=_SECOND),
 )
