@@ -251,9 +251,19 @@ class QueueSite:
     def on_its_way(self, job_id: str) -> Delivery | None:
         return self.house.outbox.on_its_way(job_id)
 
-    def ended(self, *job_ids: str) -> list[Job]:
-        """These jobs, when all of them are over."""
-        until(lambda: all(self.job(job_id).status in FINAL for job_id in job_ids), PATIENCE)
+    def ended(self, *job_ids: str, is_supervised: bool = False) -> list[Job]:
+        """These jobs, when all of them are over.
+
+        `is_supervised`: a worker that ends meanwhile is replaced. RQ's ends itself when its Redis goes away at the
+        wrong moment, and counts on being started again.
+        """
+
+        def is_over() -> bool:
+            if is_supervised and self.workers["default"].has_ended:
+                self.start_worker("default")
+            return all(self.job(job_id).status in FINAL for job_id in job_ids)
+
+        until(is_over, PATIENCE)
         return [self.job(job_id) for job_id in job_ids]
 
     def begun(self, name: str, times: int = 1) -> tuple[str, int, int]:

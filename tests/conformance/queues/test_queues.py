@@ -147,7 +147,7 @@ def test_a_broker_that_restarts_with_its_data_changes_nothing(site: QueueSite) -
         until(lambda: all(site.on_its_way(job_id) for job_id in jobs), PATIENCE)
         site.broker.kill()
         site.broker.start()
-    assert {(job.status, job.attempt) for job in site.ended(*jobs)} == {("succeeded", 1)}
+    assert {(job.status, job.attempt) for job in site.ended(*jobs, is_supervised=True)} == {("succeeded", 1)}
     assert sorted(job for job, _, _ in site.notes("kept")) == sorted(jobs)
 
 
@@ -172,7 +172,7 @@ def test_jobs_wait_while_the_broker_is_away_and_go_when_it_is_back(site: QueueSi
     job_id = site.fire("patient")
     assert site.on_its_way(job_id) is None
     site.broker.start()
-    (job,) = site.ended(job_id)
+    (job,) = site.ended(job_id, is_supervised=True)
     assert (job.status, job.attempt, len(site.notes("patient"))) == ("succeeded", 1, 1)
 
 
