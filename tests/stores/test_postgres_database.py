@@ -21,6 +21,7 @@ from psycopg import Connection
 from everwhen.errors import StoreError
 from everwhen.stores.postgres_adapters import At, Flags, Instants, Integers, Texts
 from everwhen.stores.postgres_database import (
+    ATTEMPTS,
     MOST_CONNECTIONS,
     PATIENCE,
     PostgresDatabase,
@@ -192,6 +193,40 @@ def test_a_transaction_that_lost_a_deadlock_runs_again(database: PostgresDatabas
         thread.join(60)
     assert len(attempts) == 3
     assert [sorted(text) for text in texts(database)] == [["a", "x", "y"], ["b", "x", "y"]]
+
+
+def test_a_change_of_the_schema_gives_way_to_nodes_that_lock_its_tables_in_another_order(
+    database: PostgresDatabase,
+) -> None:
+    """Each round of the node would be a deadlock, whose victim is the one that waits longer: the change."""
+    database.transact(lambda c: c.execute("CREATE TABLE first (a integer); CREATE TABLE second (a integer)"))
+    script = "ALTER TABLE first ADD COLUMN b integer; ALTER TABLE second ADD COLUMN b integer;"
+    failed: list[Exception] = []
+
+    def change() -> None:
+        try:
+            database.build(lambda builder: builder.run(script))
+        except Exception as error:
+            failed.append(error)
+
+    changing = Thread(target=change)
+    with psycopg.connect(database.url) as node, psycopg.connect(database.url, autocommit=True) as watcher:
+        for number in range(ATTEMPTS):
+            node.execute("LOCK TABLE second IN ROW EXCLUSIVE MODE")
+            if number == 0:
+                changing.start()
+            while changing.is_alive() and not _waits_for_a_table(watcher):
+                pass
+            node.execute("LOCK TABLE first IN ROW EXCLUSIVE MODE")
+            node.commit()
+    changing.join()
+    assert not failed
+    assert database.ask("SELECT b FROM first") == database.ask("SELECT b FROM second") == []
+
+
+def _waits_for_a_table(watcher: Connection[Any]) -> bool:
+    query = "SELECT 1 FROM pg_locks WHERE NOT granted AND mode = 'AccessExclusiveLock'"
+    return watcher.execute(query).fetchone() is not None
 
 
 def test_a_lost_connection_is_a_store_error_and_the_next_request_works(database: PostgresDatabase) -> None:

@@ -1,10 +1,17 @@
-"""Changing the schema on PostgreSQL: inside a transaction, under an advisory lock that every process takes."""
+"""Changing the schema on PostgreSQL: inside a transaction, under an advisory lock that every process takes.
+
+Nodes of the previous release go on meanwhile, and lock tables in an order of their own. A script that locked one table
+after another as it comes to them would deadlock with them, again and again where they are busy. So all tables of a
+script are locked before its first statement, each with a short wait; when one is not free in time all are released, the
+nodes go on, and the transaction begins again.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from psycopg import Connection
+from psycopg import Connection, errors, sql
 
 from everwhen.errors import StoreError
 from everwhen.stores.migrate import Applied, Migration, Step
@@ -21,7 +28,20 @@ CREATE TABLE IF NOT EXISTS everwhen_migrations (
   PRIMARY KEY (number, step)
 )
 """
+_TABLE_WAIT = "300ms"  # below deadlock_timeout: who gives way is the one that changes the schema
+_CHANGED = re.compile(
+    r"\b(?:ALTER TABLE(?: ONLY)?|DROP TABLE(?: IF EXISTS)?|UPDATE|DELETE FROM|INSERT INTO"
+    r"|(?:INDEX|TRIGGER)\b[^;]*?\bON)\s+(\w+)",
+    re.IGNORECASE,
+)
+_EXISTING = """
+SELECT name FROM unnest(%s::text[]) AS name JOIN pg_class ON oid = to_regclass(name) AND relkind = 'r' ORDER BY name
+"""
 _RECORD = "INSERT INTO everwhen_migrations (number, name, step, applied_at) VALUES (%s, %s, %s, %s)"
+
+
+class TablesInUseError(Exception):
+    """Other transactions kept a table that the script changes; nothing was changed, and it may begin again."""
 
 
 class PostgresBuilder:
@@ -49,7 +69,22 @@ class PostgresBuilder:
 
     def run(self, script: str) -> None:
         if script.strip():
+            self._lock_tables(script)
             self._connection.execute(script.encode())
+
+    def _lock_tables(self, script: str) -> None:
+        """Lock the tables that the script changes and that exist already, all of them or none."""
+        named = sorted(set(_CHANGED.findall(script)))
+        found = self._connection.execute(_EXISTING, (named,)).fetchall()
+        if not found:
+            return
+        tables = sql.SQL(", ").join(sql.Identifier(name) for (name,) in found)
+        try:
+            self._connection.execute(f"SET LOCAL lock_timeout = '{_TABLE_WAIT}'".encode())
+            self._connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(tables))
+        except errors.LockNotAvailable as error:
+            raise TablesInUseError from error
+        self._connection.execute("SET LOCAL lock_timeout = 0")
 
     def record(self, migration: Migration, step: Step, applied_at: int) -> None:
         self._connection.execute(_RECORD, (migration.number, migration.name, step, At(applied_at)))

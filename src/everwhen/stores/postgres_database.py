@@ -25,11 +25,12 @@ from everwhen.errors import StoreError, StoreFault, shown, shown_url
 from everwhen.stores.migrate import Builder
 from everwhen.stores.postgres_adapters import register
 from everwhen.stores.postgres_asking import Asking
-from everwhen.stores.postgres_builder import PostgresBuilder
+from everwhen.stores.postgres_builder import PostgresBuilder, TablesInUseError
 
 T = TypeVar("T")
 
 ATTEMPTS = 6
+BUILD_PATIENCE = 60.0  # seconds that a change of the schema waits for tables in use
 MOST_CONNECTIONS = 10
 # Seconds for a connection. The pool by itself waits twice as long after each attempt, for minutes, behind a server that
 # has long been back. So it gives up at once, and whoever waits for a connection has it begin anew twice a second.
@@ -236,8 +237,22 @@ class PostgresDatabase:
             return self._asking.ask(query.encode(), values)
 
     def build(self, work: Callable[[Builder], T]) -> T:
-        """A transaction that may change the schema; one process at a time."""
-        return self.transact(lambda connection: work(PostgresBuilder(connection)))
+        """A transaction that may change the schema; one process at a time.
+
+        It waits for tables that others use as long as nodes take to get out of its way: a start that fails for a
+        busy moment would be worse than a start that takes a while.
+        """
+        give_up_at = time.monotonic() + BUILD_PATIENCE
+        while True:
+            try:
+                return self._once(lambda connection: work(PostgresBuilder(connection)), "BEGIN")
+            except (*_AGAIN, TablesInUseError) as error:
+                if time.monotonic() >= give_up_at:
+                    raise StoreError(
+                        f"the schema of the database {self.where} cannot be changed: other transactions have used "
+                        f"its tables for {BUILD_PATIENCE:g}s; end long ones (a dump, an open psql) and start again"
+                    ) from error
+                time.sleep(0.05)  # those who waited for our locks go first
 
     def close(self) -> None:
         """May be called twice. A forked child closes nothing."""
