@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
 from everwhen.model.instants import moment_of
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedule
@@ -98,6 +102,24 @@ def test_the_jobs_of_a_process_that_died_are_taken_over() -> None:
     assert (again.job.job_id, again.job.attempt) == (claimed.job.job_id, 2)
     s.cancel_job(again.job.job_id)
     assert s.jobs("a")[0].reason == "person"
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_a_restart_finds_what_the_last_process_left_in_the_database(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    is_sqlite = kind == "sqlite"
+    url = f"sqlite:///{tmp_path}/a.db" if is_sqlite else request.getfixturevalue("everwhen_on_18").empty()
+    s = manual_scheduler(START, database=url)
+    s.add("a", every="1h")
+    s.step()
+    before = s.stack.database
+    s.restart()
+    assert s.stack.database is not before
+    s.advance("1h")
+    assert [job.status for job in s.jobs("a")] == ["succeeded", "succeeded"]
+    assert s.check().is_clean
+    s.close()
 
 
 def test_a_month_from_now_by_default_is_told_apart_from_now() -> None:

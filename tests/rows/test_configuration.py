@@ -8,13 +8,9 @@ from pathlib import Path
 import pytest
 
 from everwhen.config.read import Configuration
-from everwhen.config.submission import read_submission, surroundings_of
-from everwhen.errors import SubmissionError
 from everwhen.model.declared import Declared
-from everwhen.operations.schedules import Submission, create_schedule
-from everwhen.testing import manual_scheduler
 from everwhen.timetable.trigger import Every, EveryMonth
-from tests.config.reading import host, mistakes, read
+from tests.config.reading import mistakes, read
 
 PLUGIN = "plugins: {withings: {config: {token_file: t}, %s}}"
 
@@ -140,43 +136,3 @@ def test_h10_an_agents_cron_has_five_fields_in_the_systems_zone(tmp_path: Path) 
     assert agent(tmp_path, "{type: cron, cron: 0 9 * * *}").definition.zone.name == "Europe/Berlin"
     six = "agents: {bot: {command: [x], schedules: {s: {type: cron, cron: 0 0 9 * * *}}}}"
     assert "expected 5 fields, got 6" in mistakes(tmp_path, six)[0]
-
-
-@pytest.mark.parametrize(
-    ("plugin_words", "payload", "fault"),
-    [
-        ({"command": "handle"}, {}, 'command "handle" cannot be scheduled'),
-        ({"command": "sync"}, {}, 'schedule "mine" references unsupported command "sync"'),
-        ({"command": "token_refresh"}, {"source": 1}, 'schedule "mine": payload.source'),
-    ],
-)
-def test_d38_d39_d40_hold_for_a_submission_as_they_do_for_the_file(
-    tmp_path: Path, plugin_words: dict[str, str], payload: dict[str, object], fault: str
-) -> None:
-    around = surroundings_of(read(tmp_path, PLUGIN % "enabled: true"), host(), ())
-    words = {"every": "1h", "payload": payload, "run": {"plugin": {"name": "withings", **plugin_words}}}
-    with pytest.raises(SubmissionError) as caught:
-        read_submission(words, "mine", around)
-    ((_, said),) = caught.value.problems
-    assert said.startswith(fault)
-
-
-def test_d51_a_submitted_schedule_of_a_plugin_fires_its_command(tmp_path: Path) -> None:
-    around = surroundings_of(read(tmp_path, PLUGIN % "max_concurrent: 2"), host(), ())
-    words = {
-        "every": "1h",
-        "payload": {"source": "me"},
-        "run": {"plugin": {"name": "withings", "command": "token_refresh"}},
-    }
-    one = read_submission(words, "mine", around)
-    s = manual_scheduler("2026-01-05T00:00:00Z")
-    create_schedule(s.house, Submission(one.schedule_id, one.words, one.target, group=one.group))
-    s.tick()
-    (claimed,) = s.claim()
-    spec = json.loads(claimed.definition.target.spec)
-    assert (spec["name"], spec["command"], spec["config"]) == (
-        "withings",
-        "token_refresh",
-        {"token_file": "t"},
-    )
-    assert json.loads(claimed.definition.payload) == {"source": "me"}

@@ -85,12 +85,6 @@ def test_d11_at_is_an_rfc_3339_instant_in_utc_or_with_offset(text: str) -> None:
     assert series.next_after(once.instant) is None
 
 
-def test_d12_after_is_a_delay_from_creation_that_is_fixed_then() -> None:
-    once = trigger(after="1h30m")
-    assert isinstance(once, Once)
-    assert once.instant == CREATED + 5_400
-
-
 def test_d13_jitter_is_an_offset_per_run_within_its_bound() -> None:
     window = parse_jitter_ms("30s", parse_every("1h"))
     slots = Occurrences(IntervalSeries(CREATED, 3_600), jitter_ms=window, jitter_key="withings.hourly")

@@ -9,7 +9,6 @@ import pytest
 
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import Outcome
-from everwhen.operations.schedules import invalidate_schedule
 from everwhen.testing import ManualScheduler, manual_scheduler
 
 FAILED = Outcome("failed", error="no luck")
@@ -34,32 +33,6 @@ def plugin_schedule(s: ManualScheduler, local_id: str = "default", **words: Any)
 
 def slots(s: ManualScheduler, schedule_id: str) -> list[str]:
     return [f"{job.slot:%H:%M:%S}" for job in s.jobs(schedule_id)]
-
-
-def test_d1_one_loop_evaluates_every_enabled_schedule_and_enqueues_what_is_due() -> None:
-    s = scheduler()
-    s.add("a", every="1m")
-    s.add("b", every="2m")
-    s.add("off", every="1m", enabled=False)
-    s.advance("2m")
-    assert slots(s, "a") == ["08:00:00", "08:01:00", "08:02:00"]
-    assert slots(s, "b") == ["08:00:00", "08:02:00"]
-    assert slots(s, "off") == []
-
-
-def test_d2_each_entry_is_tracked_by_itself_and_stays_so_over_a_restart() -> None:
-    s = scheduler()
-    plugin_schedule(s, "fast", every="1m", if_running="allow", max_outstanding=5)
-    plugin_schedule(s, "slow", every="1h", if_running="allow", max_outstanding=5)
-    s.advance("90s")
-    before = {name: s.state(name) for name in ("withings.fast", "withings.slow")}
-    s.restart()
-    assert {name: s.state(name) for name in before} == before
-    with s.stack.database.read() as connection:
-        rows = connection.execute(
-            "SELECT plugin, schedule_id, command, status FROM schedule_entries"
-        ).fetchall()
-    assert sorted(rows) == [("withings", "fast", "poll", "active"), ("withings", "slow", "poll", "active")]
 
 
 def test_d3_a_job_carries_the_command_and_the_payload_of_its_schedule() -> None:
@@ -156,16 +129,6 @@ def test_d19_run_all_makes_one_job_per_missed_slot_bounded_to_100() -> None:
     assert s.check().is_clean
 
 
-@pytest.mark.parametrize("words", [{"every": "1h"}, {"cron": "0 * * * *"}])
-def test_d20_catch_up_serves_every_trigger(words: dict[str, str]) -> None:
-    s = scheduler("2026-01-05T08:30:00Z")
-    s.add("a", catch_up="run_all", first_run="after_interval" if "every" in words else None, **words)
-    s.sleep("2h10m")
-    s.restart()
-    s.step()
-    assert [job.origin for job in s.jobs("a")] == ["catch_up", "catch_up"]
-
-
 def test_d21_catch_up_jobs_have_a_dedupe_key_of_their_own() -> None:
     s = scheduler()
     s.add("a", every="10m", catch_up="run_all")
@@ -217,20 +180,6 @@ def test_d24_cancel_ends_the_schedules_own_jobs_then_enqueues() -> None:
     assert s.jobs("a")[0].status == "cancelled"
     assert [job.status for job in s.jobs("other")] == ["running"]
     assert s.check().is_clean
-
-
-def test_d25_the_guard_holds_until_a_place_is_free_and_then_supersedes() -> None:
-    s = scheduler()
-    one = plugin_schedule(s, "one", every="1h")
-    two = plugin_schedule(s, "two", every="10m", first_run="after_interval")
-    s.tick()
-    (claimed,) = s.claim()
-    s.advance("10m", work=False)
-    assert s.state(two).held_reason == "outstanding_limit"
-    s.settle(claimed)
-    s.step()
-    assert slots(s, two) == ["08:10:00"]
-    assert slots(s, one) == ["08:00:00"]
 
 
 def failing(s: ManualScheduler) -> None:
@@ -301,23 +250,6 @@ def test_d31_the_row_says_when_it_fired_succeeded_and_comes_next() -> None:
     assert state.status == "active"
 
 
-def test_d32_ductiles_words_for_status_are_in_the_view() -> None:
-    s = scheduler()
-    for name in ("active", "manual", "invalid", "gone"):
-        plugin_schedule(s, name, **({"after": "1m"} if name == "gone" else {"every": "1h"}))
-    s.pause("withings.manual")
-    invalidate_schedule(s.house, "withings.invalid", "its command is gone")
-    s.advance("2m")
-    with s.stack.database.read() as connection:
-        rows = dict(connection.execute("SELECT schedule_id, status FROM schedule_entries").fetchall())
-    assert rows == {
-        "active": "active",
-        "manual": "paused_manual",
-        "invalid": "paused_invalid",
-        "gone": "exhausted",
-    }
-
-
 @pytest.mark.parametrize("words", [{"at": "2026-01-05T08:01:00Z"}, {"after": "1m"}])
 def test_d33_one_shots_are_done_after_firing(words: dict[str, str]) -> None:
     s = scheduler()
@@ -368,18 +300,6 @@ def test_d44_the_default_after_downtime_is_no_flood() -> None:
     assert not [job for job in s.jobs("a") if job.origin == "catch_up"]
 
 
-def test_d45_what_a_person_asks_for_is_never_blocked_by_the_breaker() -> None:
-    s = scheduler()
-    name = plugin_schedule(s, every="1m")
-    failing(s)
-    s.advance("5m")
-    s.trigger(name)
-    assert s.jobs(name)[-1].origin == "manual"
-    s.step()
-    assert s.jobs(name)[-1].status == "failed"
-    assert s.house.ledger.breaker("withings:poll").failure_count == 3  # and it counts nothing
-
-
 def test_d46_schedules_of_one_command_with_different_payloads_stay_independent() -> None:
     s = scheduler()
     one = plugin_schedule(s, "one", every="5m", payload={"user": 1}, max_outstanding=2)
@@ -387,13 +307,3 @@ def test_d46_schedules_of_one_command_with_different_payloads_stay_independent()
     s.advance("35m")
     assert slots(s, one) == [f"08:{m:02d}:00" for m in range(0, 36, 5)]
     assert slots(s, two) == [f"08:{m:02d}:00" for m in range(0, 36, 7)]
-
-
-def test_d50_state_is_kept_by_plugin_and_schedule_and_survives_restarts() -> None:
-    s = scheduler()
-    name = plugin_schedule(s, every="1h")
-    s.pause(name, note="holidays")
-    s.restart()
-    assert (s.state(name).status, s.state(name).paused_by) == ("paused", "person")
-    s.advance("5h")
-    assert s.jobs(name) == []

@@ -41,6 +41,7 @@ from everwhen.wiring import Stack, open_stack
 Duration = str | timedelta | int
 MOST_STEPS = 1_000_000
 ALL = 1_000_000
+IN_MEMORY = "sqlite://"
 
 
 class ManualClock:
@@ -96,7 +97,7 @@ def manual_scheduler(
     start: datetime | str = "2026-01-05T00:00:00Z",
     *,
     of: Scheduler | None = None,
-    database: str = "sqlite://",
+    database: str = IN_MEMORY,
     timezone: str | None = None,
     **keys: Any,
 ) -> ManualScheduler:
@@ -122,7 +123,7 @@ class ManualScheduler:
         self,
         clock: ManualClock,
         *,
-        database: str = "sqlite://",
+        database: str = IN_MEMORY,
         timezone: str = "UTC",
         outcome: Callable[[ClaimedJob], Outcome] | None = None,
         **keys: Any,
@@ -132,6 +133,7 @@ class ManualScheduler:
         self._programs: list[Program] = []
         self.node = "manual-1"
         self._keys = {"timezone": timezone, **keys}
+        self._url = database
         self.stack: Stack = open_stack(database, clock=clock, **self._keys)
         self._ticker = Ticker(self.stack.house.slots, clock)
         self._clock_watch = ClockWatch(clock)
@@ -302,11 +304,17 @@ class ManualScheduler:
         """A new process on the same database: nothing that was in memory is left."""
         number = int(self.node.rpartition("-")[2]) + 1
         self.node = f"manual-{number}"
-        database = self.stack.database
-        self.stack = open_stack("", clock=self.clock, database=database, **self._keys)
+        self.stack = self._reopened()
         self._ticker = Ticker(self.stack.house.slots, self.clock)
         self._programs = [Program(program.scheduler, self.house) for program in self._programs]
         self.beat()
+
+    def _reopened(self) -> Stack:
+        """The database as a new process finds it; one in memory would be gone, so its connection is kept."""
+        if self._url == IN_MEMORY:
+            return open_stack(self._url, clock=self.clock, database=self.stack.database, **self._keys)
+        self.stack.close()
+        return open_stack(self._url, clock=self.clock, **self._keys)
 
     def _watch_clock(self) -> None:
         step = self._clock_watch.look()
