@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import logging
+import inspect
+import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, get_args
 
@@ -65,12 +67,66 @@ def agent(**schedules: Any) -> dict[str, Any]:
     return {"reviewer": {"schedules": schedules, "max_concurrent": 2}}
 
 
-def test_h4_the_options_are_an_interval_a_place_for_state_a_logger_and_a_callback(gate: Gate) -> None:
+class Log:
+    """A logger as herdctl describes one: four methods, and nothing else."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str]] = []
+
+    def debug(self, text: str) -> None:
+        self.lines.append(("debug", text))
+
+    def info(self, text: str) -> None:
+        self.lines.append(("info", text))
+
+    def warning(self, text: str) -> None:
+        self.lines.append(("warning", text))
+
+    def error(self, text: str) -> None:
+        self.lines.append(("error", text))
+
+    def has(self, level: str, words: str) -> bool:
+        return any(words in text for at, text in self.lines if at == level)
+
+
+def break_for_a_while(path: Path, is_noticed: Callable[[], bool]) -> None:
+    """Another process takes the table away, and puts it back when that was noticed."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("ALTER TABLE schedules RENAME TO taken_away")
+        until(is_noticed)
+        other.execute("ALTER TABLE taken_away RENAME TO schedules")
+
+
+def test_h4_the_options_are_an_interval_a_place_for_state_a_logger_and_a_callback(
+    url: str, gate: Gate
+) -> None:
+    with pytest.raises(TypeError, match="database"):
+        Scheduler()  # type: ignore[call-arg]  # stateDir is required
+    assert inspect.signature(Scheduler).parameters["check_interval"].default == 1.0  # seconds
     gate.pass_through.set()
-    scheduler = Scheduler("sqlite://", check_interval=0.5, logger=logging.getLogger("fleet"), on_trigger=gate)
+    log = Log()
+    scheduler = Scheduler(url, check_interval=0.05, logger=log, on_trigger=gate)
     scheduler.start(agent(check=CHECK))
-    assert gate.begun.wait(30)
+    until(lambda: get_schedule_state(url, "reviewer", "check").next_run_at is not None)  # its state is there
+    until(lambda: [info.prompt for info in gate.told] == [CHECK["prompt"]])
+    break_for_a_while(Path(url[10:]), lambda: log.has("error", "Error during schedule check: "))
     scheduler.stop()
+    scheduler.close()
+    scheduler.start()
+    until(lambda: log.has("info", "was down for "))
+    scheduler.stop()
+    scheduler.close()
+
+
+def test_h4_without_a_logger_it_is_the_standard_one(
+    url: str, gate: Gate, caplog: pytest.LogCaptureFixture
+) -> None:
+    scheduler = Scheduler(url, check_interval=0.05, on_trigger=gate)
+    scheduler.start(agent(report=REPORT))
+    words = "Error during schedule check: "
+    break_for_a_while(Path(url[10:]), lambda: any(words in text for text in caplog.messages))
+    scheduler.stop()
+    scheduler.close()
 
 
 def test_h5_start_status_state_set_agents_and_stop(gate: Gate) -> None:
