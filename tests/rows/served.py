@@ -1,4 +1,4 @@
-"""A real API on a database file; beside it, on the same file, a node that is stepped by hand and really runs its jobs."""
+"""A real API on a database file and, on the same file, a node that is stepped by hand and really runs its jobs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ class ServedNode:
 
     def jobs(self, schedule_id: str) -> list[dict[str, Any]]:
         """The jobs, oldest first."""
-        found: list[dict[str, Any]] = self.admin.get(f"/jobs/?schedule_id={schedule_id}&limit=100").words["items"]
+        found: list[dict[str, Any]] = self.admin.get(f"/jobs/?schedule_id={schedule_id}&limit=100").words[
+            "items"
+        ]
         return found[::-1]
 
     def slots(self, schedule_id: str) -> list[str]:
@@ -56,12 +58,13 @@ def served(folder: Path, *, file: str = "", start: str = "2026-01-05T08:00:00Z")
     for workflow in configuration_of(folder, file).workflows:
         workflows.register(workflow)
     with serving(folder, file=file, clock=clock) as service, asyncio.Runner() as runner:
-        scheduler = ManualScheduler(clock, database=f"sqlite:///{folder}/api.db", outcome=lambda job: run(job))
+        scheduler = ManualScheduler(clock, database=f"sqlite:///{folder}/api.db")
         workshop = open_workshop(scheduler.house, workflows=workflows, plugin_dirs=[folder / "plugins"])
 
         def run(claimed: ClaimedJob) -> Outcome:
             return run_really(workshop, claimed, runner.run)
 
+        scheduler.outcome = run
         try:
             yield ServedNode(service, scheduler)
             assert scheduler.check().is_clean

@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from everwhen.config.settings import Settings
 from everwhen.engine.service import Service
-from everwhen.errors import SchedulerShutdownError, StoreError
+from everwhen.errors import StoreError
 from everwhen.model.outcome import Outcome
-from everwhen.model.reasons import CHECK_REASONS, HOLD_REASONS, SKIP_REASONS
 from everwhen.model.schedule import Target
 from everwhen.operations import schedules as operations
 from everwhen.operations.schedules import Submission
@@ -20,7 +18,7 @@ from everwhen.ports.slots import TickReport
 from everwhen.ports.target import Run
 from everwhen.system_clock import SystemClock
 from everwhen.testing import ManualScheduler, manual_scheduler
-from everwhen.wiring import Stack, build_service, open_stack
+from everwhen.wiring import Stack, open_stack
 
 AGENT = {"interval_from": "completion", "max_concurrent": 1}
 

@@ -190,7 +190,11 @@ def test_h21_idle_running_idle_after_success_and_error_and_disabled_survives_a_r
     gates = [Gate(), Gate(fails=True)]
     runs = iter(gates)
     schedule = {**CHECK, "interval": "1s"}
-    scheduler = Scheduler(url, on_trigger=lambda info: next(runs)(info))
+
+    def run_next(info: TriggerInfo) -> str:
+        return next(runs)(info)
+
+    scheduler = Scheduler(url, on_trigger=run_next)
     scheduler.start(agent(check=schedule))
     seen: list[tuple[str, str | None]] = []
     for gate in gates:
@@ -386,7 +390,7 @@ def run_count(url: str, schedule: str) -> int:
 
 def test_h29_the_check_interval_is_a_second_and_a_large_fleet_may_choose_a_longer_one(tmp_path: Path) -> None:
     """What each costs is measured by `benchmarks.check_interval`; the operations guide has the table."""
-    keys: list[dict[str, float]] = [{"check_interval": 0.2}, {}, {"check_interval": 3_600.0}]
+    keys: list[dict[str, Any]] = [{"check_interval": 0.2}, {}, {"check_interval": 3_600.0}]
     fleets = [Scheduler(f"sqlite:///{tmp_path}/{n}.db", **given) for n, given in enumerate(keys)]
     for fleet in fleets:
         fleet.start({name: {"command": ["true"], "schedules": {"report": REPORT}} for name in ("a", "b")})

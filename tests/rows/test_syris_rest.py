@@ -89,5 +89,7 @@ def test_m2_cron_fires_at_each_match_interval_from_its_last_run_and_one_shot_onc
         over = node.schedule(once["id"])
         assert node.slots(once["id"]) == ["2026-01-05T08:10:00Z"]
         assert (over["enabled"], over["status"], over["next_run_at"]) == (False, "done", None)
-        said = [item["event"]["source"]["connector_id"] for item in node.admin.get("/messages/").words["items"]]
+        said = [
+            item["event"]["source"]["connector_id"] for item in node.admin.get("/messages/").words["items"]
+        ]
         assert sorted(said) == sorted([cron["id"]] * 3 + [interval["id"]] * 3 + [once["id"]])
