@@ -10,6 +10,7 @@ from everwhen.model.agent_schedule import agent_target, agent_words
 from everwhen.model.fields import with_defaults
 from everwhen.model.work_item import WorkItem, build_schedule_prompt
 from tests.rows.node import WorkingNode
+from tests.rows.served import served
 
 
 def test_h23_the_prompt_is_the_schedules_or_the_default_and_an_item_follows_it() -> None:
@@ -92,3 +93,37 @@ def test_h22_agents_have_the_defaults_of_their_door() -> None:
 def test_h6_a_schedule_of_an_agent_says_what_it_is(words: dict[str, str], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         agent_words(words)
+
+
+FOUR_TYPES = """agents:
+  reviewer:
+    command: [cat]
+    timezone: UTC
+    schedules:
+      check: {type: interval, interval: 12h, prompt: Check.}
+      report: {type: cron, expression: "0 9 * * *", prompt: Report.}
+      push: {type: webhook, prompt: Pushed.}
+      ask: {type: chat, prompt: Asked.}
+"""
+TYPES = {"check": "interval", "report": "cron", "push": "webhook", "ask": "chat"}
+
+
+def test_h6_interval_and_cron_fire_by_themselves_webhook_and_chat_only_when_they_are_called(
+    tmp_path: Path,
+) -> None:
+    with served(tmp_path, file=FOUR_TYPES) as node:
+        assert {name: node.schedule(f"reviewer.{name}")["type"] for name in TYPES} == TYPES
+        node.scheduler.advance("24h")
+        results = {name: [job["result"] for job in node.jobs(f"reviewer.{name}")] for name in TYPES}
+        assert results == {"check": ["Check."] * 3, "report": ["Report."], "push": [], "ask": []}
+        for name in ("push", "ask"):
+            assert node.schedule(f"reviewer.{name}")["next_run_at"] is None
+            assert node.scheduler.check_schedule(f"reviewer.{name}").skip_reason == "unsupported_type"
+        assert node.admin.post("/hooks/reviewer.push/", {"ref": "main"}).status == 202
+        assert node.admin.post("/chat/reviewer.ask/", {"text": "Hello?"}).status == 202
+        node.scheduler.advance("5m")
+        handled = [node.jobs(f"reviewer.{name}") for name in ("push", "ask")]
+        assert [[(job["origin"], job["result"]) for job in jobs] for jobs in handled] == [
+            [("webhook", "Pushed.")],
+            [("chat", "Asked.")],
+        ]

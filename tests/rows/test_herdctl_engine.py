@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
-from everwhen.config.settings import Settings
 from everwhen.engine.service import Service
-from everwhen.errors import SchedulerShutdownError, StoreError
+from everwhen.errors import StoreError
 from everwhen.model.outcome import Outcome
-from everwhen.model.reasons import CHECK_REASONS, HOLD_REASONS, SKIP_REASONS
 from everwhen.model.schedule import Target
 from everwhen.operations import schedules as operations
 from everwhen.operations.schedules import Submission
@@ -20,7 +18,7 @@ from everwhen.ports.slots import TickReport
 from everwhen.ports.target import Run
 from everwhen.system_clock import SystemClock
 from everwhen.testing import ManualScheduler, manual_scheduler
-from everwhen.wiring import Stack, build_service, open_stack
+from everwhen.wiring import Stack, open_stack
 
 AGENT = {"interval_from": "completion", "max_concurrent": 1}
 
@@ -157,11 +155,6 @@ def test_h12_the_first_condition_that_fails_is_the_answer() -> None:
     assert s.check_schedule(two).skip_reason == "disabled"
 
 
-def test_h13_herdctls_five_reasons_are_in_the_closed_list() -> None:
-    known = {*CHECK_REASONS, *HOLD_REASONS, *SKIP_REASONS}
-    assert {"unsupported_type", "disabled", "already_running", "at_capacity", "not_due"} <= known
-
-
 def test_h18_the_first_run_is_immediate() -> None:
     s = scheduler()
     name = agent_schedule(s, "check-issues", every="5m")
@@ -188,21 +181,6 @@ def test_h20_what_herdctl_keeps_in_its_state_file_is_on_the_row() -> None:
     state = s.state(name)
     assert (state.last_run_at, state.last_error) == (s.clock.now(), "model overloaded")
     assert state.next_run_at == s.clock.now() + 300_000_000
-
-
-@pytest.mark.parametrize("outcome", [Outcome("succeeded"), Outcome("failed", error="no")])
-def test_h21_idle_running_idle_whatever_the_outcome_and_disabled_survives(outcome: Outcome) -> None:
-    s = scheduler()
-    name = agent_schedule(s, "check-issues", every="5m")
-    assert s.state(name).running_jobs == 0
-    s.tick()
-    (running,) = s.claim()
-    assert s.state(name).running_jobs == 1
-    s.settle(running, outcome)
-    assert (s.state(name).running_jobs, s.state(name).status) == (0, "active")
-    s.pause(name)
-    s.restart()
-    assert s.state(name).status == "paused"
 
 
 def test_h24_running_jobs_are_counted_per_agent_and_in_all() -> None:
@@ -233,57 +211,6 @@ def test_h25_a_stale_running_mark_cannot_exist_because_leases_expire() -> None:
     assert s.check().is_clean
 
 
-def test_h26_a_stop_that_times_out_says_how_many_jobs_still_run() -> None:
-    gate = Gate()
-    stack, service = a_service(gate)
-    add(stack, "a", every="1h")
-    service.start()
-    assert gate.begun.wait(10)
-    with pytest.raises(SchedulerShutdownError) as caught:
-        service.stop(timeout=0.05)
-    assert str(caught.value) == "Scheduler shutdown timed out after 50ms with 1 job(s) still running"
-    assert (caught.value.timed_out, caught.value.running_job_count) == (True, 1)
-    assert service.status == "stopped"
-    follower = Service(stack.house, {"gate": gate})
-    gate.begun.clear()
-    gate.pass_through.set()
-    follower.start()  # the lease was given up, so the job is run again at once
-    assert gate.begun.wait(10)
-    follower.stop()
-    assert operations.get_schedule(stack.house, "a").state.run_count == 1
-    assert gate.count == 2
-
-
-def test_h26_a_stop_waits_for_running_jobs() -> None:
-    gate = Gate()
-    stack, service = a_service(gate)
-    add(stack, "a", every="1h")
-    service.start()
-    assert gate.begun.wait(10)
-    gate.pass_through.set()
-    service.stop(timeout=30)
-    assert gate.count == 1
-    assert operations.get_schedule(stack.house, "a").state.run_count == 1
-
-
-def test_h29_the_check_interval_is_a_second_unless_it_is_set() -> None:
-    """What each costs is measured by `benchmarks.check_interval`; the operations guide has the table."""
-    assert Settings().check_interval == 1.0
-    stack = open_stack("sqlite://")
-    for given in (1.0, 5.0, 10.0):
-        assert build_service(stack, check_interval=given).ticker.seconds_to_next(given) == given
-    stack.close()
-
-
-def test_h30_memory_grows_with_running_jobs_not_with_schedules() -> None:
-    s = scheduler()
-    for number in range(300):
-        s.add(f"idle-{number}", cron="0 0 1 1 *")
-    s.restart()
-    s.step()
-    assert s.stack.plans.size == 0  # no schedule is in memory before it is due
-
-
 def test_h31_a_check_only_reads_and_a_tick_of_many_slots_is_one_transaction() -> None:
     s = scheduler()
     for number in range(300):
@@ -296,12 +223,3 @@ def test_h31_a_check_only_reads_and_a_tick_of_many_slots_is_one_transaction() ->
     assert due_at is not None
     report = slots.tick(due_at, limit=500, behind=False)
     assert (report.fired, commits()) == (300, before + 1)
-
-
-def test_h32_a_disable_from_outside_is_honoured_at_the_next_evaluation() -> None:
-    s = scheduler()
-    s.add("a", every="1m")
-    outside = open_stack("", clock=s.clock, database=s.stack.database)  # as another process would
-    operations.pause_schedule(outside.house, "a")
-    s.advance("5m")
-    assert s.jobs("a") == []

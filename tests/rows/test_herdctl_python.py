@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import logging
+import inspect
+import json
+import sqlite3
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, get_args
 
@@ -28,7 +34,10 @@ from everwhen import (
     update_schedule_state,
 )
 from everwhen.errors import UnknownScheduleError
+from everwhen.operations.schedules import get_schedule
+from everwhen.ports.ledger import JobFilter
 from tests.app.waiting import until
+from tests.crash.nodes import opened
 
 CHECK = {"type": "interval", "interval": "5m", "prompt": "Check for ready issues."}
 REPORT = {"type": "cron", "expression": "0 9 * * 1-5", "prompt": "Daily report."}
@@ -42,15 +51,18 @@ def url(tmp_path: Path) -> str:
 class Gate:
     """A host that runs until it is let through."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, fails: bool = False) -> None:
         self.begun = threading.Event()
         self.pass_through = threading.Event()
         self.told: list[TriggerInfo] = []
+        self.fails = fails
 
     def __call__(self, info: TriggerInfo) -> str:
         self.told.append(info)
         self.begun.set()
         self.pass_through.wait(30)
+        if self.fails:
+            raise RuntimeError("no luck")
         return "done"
 
 
@@ -65,12 +77,66 @@ def agent(**schedules: Any) -> dict[str, Any]:
     return {"reviewer": {"schedules": schedules, "max_concurrent": 2}}
 
 
-def test_h4_the_options_are_an_interval_a_place_for_state_a_logger_and_a_callback(gate: Gate) -> None:
+class Log:
+    """A logger as herdctl describes one: four methods, and nothing else."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str]] = []
+
+    def debug(self, text: str) -> None:
+        self.lines.append(("debug", text))
+
+    def info(self, text: str) -> None:
+        self.lines.append(("info", text))
+
+    def warning(self, text: str) -> None:
+        self.lines.append(("warning", text))
+
+    def error(self, text: str) -> None:
+        self.lines.append(("error", text))
+
+    def has(self, level: str, words: str) -> bool:
+        return any(words in text for at, text in self.lines if at == level)
+
+
+def break_for_a_while(path: Path, is_noticed: Callable[[], bool]) -> None:
+    """Another process takes the table away, and puts it back when that was noticed."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("ALTER TABLE schedules RENAME TO taken_away")
+        until(is_noticed)
+        other.execute("ALTER TABLE taken_away RENAME TO schedules")
+
+
+def test_h4_the_options_are_an_interval_a_place_for_state_a_logger_and_a_callback(
+    url: str, gate: Gate
+) -> None:
+    with pytest.raises(TypeError, match="database"):
+        Scheduler()  # type: ignore[call-arg]  # stateDir is required
+    assert inspect.signature(Scheduler).parameters["check_interval"].default == 1.0  # seconds
     gate.pass_through.set()
-    scheduler = Scheduler("sqlite://", check_interval=0.5, logger=logging.getLogger("fleet"), on_trigger=gate)
+    log = Log()
+    scheduler = Scheduler(url, check_interval=0.05, logger=log, on_trigger=gate)
     scheduler.start(agent(check=CHECK))
-    assert gate.begun.wait(30)
+    until(lambda: get_schedule_state(url, "reviewer", "check").next_run_at is not None)  # its state is there
+    until(lambda: [info.prompt for info in gate.told] == [CHECK["prompt"]])
+    break_for_a_while(Path(url[10:]), lambda: log.has("error", "Error during schedule check: "))
     scheduler.stop()
+    scheduler.close()
+    scheduler.start()
+    until(lambda: log.has("info", "was down for "))
+    scheduler.stop()
+    scheduler.close()
+
+
+def test_h4_without_a_logger_it_is_the_standard_one(
+    url: str, gate: Gate, caplog: pytest.LogCaptureFixture
+) -> None:
+    scheduler = Scheduler(url, check_interval=0.05, on_trigger=gate)
+    scheduler.start(agent(report=REPORT))
+    words = "Error during schedule check: "
+    break_for_a_while(Path(url[10:]), lambda: any(words in text for text in caplog.messages))
+    scheduler.stop()
+    scheduler.close()
 
 
 def test_h5_start_status_state_set_agents_and_stop(gate: Gate) -> None:
@@ -89,6 +155,88 @@ def test_h5_start_status_state_set_agents_and_stop(gate: Gate) -> None:
         scheduler.get_schedule("reviewer.check")
     scheduler.stop(wait_for_jobs=True, timeout=30.0)
     assert scheduler.get_status() == "stopped"
+
+
+def test_h13_an_agents_schedule_is_passed_over_for_exactly_five_reasons(url: str, gate: Gate) -> None:
+    scheduler = Scheduler(url, on_trigger=gate)
+    schedules = {"check": CHECK, "report": REPORT, "push": {"type": "webhook"}, "ask": {"type": "chat"}}
+    asking = Scheduler(url, name="asking")  # it is never started: it sees what is on disk
+    answers: dict[str, set[str | None]] = {name: set() for name in schedules}
+
+    def ask() -> None:
+        for name, found in answers.items():
+            found.add(asking.check_schedule(f"reviewer.{name}").skip_reason)
+
+    scheduler.start({"reviewer": {"schedules": schedules, "max_concurrent": 1}})
+    assert gate.begun.wait(30)
+    ask()
+    update_schedule_state(url, "reviewer", "report", status="disabled")
+    ask()
+    gate.pass_through.set()
+    until(lambda: get_schedule_state(url, "reviewer", "check").status == "idle")
+    ask()
+    scheduler.stop()
+    assert answers == {
+        "check": {"already_running", "not_due"},
+        "report": {"at_capacity", "disabled"},
+        "push": {"unsupported_type"},
+        "ask": {"unsupported_type"},
+    }
+    scheduler.close()
+    asking.close()
+
+
+def test_h21_idle_running_idle_after_success_and_error_and_disabled_survives_a_restart(url: str) -> None:
+    gates = [Gate(), Gate(fails=True)]
+    runs = iter(gates)
+    schedule = {**CHECK, "interval": "1s"}
+
+    def run_next(info: TriggerInfo) -> str:
+        return next(runs)(info)
+
+    scheduler = Scheduler(url, on_trigger=run_next)
+    scheduler.start(agent(check=schedule))
+    seen: list[tuple[str, str | None]] = []
+    for gate in gates:
+        assert gate.begun.wait(30)
+        seen.append(status_and_error(url))
+        gate.pass_through.set()
+        until(lambda: get_schedule_state(url, "reviewer", "check").status != "running")
+        seen.append(status_and_error(url))
+    assert seen[:3] == [("running", None), ("idle", None), ("running", None)]
+    assert seen[3][0] == "idle" and "no luck" in (seen[3][1] or "")
+    update_schedule_state(url, "reviewer", "check", status="disabled")
+    scheduler.stop()
+    scheduler.close()
+    # Another process, which declares the same: it leaves disabled what is disabled, and fires nothing of it.
+    assert run_fleet(url, schedule) == "disabled"
+    assert len(fired(url)) == 2
+    assert update_schedule_state(url, "reviewer", "check", status="idle").status == "idle"
+
+
+def status_and_error(url: str) -> tuple[str, str | None]:
+    state = get_schedule_state(url, "reviewer", "check")
+    return state.status, state.last_error
+
+
+FLEET = """
+import json, sys, threading
+from everwhen import Scheduler, get_schedule_state
+url, schedule = sys.argv[1], json.loads(sys.argv[2])
+scheduler = Scheduler(url, check_interval=0.05, on_trigger=print)
+scheduler.start({"reviewer": {"schedules": {"check": schedule}, "max_concurrent": 2}})
+while scheduler.get_state().check_count < 5:
+    threading.Event().wait(0.01)
+print(get_schedule_state(url, "reviewer", "check").status)
+scheduler.stop()
+scheduler.close()
+"""
+
+
+def run_fleet(url: str, schedule: dict[str, str]) -> str:
+    """What a process of its own says when it has looked five times."""
+    command = [sys.executable, "-c", FLEET, url, json.dumps(schedule)]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
 
 
 def test_h20_the_state_functions_read_and_write_the_database(url: str, gate: Gate) -> None:
@@ -188,17 +336,78 @@ def test_h24_the_running_jobs_of_this_process_are_counted_per_agent_and_in_all(g
     assert scheduler.get_running_job_count("reviewer") == 0
 
 
-def test_h26_while_it_stops_it_says_so_and_fires_nothing(gate: Gate) -> None:
-    scheduler = Scheduler("sqlite://", on_trigger=gate)
+def fired(url: str) -> list[str]:
+    """The schedules of all jobs, oldest first."""
+    with opened(url) as stack:
+        return [job.schedule_id for job in reversed(stack.house.ledger.jobs(JobFilter(), limit=100))]
+
+
+def test_h26_a_stop_fires_nothing_more_wakes_the_loop_and_waits_for_what_runs(url: str, gate: Gate) -> None:
+    scheduler = Scheduler(url, on_trigger=gate, check_interval=3_600.0)
     scheduler.start(agent(check=CHECK))
     assert gate.begun.wait(30)
     stopping = threading.Thread(target=scheduler.stop)
     stopping.start()
     until(lambda: scheduler.get_status() == "stopping")
     assert not scheduler.is_running()
-    gate.pass_through.set()
-    stopping.join(30)
+    scheduler.add("due-now", every="1h", run={"command": ["true"]})  # it would fire at once
+    with Scheduler(url, name="another") as another:
+        until(lambda: another.get_state().trigger_count == 1)
+        assert scheduler.get_status() == "stopping"  # as long as its job runs
+        gate.pass_through.set()
+        stopping.join(30)
+        assert (scheduler.get_status(), scheduler.get_state().trigger_count) == ("stopped", 1)
+    assert fired(url) == ["reviewer.check", "due-now"]
+    state = get_schedule_state(url, "reviewer", "check")
+    assert (state.status, state.last_error) == ("idle", None)
+    scheduler.close()
+
+
+def test_h26_a_stop_that_times_out_says_how_many_jobs_still_run_and_they_run_again(
+    url: str, gate: Gate
+) -> None:
+    scheduler = Scheduler(url, on_trigger=gate, check_interval=3_600.0)
+    scheduler.start(agent(check=CHECK, again=CHECK))
+    until(lambda: scheduler.get_total_running_job_count() == 2)
+    with pytest.raises(SchedulerShutdownError) as caught:
+        scheduler.stop(timeout=0.05)
+    assert str(caught.value) == "Scheduler shutdown timed out after 50ms with 2 job(s) still running"
+    assert (caught.value.timed_out, caught.value.running_job_count) == (True, 2)
     assert scheduler.get_status() == "stopped"
+    gate.pass_through.set()
+    scheduler.close()
+    scheduler.start()  # whatever was given up is run at once
+    until(lambda: {run_count(url, name) for name in ("check", "again")} == {1})
+    scheduler.stop()
+    scheduler.close()
+    assert (len(fired(url)), len(gate.told)) == (2, 4)  # by no further firing
+
+
+def run_count(url: str, schedule: str) -> int:
+    with opened(url) as stack:
+        return get_schedule(stack.house, f"reviewer.{schedule}").state.run_count
+
+
+def test_h29_the_check_interval_is_a_second_and_a_large_fleet_may_choose_a_longer_one(tmp_path: Path) -> None:
+    """What each costs is measured by `benchmarks.check_interval`; the operations guide has the table."""
+    keys: list[dict[str, Any]] = [{"check_interval": 0.2}, {}, {"check_interval": 3_600.0}]
+    fleets = [Scheduler(f"sqlite:///{tmp_path}/{n}.db", **given) for n, given in enumerate(keys)]
+    for fleet in fleets:
+        fleet.start({name: {"command": ["true"], "schedules": {"report": REPORT}} for name in ("a", "b")})
+    # What a start writes makes it look again at once; from the third check on there is only the interval.
+    until(lambda: all(fleet.get_state().check_count for fleet in fleets))
+    until(lambda: fleets[0].get_state().check_count >= 4)
+    begin = time.monotonic()
+    settled = [fleet.get_state().check_count for fleet in fleets]
+    until(lambda: fleets[0].get_state().check_count >= settled[0] + 6)  # of 0.2 s, so at least a second
+    until(lambda: fleets[1].get_state().check_count > settled[1])
+    elapsed = time.monotonic() - begin
+    made = [fleet.get_state().check_count - before for fleet, before in zip(fleets, settled, strict=True)]
+    assert made[1] <= elapsed / 1.0 + 1  # and not more often
+    assert made[2] == 0
+    for fleet in fleets:
+        fleet.stop()
+        fleet.close()
 
 
 def test_h27_every_error_is_a_scheduler_error_and_carries_what_it_is_about() -> None:

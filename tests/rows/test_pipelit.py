@@ -118,20 +118,6 @@ def test_p11_job_ids_are_made_of_uid_firing_and_retry() -> None:
     assert ids[:2] == [f"sched-{UUID}-n1-rc0", f"sched-{UUID}-n1-rc1"]
 
 
-def test_p12_enqueuing_a_slot_twice_is_impossible() -> None:
-    s = a_job()
-    s.advance("60s", work=False)
-    before = [job.job_id for job in s.jobs()]
-    with s.stack.database.read() as connection:
-        unique = connection.execute(
-            "SELECT sql FROM sqlite_master WHERE name IN ('idx_jobs_slot', 'sqlite_autoindex_jobs_1')"
-        ).fetchall()
-    assert len(unique) == 2
-    s.restart()
-    s.step(work=False)
-    assert [job.job_id for job in s.jobs()] == before
-
-
 @pytest.mark.parametrize(
     ("interval", "pauses"),
     [("60s", [60, 120, 240, 480, 600, 600]), ("300s", [300, 600, 1_200, 2_400, 3_000, 3_000])],
@@ -142,13 +128,6 @@ def test_p13_the_pause_doubles_up_to_ten_intervals(interval: str, pauses: list[i
     retries = [job for job in s.jobs() if job.origin == "retry"]
     ends = [job.ended_at for job in s.jobs()]
     assert [(job.not_before - end) // 1_000_000 for job, end in zip(retries, ends, strict=False)] == pauses
-
-
-def test_p17_resume_runs_next_one_interval_from_now() -> None:
-    s = a_job()
-    s.pause("job")
-    s.sleep("10m")
-    assert s.resume("job").next_run_at == s.clock.now() + 60_000_000
 
 
 def test_p18_only_active_jobs_pause_and_only_paused_ones_resume() -> None:

@@ -19,17 +19,6 @@ def put_quiet_hours(s: ManualScheduler, between: str, action: Any = "skip") -> N
     s.house.catalogue.put_policy(s.clock.now(), QuietHoursPolicy("nights", "nights", hours, action))
 
 
-def test_m2_cron_interval_and_one_shot() -> None:
-    s = scheduler()
-    s.add("cron", cron="30 * * * *")
-    s.add("interval", every="30s", first_run="after_interval")
-    s.add("one_shot", at="2026-01-05T08:10:00Z")
-    s.advance("1h")
-    assert [f"{job.slot:%H:%M}" for job in s.jobs("cron")] == ["08:30"]
-    assert len(s.jobs("interval")) == 120
-    assert (len(s.jobs("one_shot")), s.state("one_shot").status) == (1, "done")
-
-
 def test_m4_quiet_hours_skip_on_record_and_advance_in_the_same_commit() -> None:
     s = scheduler("2026-01-05T21:30:00Z")
     put_quiet_hours(s, "22:00-07:00")
@@ -101,14 +90,6 @@ def test_m7_run_all_capped_fires_up_to_n_and_skips_the_remainder() -> None:
     assert s.check().is_clean
 
 
-def test_m8_catch_up_is_decided_at_start_and_whenever_a_schedule_is_found_behind() -> None:
-    s = scheduler()
-    s.add("a", every="10m", first_run="after_interval", catch_up="run_once")
-    s.sleep("66m")
-    s.step()  # no restart: the loop was merely stuck
-    assert [job.origin for job in s.jobs("a")] == ["catch_up"]
-
-
 def test_m9_the_columns_of_the_schedules_table() -> None:
     s = scheduler()
     s.add("a", cron="0 9 * * 1-5", timezone="Europe/Paris", payload={"text": "hi"}, name="Morning")
@@ -122,16 +103,3 @@ def test_m9_the_columns_of_the_schedules_table() -> None:
     assert s.pause("a").status == "paused"
     with s.stack.database.read() as connection:
         assert connection.execute("SELECT enabled FROM schedules").fetchone() == (0,)
-
-
-def test_m10_the_partial_index_serves_the_due_rows() -> None:
-    s = scheduler()
-    with s.stack.database.read() as connection:
-        (definition,) = connection.execute(
-            "SELECT sql FROM sqlite_master WHERE name = 'idx_schedules_next_run'"
-        ).fetchone()
-        plan = connection.execute(
-            "EXPLAIN QUERY PLAN SELECT row_id FROM schedules WHERE enabled AND next_run_at <= 5 ORDER BY next_run_at"
-        ).fetchall()
-    assert "(next_run_at) WHERE enabled" in definition
-    assert "idx_schedules_next_run" in plan[0][-1]

@@ -1,4 +1,4 @@
-"""Rows M1 and M6 over REST: a schedule in SYRIS's words, what it says, and what is on record of a window."""
+"""Rows M1, M2 and M6 over REST: a schedule in SYRIS's words, what it says, and what is on record of a window."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from everwhen.testing import ManualClock
 from tests.api.serving import Service, serving
+from tests.rows.served import served
 
 BODY = {
     "name": "Good morning",
@@ -61,3 +62,34 @@ def test_m6_run_once_fires_once_for_the_window_and_the_audit_has_the_count(
     (event,) = service.admin.get(f"/audit/?schedule_id={made['id']}&type=schedule.caught_up").words["items"]
     assert event["slot_count"] == 10
     assert event["job_id"] is not None
+
+
+def test_m2_cron_fires_at_each_match_interval_from_its_last_run_and_one_shot_once_then_it_disables_itself(
+    tmp_path: Path,
+) -> None:
+    with served(tmp_path, start="2026-01-05T08:00:00Z") as node:
+        each = {"timezone": "Europe/Paris", "payload": BODY["payload"]}
+        cron = node.create({"name": "cron", "type": "cron", "spec": "30 9,17 * * 1-5", **each})
+        interval = node.create({"name": "interval", "type": "interval", "spec": "25200", **each})
+        once = node.create({"name": "once", "type": "one_shot", "spec": "2026-01-05T09:10:00+01:00", **each})
+        assert [made["spec"] for made in (cron, interval)] == ["30 9,17 * * 1-5", "25200"]
+        node.scheduler.advance("25h")
+        assert node.slots(cron["id"]) == [
+            "2026-01-05T08:30:00Z",
+            "2026-01-05T16:30:00Z",
+            "2026-01-06T08:30:00Z",
+        ]
+        assert node.slots(interval["id"]) == [
+            "2026-01-05T15:00:00Z",
+            "2026-01-05T22:00:00Z",
+            "2026-01-06T05:00:00Z",
+        ]
+        last = node.schedule(interval["id"])
+        assert (last["last_run_at"], last["next_run_at"]) == ("2026-01-06T05:00:00Z", "2026-01-06T12:00:00Z")
+        over = node.schedule(once["id"])
+        assert node.slots(once["id"]) == ["2026-01-05T08:10:00Z"]
+        assert (over["enabled"], over["status"], over["next_run_at"]) == (False, "done", None)
+        said = [
+            item["event"]["source"]["connector_id"] for item in node.admin.get("/messages/").words["items"]
+        ]
+        assert sorted(said) == sorted([cron["id"]] * 3 + [interval["id"]] * 3 + [once["id"]])

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import QuietHoursPolicy
-from everwhen.operations.schedules import invalidate_schedule
 from everwhen.testing import ManualScheduler, manual_scheduler
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
@@ -45,33 +43,6 @@ def test_w3_a_new_cron_schedule_fires_at_its_first_slot_and_at_its_second() -> N
     s.add("a", cron="0 * * * *")
     s.advance("2h")
     assert walls(s, "a") == ["09:00", "10:00"]
-
-
-def test_w5_removing_and_adding_again_leaves_no_stale_state_and_a_late_end_revives_nothing() -> None:
-    s = scheduler()
-    s.add("a", every="1h", max_concurrent=1, group="g")
-    s.tick()
-    (running,) = s.claim()
-    s.delete("a")
-    s.settle(running, Outcome("failed", error="late"))
-    assert [schedule.state.schedule_id for schedule in s.house.catalogue.of_source("api")] == []
-    s.add("a", every="1h", max_concurrent=1, group="g")
-    assert (s.state("a").error_count, s.state("a").outstanding) == (0, 0)
-    s.step()
-    first, second = s.jobs("a")
-    assert (first.status, second.status) == ("failed", "succeeded")
-    assert first.job_id != second.job_id
-    assert s.check().is_clean
-
-
-def test_w5_a_misconfigured_schedule_is_reported_once_not_each_tick() -> None:
-    s = scheduler()
-    s.add("a", every="1m")
-    invalidate_schedule(s.house, "a", "its command is gone")
-    invalidate_schedule(s.house, "a", "its command is gone")
-    s.advance("1h")
-    assert len(s.events("a", "schedule.invalidated")) == 1
-    assert s.jobs("a") == []
 
 
 def test_w7_a_paused_schedule_never_fires_and_a_manual_run_never_shifts_it() -> None:
