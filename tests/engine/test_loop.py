@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 import pytest
 
@@ -23,15 +23,14 @@ class Told(threading.Event):
         return self.is_set()
 
 
-def pauses_after(faults: Iterator[StoreFault | None]) -> list[float]:
-    told = Told()
+def pauses_after(faults: Iterable[StoreFault]) -> list[float]:
+    told, left = Told(), list(faults)
 
     def step() -> None:
-        fault = next(faults, "over")
-        if fault == "over":
+        if not left:
             told.set()
             return
-        raise StoreError("not now", fault=fault)
+        raise StoreError("not now", fault=left.pop(0))
 
     loop = Loop("test", "a test", step, told)
     loop.start()
@@ -41,12 +40,11 @@ def pauses_after(faults: Iterator[StoreFault | None]) -> list[float]:
 
 
 def test_pauses_grow_while_the_database_is_away() -> None:
-    pauses = pauses_after(iter(["away"] * 6))
+    pauses = pauses_after(["away"] * 6)
     assert pauses == pytest.approx([0.1, 0.2, 0.4, 0.8, LONGEST_PAUSE, LONGEST_PAUSE])
 
 
 def test_who_has_waited_for_a_lock_asks_again_at_once() -> None:
     """Each of these steps took as long as the lock may: a pause on top could be just when it is free."""
-    assert pauses_after(iter(["away", "away", *["locked"] * 4])) == pytest.approx(
-        [FIRST_PAUSE, 2 * FIRST_PAUSE, *[FIRST_PAUSE] * 4]
-    )
+    pauses = pauses_after(["away", "away", "locked", "locked", "locked"])
+    assert pauses == pytest.approx([FIRST_PAUSE, 2 * FIRST_PAUSE, *[FIRST_PAUSE] * 3])

@@ -15,7 +15,6 @@ from tests.proof.users import Users
 from tests.proof.verdict import Recovery, Silence, longest_gap, recoveries, silences
 from tests.proof.worlds import World
 
-
 LONG = 3.0  # seconds: as long as a lease is in these worlds
 
 
