@@ -8,6 +8,7 @@ from benchmarks import (
     idle,
     lag,
     loading,
+    recovery,
     restart,
     second_node,
     working,
@@ -27,6 +28,7 @@ BENCHMARKS: tuple[Benchmark, ...] = tuple(
             *working.BENCHMARKS,
             *handing_over.BENCHMARKS,
             *command_line.BENCHMARKS,
+            *recovery.BENCHMARKS,
         ),
         key=lambda benchmark: int(benchmark.number[1:]),
     )

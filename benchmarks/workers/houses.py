@@ -8,6 +8,7 @@ from typing import Any
 from benchmarks.workers.grounds import ground_of
 from everwhen.cli.collector import collect_seldom
 from everwhen.model.instants import SECOND
+from everwhen.model.message import message_target
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.schedule import State, Target
 from everwhen.operations.schedules import Submission, create_schedules
@@ -21,6 +22,7 @@ VERSION = __version__
 HOUR = 3_600 * SECOND
 START = 1_767_571_200 * SECOND  # 2026-01-05 00:00 UTC
 TARGET = Target("command", json.dumps({"argv": ["true"]}))
+SAYING = message_target({"text": "now"})  # fired and settled in one transaction
 LOADED_AT_ONCE = 1_000
 DATABASE = "EVERWHEN_BENCH_DATABASE"  # the variable that tells a process of a worker which database to open
 
@@ -90,19 +92,23 @@ def a_stack(url: str, clock: Clock | None = None) -> Stack:
     return open_stack(url, clock=clock)
 
 
-def submission(name: str, group: str, words: dict[str, Any]) -> Submission:
-    return Submission(f"{group}.{name}", words, TARGET, group=group)
+def submission(name: str, group: str, words: dict[str, Any], target: Target = TARGET) -> Submission:
+    return Submission(f"{group}.{name}", words, target, group=group)
 
 
 def load(
-    stack: Stack, count: int, words: dict[str, Any] | Callable[[int], dict[str, Any]], name: str = "s"
+    stack: Stack,
+    count: int,
+    words: dict[str, Any] | Callable[[int], dict[str, Any]],
+    name: str = "s",
+    target: Target = TARGET,
 ) -> list[State]:
     """Create schedules through the bulk call, spread over ten groups."""
     words_of = words if callable(words) else lambda _number: words
     states = []
     for start in range(0, count, LOADED_AT_ONCE):
         numbers = range(start, min(start + LOADED_AT_ONCE, count))
-        batch = [submission(f"{name}{n}", f"g{n % GROUPS}", words_of(n)) for n in numbers]
+        batch = [submission(f"{name}{n}", f"g{n % GROUPS}", words_of(n), target) for n in numbers]
         states += create_schedules(stack.house, batch)
     return states
 

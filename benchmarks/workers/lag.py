@@ -13,6 +13,7 @@ from benchmarks.workers.percentiles import percentile
 from benchmarks.workers.places import Place, a_place
 from everwhen.engine.service import Service
 from everwhen.model.instants import SECOND
+from everwhen.model.schedule import Target
 from everwhen.wiring import Stack
 
 EVERY_SECOND = 1_000
@@ -34,10 +35,11 @@ class Lag:
 
     version = houses.VERSION
 
-    def __init__(self, place: Place, seconds: int, behind: int) -> None:
+    def __init__(self, place: Place, seconds: int, behind: int = 0, target: Target = houses.TARGET) -> None:
         self.place = place
         self.seconds = seconds
         self.behind = behind
+        self.target = target
         self.amounts: dict[str, float] = {}
 
     def check(self) -> dict[str, str]:
@@ -52,7 +54,7 @@ class Lag:
     def run(self, _part: int, _parts: int) -> Timings:
         url = self.place.copy_of(self.template)
         stack = houses.a_stack(url)
-        houses.load(stack, EVERY_SECOND, PER_SECOND, name="live")
+        houses.load(stack, EVERY_SECOND, PER_SECOND, name="live", target=self.target)
         witness = stack.house.slots = Witness(stack.house.slots)
         began, ended = self.watch(stack)
         lags = list(self.lags(stack, witness, began, ended))
@@ -89,11 +91,12 @@ class Lag:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("task", choices=("steady", "backlog"))
+    parser.add_argument("task", choices=("steady", "messages", "backlog"))
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     with a_place() as place:
-        task: Task = Lag(place, QUICK_SECONDS if options.quick else ROUND_SECONDS, 0)
+        target = houses.SAYING if options.task == "messages" else houses.TARGET
+        task: Task = Lag(place, QUICK_SECONDS if options.quick else ROUND_SECONDS, target=target)
         if options.task == "backlog":
             seconds = QUICK_BACKLOG_SECONDS if options.quick else BACKLOG_SECONDS
             task = Lag(place, seconds, QUICK_BEHIND if options.quick else BEHIND)

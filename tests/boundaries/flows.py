@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.declare import declare
 from everwhen.model.declared import Declarations, Declared
+from everwhen.model.message import message_target
 from everwhen.model.outcome import Outcome
 from everwhen.model.output import OutputPiece, OutputStream
 from everwhen.model.retention import Retention
@@ -37,6 +38,7 @@ class Flow(NamedTuple):
     act: Act
 
 
+HELLO = message_target({"text": "hello"})
 TOKEN = "a token of 256 bits"
 INVALID = Outcome("failed", error="the command is gone", is_final=True, invalidates=True)
 AWAITED = Outcome("succeeded", awaits=sha256(TOKEN.encode()).hexdigest())
@@ -117,6 +119,12 @@ def many(house: Tenant) -> None:
     house.add_many([f"s{number}" for number in range(5)], every="1m")
     house.add_many([f"p.{number}" for number in range(3)], every="1m", **POLL)
     house.add_many([f"g.{number}" for number in range(3)], every="1m", **AGENT)
+
+
+def speaking(house: Tenant) -> None:
+    """Messages that are over when they are fired, and one whose job takes a place first."""
+    house.add_many([f"s{number}" for number in range(3)], every="1m", target=HELLO)
+    house.add("g.a", every="1m", target=HELLO, **AGENT)
 
 
 def waited(duration: str, prepare: Prepare) -> Prepare:
@@ -321,6 +329,7 @@ FLOWS = (
     Flow("tick", added(), ticking()),
     Flow("tick many", many, ticking()),
     Flow("tick in portions", many, ticking(limit=4)),
+    Flow("tick messages", speaking, ticking()),
     Flow("tick while it runs", waited("1m", claimed()), ticking()),
     Flow("tick and cancel", waited("1m", claimed(if_running="cancel")), ticking()),
     Flow(

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +192,34 @@ def test_what_a_scheduler_misses_from_its_first_heartbeat_on_is_late() -> None:
     events = [recorded.event for recorded in found]
     missed = sorted((moment_of(event.slot_at or 0).second, event.reason) for event in events)
     assert missed == [(10, "down"), (20, "down"), (30, "late"), (40, "late")]
+
+
+@pytest.mark.parametrize("opening", [0.05, 0.15, 0.9])
+def test_a_second_that_begins_while_a_node_starts_costs_no_slot(opening: float) -> None:
+    """Between its first heartbeat and its first evaluation it declares its schedules and opens its API."""
+    clock = ManualClock("2026-01-05T08:00:00Z")
+    stack = open_stack("sqlite://", clock=clock)
+    spec = Target("command", '{"argv": ["true"]}')
+    clock.advance(timedelta(seconds=0.9))
+
+    def declare() -> None:
+        clock.advance(timedelta(seconds=0.02))
+        for name in "abc":
+            create_schedule(stack.house, Submission(name, {"every": "1s", "if_running": "allow"}, spec))
+
+    service = Service(stack.house, {}, role="scheduler")
+    service.ticker = Ticker(stack.house.slots, clock, batch=2)  # not all of them in one transaction
+    service.prepare(declare)
+    clock.advance(timedelta(seconds=opening))
+    service.ticker.step()
+    clock.advance(timedelta(seconds=0.1))
+    service.ticker.step()
+    jobs = stack.house.ledger.jobs(JobFilter(), limit=10)
+    missed = stack.house.ledger.events(EventFilter(types=["schedule.missed"]), limit=10)
+    service.stop()
+    stack.close()
+    assert missed == []
+    assert sorted(moment_of(job.slot_at).second for job in jobs) == [0, 0, 0, 1, 1, 1]
 
 
 def test_a_pause_with_an_end_ends_by_itself() -> None:

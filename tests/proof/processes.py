@@ -23,6 +23,14 @@ def with_us(command: Sequence[str]) -> list[str]:
 
 
 @dataclass
+class Absence:
+    """From the end of a process until its successor says that it is at work."""
+
+    began: float
+    ended: float = float("inf")
+
+
+@dataclass
 class Supervised:
     """One program under one name, through all its starts. `ready` is what it says when it is at work."""
 
@@ -36,6 +44,7 @@ class Supervised:
     starts: int = 0
     ended_early: list[str] = field(default_factory=list)  # as when the database was away at its start
     ended_late: list[str] = field(default_factory=list)  # ends that nobody asked for, though it was at work
+    absences: list[Absence] = field(default_factory=list)
     _process: subprocess.Popen[bytes] | None = None
     _log_begins_at: int = 0
     _start_again: float = 0.0
@@ -64,6 +73,7 @@ class Supervised:
 
     def supervise(self) -> None:
         """Start it, where it is wanted and not there; one that ended by itself gets a moment's rest first."""
+        self._note_absence()
         if self.is_alive or not self.is_wanted:
             return
         if self._process is not None:
@@ -124,6 +134,13 @@ class Supervised:
                 stdout=log,
                 stderr=log,
             )
+
+    def _note_absence(self) -> None:
+        is_known = bool(self.absences) and self.absences[-1].ended == float("inf")
+        if not is_known and not self.is_alive:
+            self.absences.append(Absence(time.monotonic()))
+        elif is_known and self.is_at_work:
+            self.absences[-1].ended = time.monotonic()
 
     def _note_end(self, process: subprocess.Popen[bytes]) -> None:
         words = f"{self.name} ended with {process.returncode}: {self._last_words()}"

@@ -12,8 +12,10 @@ from tests.proof.account import Account
 from tests.proof.nemesis import Diary
 from tests.proof.plan import Kind
 from tests.proof.users import Users
-from tests.proof.verdict import Recovery, longest_gap, recoveries
+from tests.proof.verdict import Recovery, Silence, longest_gap, recoveries, silences
 from tests.proof.worlds import World
+
+LONG = 3.0  # seconds: as long as a lease is in these worlds
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ def _of(trial: Trial) -> list[str]:
         "### Faults",
         _recovery_table(faults, recoveries(account.lines, diary)),
         _refused(trial.refused),
+        "### Silences",
+        _silences(silences(account.lines, diary, trial.world.processes, LONG), diary),
         "### Slots",
         _table(("what became of it", "slots"), account.slots.most_common()),
         "### Jobs",
@@ -95,6 +99,21 @@ def _recovery_table(faults: Counter[Kind], found: Iterable[Recovery]) -> str:
         rows.append((kind, faults[kind], middle, worst, f"{max(one.silence for one in ones):.2f}"))
     head = ("fault", "times", "work again after (s, median)", "worst", "longest silence around it (s)")
     return _table(head, rows)
+
+
+def _silences(found: Sequence[Silence], diary: Diary) -> str:
+    if not found:
+        return f"There was no time of {LONG:g} s in which no work began."
+    rows = [
+        (
+            f"{one.began - diary.began:.1f}",
+            f"{one.ended - one.began:.1f}",
+            "; ".join(one.faults) or "none",
+            ", ".join(one.absent) or "nobody",
+        )
+        for one in found
+    ]
+    return _table(("from (s)", "for (s)", "faults then, or a second before", "not at work"), rows)
 
 
 def _refused(refused: Mapping[Kind, str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from everwhen.decide.check_ledger import LedgerReport
@@ -11,7 +12,8 @@ from tests.crash.witness import Peaks
 from tests.proof.account import Account
 from tests.proof.nemesis import Diary, Struck
 from tests.proof.plan import Strike
-from tests.proof.verdict import broken_work, longest_gap, recoveries
+from tests.proof.processes import Absence, Supervised
+from tests.proof.verdict import broken_work, longest_gap, recoveries, silences
 from tests.proof.work import Line
 
 CLEAN = LedgerReport(1, 1, 1, (), 0)
@@ -96,3 +98,15 @@ def test_recovery_is_counted_from_the_healing_and_silence_from_the_work_before()
     assert (first.silence, first.seconds) == (3.5, 1.0)
     assert (second.silence, second.seconds) == (2.0, None)
     assert longest_gap(lines, diary) == 3.5
+
+
+def test_a_silence_is_told_with_the_faults_and_the_absences_around_it() -> None:
+    kill, freeze = Strike(4, "kill a worker", 1, 2, 0), Strike(30, "freeze a worker", 2, 1, 0)
+    diary = Diary(0, [Struck(kill, 4, 6), Struck(freeze, 30, 31)], 40)
+    worker, other = (Supervised(name, (), {}, Path("log"), "") for name in ("worker 1", "worker 2"))
+    worker.absences = [Absence(4, 8), Absence(20)]
+    lines = [a_line(at, "begin") for at in (1.0, 3.5, 7.0, 10.0, 29.0)]
+    first, second = silences(lines, diary, [worker, other], at_least=3.5)
+    assert (first.began, first.ended, first.faults) == (3.5, 7.0, [str(kill)])
+    assert first.absent == ["worker 1 for 3.0 s"]
+    assert (second.faults, second.absent) == ([], ["worker 1 for 9.0 s"])

@@ -23,6 +23,7 @@ from everwhen.ports.house import House
 from everwhen.ports.ledger import JobFilter
 from tests.proof.account import Account
 from tests.proof.nemesis import Diary, Nemesis
+from tests.proof.processes import Supervised
 from tests.proof.schedules import MOST_OUTSTANDING, MOST_RUNNING, OVER_INTERFACE, hushed, hushed_file
 from tests.proof.users import Users
 from tests.proof.work import Line
@@ -31,6 +32,8 @@ from tests.proof.worlds import World
 PATIENCE, LONGEST_REST = 60.0, 300.0
 RECOVERY = 45.0  # seconds: leases, timeouts of connections and pauses between tries are all shorter
 BLUR = 0.05  # of the clock of programs
+WAKES = 1.0  # seconds: a fault that was over no longer before a silence may have to do with it
+NOTICED = 0.5  # seconds of a silence in which somebody was absent
 OUTSTANDING = JobFilter(statuses=["queued", "running"])
 
 
@@ -225,6 +228,40 @@ def _recovery(begun: Sequence[float], kind: str, began: float, healed: float) ->
     around = [before, *(at for at in begun if began <= at < healed), after or healed]
     silence = max(b - a for a, b in pairwise(around))
     return Recovery(kind, silence, None if after is None else after - healed)
+
+
+class Silence(NamedTuple):
+    """A time in which no work began, what was done to the world then, and who was not there to work."""
+
+    began: float
+    ended: float
+    faults: Sequence[str]
+    absent: Sequence[str]
+
+
+def silences(
+    lines: Sequence[Line], diary: Diary, processes: Sequence[Supervised], at_least: float
+) -> list[Silence]:
+    """Those that were so long, in the order in which they came."""
+    begun = [line.at for line in lines if line.what == "begin" and line.at <= diary.ended]
+    return [
+        Silence(
+            began,
+            ended,
+            [str(one.strike) for one in diary.struck if one.began < ended and one.healed > began - WAKES],
+            list(_absent(processes, began, ended)),
+        )
+        for began, ended in pairwise(begun)
+        if ended - began >= at_least
+    ]
+
+
+def _absent(processes: Sequence[Supervised], began: float, ended: float) -> Iterator[str]:
+    for process in processes:
+        shares = (min(one.ended, ended) - max(one.began, began) for one in process.absences)
+        seconds = sum(share for share in shares if share > 0)
+        if seconds >= NOTICED:
+            yield f"{process.name} for {seconds:.1f} s"
 
 
 def longest_gap(lines: Sequence[Line], diary: Diary) -> float:

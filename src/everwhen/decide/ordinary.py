@@ -1,8 +1,8 @@
 """The decisions about nearly every slot, by a short way: it fires on time, and its run succeeds.
 
-`tick` and `settle` ask here first. What is answered is what the long way would have answered, word for word
-(property tests hold the two against each other); None means that there is more to consider, and nothing was
-touched.
+`tick` and `settle` ask here first, and so does whoever writes messages. What is answered is what the long way would
+have answered, word for word (property tests hold the two against each other); None means that there is more to
+consider, and nothing was touched.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from everwhen.model.decision import Decision
 from everwhen.model.job import Job, Line, NewJob, job_id
 from everwhen.model.outcome import Outcome
-from everwhen.model.schedule import Definition, Schedule
+from everwhen.model.schedule import Definition, Schedule, State
 from everwhen.model.shared import Shared
 
 
@@ -59,6 +59,38 @@ def succeed_ordinary(job: Job, outcome: Outcome, schedule: Schedule, now: int) -
     if job.breaker_key is not None or awaits_successes(plan.definition):
         return None
     return Decision(state, state.succeeded(now, job.job_id), plan, [], [], [])
+
+
+def speak_ordinary(decision: Decision, now: int) -> State | None:
+    """The row after an ordinary firing whose job succeeds in the same moment, as a message does; None where somebody
+    stands in front of it, or something hangs on it."""
+    if len(decision.jobs) != 1 or decision.events or decision.cancelled:
+        return None
+    before, after, job, definition = (
+        decision.before,
+        decision.after,
+        decision.jobs[0],
+        decision.plan.definition,
+    )
+    if (
+        before.outstanding
+        or before.running_jobs
+        or before.held_slot_at is not None
+        or before.skip_reason is not None
+    ):
+        return None
+    if after.status != "active" or after.outstanding != 1 or after.held_slot_at is not None:
+        return None
+    if (
+        job.origin != "schedule"
+        or job.not_before is not None
+        or not job.is_ready
+        or job.line not in (None, "own")
+    ):
+        return None
+    if definition.guard or definition.capacity or definition.breaker or awaits_successes(definition):
+        return None
+    return after.started(now).succeeded(now, job.job_id)
 
 
 def awaits_successes(definition: Definition) -> bool:

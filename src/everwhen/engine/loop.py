@@ -51,8 +51,15 @@ class Loop:
                 self.error = error
                 is_away = isinstance(error, StoreError | QueueError)
                 log.error("Error during %s: %s", self._what, error, exc_info=not is_away)
+                if _has_waited(error):
+                    pause = FIRST_PAUSE
                 self._ended.wait(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
+
+
+def _has_waited(error: Exception) -> bool:
+    """Whoever found the database locked has waited for it for seconds, and must be there when it is free."""
+    return isinstance(error, StoreError) and error.fault == "locked"
 
 
 class Doze:

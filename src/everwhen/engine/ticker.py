@@ -2,12 +2,18 @@
 
 So a long catch-up never makes a live slot late. The clock is read once per transaction; a clock that went back
 is noted, and nothing fires twice for it, because the rows have moved on.
+
+A node that starts has a first heartbeat, then declares its schedules, opens its API and only then decides. Slots are
+whole seconds, and a schedule of every second that is declared at 08:00:00.9 has one at 08:00:00: were it decided at
+08:00:01.1 for the first time, that slot would be missed, in a service that was there. So where a second has begun
+since the first heartbeat, what was due before it is decided first, as of its last moment.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from everwhen.model.instants import SECOND
 from everwhen.ports.clock import Clock
 from everwhen.ports.slots import Slots, TickReport
 
@@ -34,10 +40,11 @@ class Ticker:
         self._batch = batch
         self.counts = Counts()
         self.alive_since: int | None = None  # when the node of this ticker was first on record
+        self._began_for: int | None = None  # the node whose first evaluation is over, by that instant
 
     def step(self) -> bool:
         """Decide everything that is due of late and one portion of the rest; True when more is waiting."""
-        reports = [self._tick(behind=False)]
+        reports = [*self._first_second(), self._tick(behind=False)]
         while reports[-1].more:
             reports.append(self._tick(behind=False))
         if not reports[-1].none_due:
@@ -45,8 +52,19 @@ class Ticker:
         self._count(reports)
         return reports[-1].more
 
-    def _tick(self, *, behind: bool) -> TickReport:
-        now = self._clock.now()
+    def _first_second(self) -> list[TickReport]:
+        """What was due before this second, if it began while the node started."""
+        if self._began_for == self.alive_since or self.alive_since is None:
+            return []
+        second = self._clock.now() // SECOND * SECOND
+        reports: list[TickReport] = []
+        while self.alive_since < second and (not reports or reports[-1].more):
+            reports.append(self._tick(behind=False, now=second - 1))
+        self._began_for = self.alive_since
+        return reports
+
+    def _tick(self, *, behind: bool, now: int | None = None) -> TickReport:
+        now = self._clock.now() if now is None else now
         return self._slots.tick(now, limit=self._batch, behind=behind, alive_since=self.alive_since)
 
     def _count(self, reports: list[TickReport]) -> None:

@@ -9,15 +9,14 @@ import json
 from collections.abc import Mapping
 from functools import lru_cache
 from hashlib import sha1
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from everwhen.errors import TimetableError
-from everwhen.model.claim import ClaimedJob
 from everwhen.model.instants import moment_of
-from everwhen.model.job import trace_id_of
+from everwhen.model.job import Job, trace_id_of
 from everwhen.model.outcome import NewMessage
-from everwhen.model.schedule import Target
+from everwhen.model.schedule import Definition, Target
 
 MESSAGE = "message"
 SCHEMA_VERSION = "1.0"
@@ -26,6 +25,7 @@ SPOKEN_BY = "spoken_by"  # who gave it its words, beside those words
 _SHORT = ("text", "thread_id", "actor", "structured")
 _NAMESPACE = UUID("6f1d9a0e-6f0b-5c6e-9d0a-0c2f5f5d9e11")
 _PREFIX = _NAMESPACE.bytes
+_spell = json.JSONEncoder(sort_keys=True).encode
 _VARIANT = {f"{digit:x}": f"{0b1000 | digit & 0b0011:x}" for digit in range(16)}
 
 
@@ -66,19 +66,26 @@ def spoken_by(target: Target, actor: str | None) -> Target:
     return Target(target.kind, json.dumps(words if actor is None else {**words, SPOKEN_BY: actor}))
 
 
-def message_of(claimed: ClaimedJob, now: int, actor: str | None = None) -> NewMessage:
+class Speaking(NamedTuple):
+    """What a message needs to know of its job."""
+
+    job_id: str
+    number: int
+    schedule_id: str
+    uid: str
+    payload: str | None
+
+
+def message_of(job: Job | Speaking, definition: Definition, now: int, actor: str | None = None) -> NewMessage:
     """The message of one job, as it is written when the job is settled; `actor` asked for the job by hand."""
-    job, definition = claimed.job, claimed.definition
     event_id = _dashed(_uuid(job.job_id))
-    body = event_of(claimed, event_id, now, actor)
-    return NewMessage(
-        event_id, job.schedule_id, job.uid, definition.owner, job.job_id, json.dumps(body, sort_keys=True)
-    )
+    body = event_of(job, definition, event_id, now, actor)
+    return NewMessage(event_id, job.schedule_id, job.uid, definition.owner, job.job_id, _spell(body))
 
 
 @lru_cache(maxsize=4_096)
 def _words(spec: str) -> Mapping[str, Any]:
-    """What a schedule says, read once and not with every slot."""
+    """What a schedule says, or its payload, read once and not with every slot."""
     words: dict[str, Any] = json.loads(spec)
     return words
 
@@ -104,11 +111,12 @@ def _dashed(digits: str) -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
-def event_of(claimed: ClaimedJob, event_id: str, now: int, actor: str | None = None) -> dict[str, Any]:
-    job, definition = claimed.job, claimed.definition
+def event_of(
+    job: Job | Speaking, definition: Definition, event_id: str, now: int, actor: str | None
+) -> dict[str, Any]:
     words = _words(definition.target.spec)
     spec = _short(words)
-    payload = json.loads(job.payload or definition.payload)
+    payload = _words(job.payload or definition.payload)
     return {
         "event_id": event_id,
         "schema_version": SCHEMA_VERSION,

@@ -54,7 +54,7 @@ from everwhen.ports.clock import Clock
 from everwhen.ports.messages import Subscription
 from everwhen.stores import postgres_statements as sql
 from everwhen.stores.flows.change import INSERTED
-from everwhen.stores.flows.commit import JOB_INSERTED
+from everwhen.stores.flows.commit import JOB_ENDED, JOB_INSERTED
 from everwhen.stores.postgres_adapters import At, Instants, Integers, Texts, columns_of
 from everwhen.stores.postgres_batches import Statement, insert, together, update
 from everwhen.stores.postgres_database import Overtaken
@@ -182,15 +182,21 @@ class PostgresTransaction(PostgresSnapshot):
     # -- jobs --
 
     def insert_jobs(self, rows: Sequence[Row]) -> None:
+        self._insert_jobs(JOB_INSERTED, rows)
+        self._ready(row[-1] for row in rows)  # type: ignore[misc]
+
+    def insert_ended_jobs(self, rows: Sequence[Row]) -> None:
+        self._insert_jobs(JOB_ENDED, rows)
+
+    def _insert_jobs(self, columns: tuple[str, ...], rows: Sequence[Row]) -> None:
         try:
-            self._run_batch(insert("jobs", JOB_INSERTED, rows))
+            self._run_batch(insert("jobs", columns, rows))
         except errors.UniqueViolation as error:
             # Two schedulers cannot come here: a row was moved back by hand, or `decide` did not decide it.
             raise StoreError(
                 "a slot, or an id, of this batch has its job already, so nothing of the batch was written; "
                 "look for a schedule whose next_slot_at lies before its last_slot_at"
             ) from error
-        self._ready(row[-1] for row in rows)  # type: ignore[misc]
 
     def _ready(self, instants: Iterable[int | None]) -> None:
         self._readied = True

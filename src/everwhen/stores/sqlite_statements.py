@@ -12,7 +12,7 @@ from everwhen.model.standing import Standing
 from everwhen.model.token import TOKEN_COLUMNS
 from everwhen.ports.messages import Message, Subscription
 from everwhen.stores.flows.change import INSERTED
-from everwhen.stores.flows.commit import JOB_INSERTED
+from everwhen.stores.flows.commit import JOB_ENDED, JOB_INSERTED
 from everwhen.stores.migrations.sqlite import MIGRATIONS
 from everwhen.stores.sqlite_insert import SparseInsert
 
@@ -64,23 +64,21 @@ def quoted(column: str) -> str:
     return f'"{column}"' if column == "group" else column
 
 
-INSERT_JOB = SparseInsert(
-    "jobs",
-    JOB_INSERTED,
-    sparse=(
-        "not_before",
-        "is_ready",
-        "is_counted",
-        "is_probe",
-        "payload",
-        "guard_key",
-        "capacity_key",
-        "capacity_limit",
-        "breaker_key",
-        "line",
-        "ready_at",
-    ),
+_EMPTY_OF_JOB = (
+    "not_before",
+    "is_ready",
+    "is_counted",
+    "is_probe",
+    "payload",
+    "guard_key",
+    "capacity_key",
+    "capacity_limit",
+    "breaker_key",
+    "line",
+    "ready_at",
 )
+INSERT_JOB = SparseInsert("jobs", JOB_INSERTED, sparse=_EMPTY_OF_JOB)
+INSERT_ENDED_JOB = SparseInsert("jobs", JOB_ENDED, sparse=(*_EMPTY_OF_JOB, "deadline_at"))
 INSERT_EVENT = SparseInsert(
     "audit_events", Event._fields, sparse=("owner", "slot_at", "reason", "job_id", "actor", "trace_id")
 )

@@ -79,8 +79,14 @@ class SqliteTransaction(SqliteSnapshot):
     # -- jobs --
 
     def insert_jobs(self, rows: Sequence[Row]) -> None:
+        self._insert_jobs(sql.INSERT_JOB, rows)
+
+    def insert_ended_jobs(self, rows: Sequence[Row]) -> None:
+        self._insert_jobs(sql.INSERT_ENDED_JOB, rows)
+
+    def _insert_jobs(self, insert: SparseInsert, rows: Sequence[Row]) -> None:
         try:
-            self._insert(sql.INSERT_JOB, rows)
+            self._insert(insert, rows)
         except sqlite3.IntegrityError as error:
             # Two schedulers cannot come here: a row was moved back by hand, or `decide` did not decide it.
             raise StoreError(

@@ -51,6 +51,18 @@ JOB_INSERTED = (
     "ready_at",
 )
 
+# And what a job is that has begun and succeeded when it is made.
+JOB_ENDED = (
+    *JOB_INSERTED,
+    "status",
+    "started_at",
+    "deadline_at",
+    "ended_at",
+    "released_at",
+    "node",
+    "fence",
+)
+
 
 def commit_decisions(tx: Transaction, decisions: Sequence[Decision], now: int) -> None:
     """Write a batch. Nothing of it is seen by anybody before the transaction ends."""

@@ -19,7 +19,7 @@ from everwhen.stores.flows.load import (
     system_paused_at,
     without_busy,
 )
-from everwhen.stores.flows.say import say_fired
+from everwhen.stores.flows.say import say_at_once, say_fired
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Due, Glimpse, Transaction
 
@@ -85,10 +85,11 @@ def _decided(
     ):  # something may be missed
         shared.coverage = coverage(tx, now, alive_since)
     decisions = tick(schedules, now, shared)
-    commit_decisions(tx, decisions, now)
+    left = say_at_once(tx, decisions, now)
+    commit_decisions(tx, left, now)
     write_shared(tx, shared, now)
-    hand_on_places(tx, decisions, shared, now)
-    say_fired(tx, plans, decisions, now)
+    hand_on_places(tx, left, shared, now)
+    say_fired(tx, plans, left, now)
     return decisions
 
 

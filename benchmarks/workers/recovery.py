@@ -1,0 +1,266 @@
+"""The worker of B22: real `everwhen` processes meet a fault, and are timed from its end to their next firing.
+
+What they did is read from the jobs in the database, by a connection that only looks.
+"""
+
+import argparse
+import json
+import sqlite3
+import subprocess
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic, sleep, time
+from typing import Any
+
+import psycopg
+
+from benchmarks.workers import houses
+from benchmarks.workers.answering import Task, Timings, answer_until_end
+from benchmarks.workers.places import path_in
+from tests.servers.ports import LOOPBACK, HeldPort
+from tests.servers.postgres import PostgresServer
+
+AWAY_SECONDS = 1.5
+LOCKED_SECONDS, QUICK_LOCKED_SECONDS = 60.0, 12.0
+STEP_OF_LOCKED = (
+    0.3  # each round is so much longer: waiting has a rhythm, which a lock must not hit by chance
+)
+WATCHED_SECONDS = 5
+LOOK_EVERY = 0.005
+PATIENCE = 30.0
+READY = b"Ctrl-C stops"
+
+LIVE, STARTED, PATIENT = 100, 10, 240
+GRACE = 90  # seconds: longer than any fault here
+INTERVAL = 120  # and longer than that, so that no fault holds two slots of one schedule
+
+NEWEST = "SELECT coalesce(max(row_id), 0) FROM jobs WHERE origin = 'schedule'"
+FIRED = "SELECT count(*) FROM jobs WHERE origin = 'schedule' AND row_id > {}"
+BEGUN = (
+    "SELECT count(*) FROM jobs WHERE row_id > {} AND schedule_id LIKE 'started%' AND started_at IS NOT NULL"
+)
+LATE = "SELECT count(*) FROM audit_events WHERE type = 'schedule.missed' AND schedule_id LIKE 'patient%'"
+MISSED = "SELECT count(*) FROM audit_events WHERE type = 'schedule.missed'"
+WHOLE = f"""SELECT coalesce(array_agg(second), '{{{{}}}}') FROM (
+SELECT extract(epoch FROM slot_at)::bigint AS second FROM jobs
+WHERE row_id > {{}} AND schedule_id NOT LIKE 'patient%' GROUP BY 1 HAVING count(*) = {LIVE + STARTED})"""
+
+Look = Callable[[str], Any]  # the one value that a query finds
+
+
+def file_words(url: str, port: int) -> dict[str, Any]:
+    """Messages and commands in every second, and schedules of two minutes of which some are due in any fault."""
+    live = {"every": "1s", "if_running": "allow"}
+    patient = {"every": f"{INTERVAL}s", "misfire_grace": f"{GRACE}s"}
+    message, command = {"message": {"text": "now"}}, {"command": ["true"]}
+    return {
+        "service": {"database": url},
+        "api": {"host": LOOPBACK, "port": port},
+        "schedules": [
+            *({"id": f"live{n}", **live, "run": message} for n in range(LIVE)),
+            *({"id": f"started{n}", **live, "run": command} for n in range(STARTED)),
+            *(
+                {"id": f"patient{n}", **patient, "start_at": first_at(n % INTERVAL), "run": message}
+                for n in range(PATIENT)
+            ),
+        ],
+    }
+
+
+def first_at(second: int) -> str:
+    return f"2026-01-01T00:{second // 60:02}:{second % 60:02}Z"
+
+
+class Node:
+    """A process of `everwhen`, ready when it is made; its lines are kept from filling a pipe by a file."""
+
+    def __init__(self, words: Sequence[str], config: Path) -> None:
+        self.log = config.with_suffix(f".{monotonic()}.log")
+        command = [sys.executable, "-m", "everwhen", *words, "--config", str(config)]
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+            )
+        await_that(lambda: READY in self.log.read_bytes() or self.process.poll() is not None)
+        if self.process.poll() is not None:
+            raise RuntimeError(f"the node ended: {self.log.read_text(errors='replace')[-300:]}")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def await_that(is_so: Callable[[], object]) -> float:
+    """The instant by the monotonic clock at which it was so."""
+    deadline = monotonic() + PATIENCE
+    while not is_so():
+        if monotonic() > deadline:
+            raise TimeoutError(f"nothing happened within {PATIENCE:g} s")
+        sleep(LOOK_EVERY)
+    return monotonic()
+
+
+class Fault(ABC):
+    """Nodes on a database, and what becomes of them in a round."""
+
+    version = houses.VERSION
+    nodes: Sequence[Sequence[str]] = (("up",),)
+
+    def __init__(self, ending: ExitStack) -> None:
+        self.ending = ending
+        self.amounts: dict[str, float] = {}
+        self.rounds = 0
+
+    def check(self) -> dict[str, str]:
+        folder = Path(self.ending.enter_context(TemporaryDirectory(prefix="everwhen-bench-")))
+        port = HeldPort()
+        self.ending.callback(port.release)
+        self.config = folder / "everwhen.yaml"
+        self.config.write_text(json.dumps(file_words(self.made(folder), port.number)))
+        self.running = [self.started(words) for words in self.nodes]
+        with self.looking() as look:
+            await_that(lambda: look(BEGUN.format(0)))
+        return {}
+
+    def started(self, words: Sequence[str]) -> Node:
+        node = Node(words, self.config)
+        self.ending.callback(node.kill)
+        return node
+
+    @abstractmethod
+    def made(self, folder: Path) -> str:
+        """The URL of an empty database."""
+
+    @abstractmethod
+    def looking(self) -> AbstractContextManager[Look]:
+        """A way to ask the database, as long as the block lasts."""
+
+    def timed(self, look: Look, newest: int, over: float) -> Timings:
+        """From the end of the fault to the first firing behind that job, and to the first start."""
+        fired = await_that(lambda: look(FIRED.format(newest))) - over
+        begun = await_that(lambda: look(BEGUN.format(newest))) - over
+        # What is late is decided with what is not: a few seconds later there is nothing left to decide.
+        await_that(lambda: look(FIRED.format(newest)) >= 3 * (LIVE + STARTED))
+        self.amounts = {
+            "first firing": fired,
+            "first start of a job": begun,
+            "slots late within their grace": look(LATE),
+        }
+        return {"first firing": (fired, 1)}
+
+
+class Locked(Fault):
+    """Another program has the file for longer than a node waits for its turn."""
+
+    def __init__(self, ending: ExitStack, seconds: float) -> None:
+        super().__init__(ending)
+        self.seconds = seconds
+
+    def made(self, folder: Path) -> str:
+        self.url = f"sqlite:///{folder}/bench.db"
+        return self.url
+
+    @contextmanager
+    def looking(self) -> Iterator[Look]:
+        with closing(sqlite3.connect(path_in(self.url), isolation_level=None)) as connection:
+            yield lambda query: connection.execute(query).fetchone()[0]
+
+    def run(self, _part: int, _parts: int) -> Timings:
+        self.rounds += 1
+        with self.looking() as look:
+            with closing(
+                sqlite3.connect(path_in(self.url), isolation_level=None, timeout=PATIENCE)
+            ) as locking:
+                locking.execute("BEGIN EXCLUSIVE")
+                newest = look(NEWEST)
+                sleep(self.seconds + STEP_OF_LOCKED * self.rounds)
+                locking.execute("ROLLBACK")
+                over = monotonic()
+            return self.timed(look, newest, over)
+
+
+class Served(Fault):
+    def made(self, folder: Path) -> str:
+        self.server = self.ending.enter_context(PostgresServer(durable=True))
+        self.url = self.server.fresh_database()
+        return self.url
+
+    @contextmanager
+    def looking(self) -> Iterator[Look]:
+        with psycopg.connect(self.url, autocommit=True) as connection:
+
+            def look(query: str) -> Any:
+                row = connection.execute(query.encode()).fetchone()
+                assert row is not None
+                return row[0]
+
+            yield look
+
+    def newest(self, look: Look) -> int:
+        """The last job of a second: all live slots fall on whole ones, and in between nothing is fired."""
+        sleep(1.4 - time() % 1 + 0.1 * (self.rounds % 5))
+        newest: int = look(NEWEST)
+        return newest
+
+
+class Restarted(Served):
+    """The server goes in an orderly way, and comes back."""
+
+    def run(self, _part: int, _parts: int) -> Timings:
+        self.rounds += 1
+        with self.looking() as look:
+            newest = self.newest(look)
+        self.server.stop()
+        sleep(AWAY_SECONDS)
+        self.server.start()
+        over = monotonic()
+        with self.looking() as look:
+            return self.timed(look, newest, over)
+
+
+class Killed(Served):
+    """One scheduler of two goes in the midst of a second's work."""
+
+    nodes = (("scheduler",), ("scheduler",), ("worker",))
+
+    def run(self, _part: int, _parts: int) -> Timings:
+        self.rounds += 1
+        victim = self.rounds % 2
+        with self.looking() as look:
+            missed, newest = look(MISSED), self.newest(look)
+            await_that(lambda: look(FIRED.format(newest)))
+            self.running[victim].kill()
+            worst = self.worst_lag(look, newest, int(time()))
+            self.amounts = {"worst lag": worst, "slots missed": look(MISSED) - missed}
+        self.running[victim] = self.started(self.nodes[victim])
+        return {"worst lag": (worst, 1)}
+
+    def worst_lag(self, look: Look, newest: int, second: int) -> float:
+        """From that second, and each that follows, until all that is due in it is to be seen."""
+        lags = []
+        for due_at in range(second, second + WATCHED_SECONDS):
+            await_that(lambda due_at=due_at: due_at in look(WHOLE.format(newest)))  # type: ignore[misc]
+            lags.append(time() - due_at)
+        return max(lags)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("fault", choices=("locked", "restarted", "killed"))
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    with ExitStack() as ending:
+        task: Task
+        if options.fault == "locked":
+            task = Locked(ending, QUICK_LOCKED_SECONDS if options.quick else LOCKED_SECONDS)
+        else:
+            task = Restarted(ending) if options.fault == "restarted" else Killed(ending)
+        answer_until_end(task)
+
+
+if __name__ == "__main__":
+    main()
