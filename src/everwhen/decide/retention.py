@@ -26,7 +26,7 @@ OF_LIVES: frozenset[EventType] = frozenset(
         "schedule.died",
     )
 )
-OF_THE_SYSTEM: frozenset[EventType] = frozenset(("system.paused", "system.resumed"))
+OF_THE_SYSTEM: frozenset[EventType] = frozenset(("system.paused", "system.resumed", "system.restored"))
 OF_SLOTS: frozenset[EventType] = frozenset(("schedule.skipped", "schedule.missed", "schedule.caught_up"))
 _INSTANTS = ("first", "last", "from", "to")
 
