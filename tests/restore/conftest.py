@@ -9,11 +9,20 @@ import pytest
 from everwhen.testing.manual import ManualClock
 from tests.conformance.tenant import START
 from tests.restore.places import Place, place_on_sqlite
+from tests.servers.everwhen_database import PostgresDatabase
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    if request.param == "sqlite":
-        return place_on_sqlite(tmp_path)
-    url = request.getfixturevalue("everwhen_on_18").empty()
-    return Place(url, tmp_path / "everwhen.backup", ManualClock(START))
+@pytest.fixture
+def sqlite_place(tmp_path: Path) -> Place:
+    return place_on_sqlite(tmp_path)
+
+
+@pytest.fixture
+def postgres_place(tmp_path: Path, everwhen_on_18: PostgresDatabase) -> Place:
+    return Place(everwhen_on_18.empty(), tmp_path / "everwhen.backup", ManualClock(START))
+
+
+@pytest.fixture(params=["sqlite_place", "postgres_place"], ids=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest) -> Place:
+    found: Place = request.getfixturevalue(request.param)
+    return found

@@ -29,7 +29,7 @@ def worked(place: Place, *, for_minutes: int = 3, **words: object) -> Tenant:
     return house
 
 
-def went_on(place: Place, house: Tenant, minutes: int = 10) -> list[str]:
+def went_on(place: Place, house: Tenant, minutes: int = 4) -> list[str]:
     """Backed up, and used for a while before it is lost; the ids of the jobs that nobody remembers."""
     place.back_up(house)
     known = {job.job_id for job in house.jobs()}
@@ -49,7 +49,7 @@ def test_after_a_restore_no_job_id_is_used_again_and_firings_are_counted_on(plac
     house.run()
     state = house.state("a")
     ids = [job.job_id for job in house.jobs()]
-    assert len(forgotten) == 10 and not set(forgotten) & set(ids)
+    assert len(forgotten) == 4 and not set(forgotten) & set(ids)
     assert ids[-1] == f"sched-{state.uid}-n{HIGHER + 4}-rc0"
     assert (state.firings, state.fire_count, len(ids)) == (4, HIGHER + 4, 4)
     assert house.check().is_clean, house.check()
@@ -63,10 +63,10 @@ def test_what_lay_between_backup_and_restore_does_not_fire_and_why_says_so(place
     assert (restored.backed_up_at, restored.at) == (BEGUN + 2 * MINUTE, place.clock.now())
     house = place.move_in("node-2")
     assert house.step() == 0
-    assert [slot.slot_at for slot in upcoming(house.house, "a", 1)] == [BEGUN + 13 * MINUTE]
+    assert [slot.slot_at for slot in upcoming(house.house, "a", 1)] == [BEGUN + 7 * MINUTE]
     house.wait_and_step("30s")
-    assert [job.slot_at for job in house.jobs()[3:]] == [BEGUN + 13 * MINUTE]
-    said = why(house.house, "a", BEGUN + 5 * MINUTE)
+    assert [job.slot_at for job in house.jobs()[3:]] == [BEGUN + 7 * MINUTE]
+    said = why(house.house, "a", BEGUN + 4 * MINUTE)
     assert (said.fate, said.reason) == ("span", "restored")
     assert "lies between a backup and its restore" in said.sentence
     (event,) = house.events(None, "system.restored")
@@ -75,7 +75,7 @@ def test_what_lay_between_backup_and_restore_does_not_fire_and_why_says_so(place
     place.leave(house)
 
 
-@pytest.mark.parametrize(("policy", "jobs"), [("skip", 0), ("run_once", 1), ("run_all", 10)])
+@pytest.mark.parametrize(("policy", "jobs"), [("skip", 0), ("run_once", 1), ("run_all", 4)])
 def test_with_catch_up_the_time_between_is_an_outage(place: Place, policy: str, jobs: int) -> None:
     forgotten = went_on(place, worked(place, catch_up=policy, misfire_grace="1s", if_running="queue"))
     place.clock.advance("30s")
@@ -152,7 +152,7 @@ def test_with_catch_up_what_was_open_at_the_backup_is_done(place: Place) -> None
 
 def test_a_one_shot_whose_instant_lay_between_is_done(place: Place) -> None:
     house = place.move_in()
-    house.add("once", at=moment_of(BEGUN + 5 * MINUTE).isoformat())
+    house.add("once", at=moment_of(BEGUN + 2 * MINUTE).isoformat())
     went_on(place, house)
     place.restore()
     house = place.move_in("node-2")

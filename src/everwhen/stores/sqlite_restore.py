@@ -92,6 +92,7 @@ def _copy(path: Path, growing: Path, progress: Progress) -> None:
         progress(0.9 * (1.0 - remaining / total) if total else 0.9)
 
     try:
+        _refuse_cut_off(path)
         with closing(_open_backup(path)) as source, closing(sqlite3.connect(growing)) as copy:
             source.backup(copy, pages=1_000, progress=report, sleep=0)
             (verdict,) = copy.execute("PRAGMA integrity_check(1)").fetchone()
@@ -108,6 +109,16 @@ def _open_backup(path: Path) -> sqlite3.Connection:
     has_log = log.exists() and log.stat().st_size > 0
     words = "mode=ro" if has_log else "mode=ro&immutable=1"
     return sqlite3.connect(f"file:{quote(os.fsencode(path.resolve()))}?{words}", uri=True)
+
+
+def _refuse_cut_off(path: Path) -> None:
+    """SQLite reads what is missing of the last page as zeros. The header knows how many pages there are."""
+    with path.open("rb") as file:
+        header = file.read(100)
+    page_size = int.from_bytes(header[16:18], "big")
+    pages = int.from_bytes(header[28:32], "big")
+    if len(header) < 100 or path.stat().st_size < (65_536 if page_size == 1 else page_size) * pages:
+        raise BackupError(f"{path} is damaged: it ends too soon; nothing was changed", path)
 
 
 def _applied(copy: sqlite3.Connection, path: Path) -> Applied:

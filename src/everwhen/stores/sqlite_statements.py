@@ -325,8 +325,6 @@ SELECT slot_at FROM jobs WHERE uid = :uid AND slot_at IN (SELECT value FROM json
 UNION ALL
 SELECT slot_at FROM jobs WHERE uid = :uid AND slot_at IN (SELECT value FROM json_each(:slots))
     AND origin = 'backfill'"""
-# What streams are followed by.
-SEQUENCES = (("audit_events", "id"), ("jobs", "row_id"), ("messages", "id"))
 # idx_jobs_outstanding, whole; idx_jobs_unreleased, whole. Asked when a backup is restored.
 ALL_OUTSTANDING = f"SELECT {JOB} FROM jobs WHERE status IN ('queued', 'running') ORDER BY row_id"
 UNRELEASED_JOBS = f"SELECT {JOB} FROM jobs WHERE node IS NOT NULL AND released_at IS NULL ORDER BY row_id"

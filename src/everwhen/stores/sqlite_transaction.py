@@ -265,11 +265,11 @@ class SqliteTransaction(SqliteSnapshot):
         self._insert(sql.INSERT_EVENT, rows)
 
     def leap_numbers(self, by: int) -> None:
-        # A new row has the number after the last one, so the last one is moved.
-        for table, key in sql.SEQUENCES:
-            self._all(
-                f"UPDATE {table} SET {key} = {key} + ? WHERE {key} = (SELECT max({key}) FROM {table})", (by,)
-            )
+        # A new row has the number after the last one, so the last one is moved; messages are numbered apart.
+        for table, key in (("audit_events", "id"), ("jobs", "row_id")):
+            last = f"(SELECT max({key}) FROM {table})"
+            self._all(f"UPDATE {table} SET {key} = {key} + ? WHERE {key} = {last}", (by,))
+        self._all("UPDATE sqlite_sequence SET seq = seq + ? WHERE name = 'messages'", (by,))
 
     def put_limits(self, limits: Sequence[Limit]) -> None:
         self._many(sql.PUT_LIMIT, limits)
