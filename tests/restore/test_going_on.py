@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from everwhen.errors import StoreError
@@ -17,7 +19,7 @@ MINUTE = 60_000_000
 HIGHER = 1_000_000
 
 
-def worked(place: Place, *, for_minutes: int = 3, **words: object) -> Tenant:
+def worked(place: Place, *, for_minutes: int = 3, **words: Any) -> Tenant:
     """A schedule of every minute that has fired and run a few times."""
     house = place.move_in()
     house.add("a", **{"every": "1m", **words})

@@ -33,7 +33,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="One JSON obj
 
 @click.group(name="db")
 def command() -> None:
-    """Look after the database. The service may be running meanwhile."""
+    """Look after the database. But for a restore, the service may be running meanwhile."""
 
 
 @command.command()

@@ -77,10 +77,13 @@ def system_spans(system: Sequence[Recorded]) -> list[SystemSpan]:
 def restored_spans(system: Sequence[Recorded]) -> list[SystemSpan]:
     """The times between a backup and its restore, but where they were to be caught up (R5).
 
-    Nothing on record lies within: what happened there, the restore has taken away.
+    Nothing on record lies within, unless the clock had been put back before the backup: what happened there, the
+    restore has taken away.
     """
     return [
-        SystemSpan(int(str(event.detail["backed_up_at"])), event.at, number, number, reach=0)
+        SystemSpan(
+            int(str(event.detail["backed_up_at"])), event.at, number, number, reach_of(system, 0, number)
+        )
         for number, event in system
         if event.type == "system.restored" and not event.detail.get("catch_up")
     ]
