@@ -354,7 +354,7 @@ class QueueError(SchedulerError):
 
 
 class BackupError(SchedulerError):
-    """A copy of the database that could not be made; `path` is where it was to be."""
+    """A copy of the database that could not be made, or cannot be restored; `path` is where it was to be, or is."""
 
     def __init__(self, message: str, path: object) -> None:
         super().__init__(message)

@@ -26,8 +26,10 @@ from everwhen.ports.observer import Observer
 from everwhen.ports.plugins import Plugins
 from everwhen.ports.queue import Queue
 from everwhen.ports.subscriber import Subscriber
+from everwhen.ports.upkeep import Progress
 from everwhen.ports.vitals import Vitals
 from everwhen.stores.catalogue import StoredCatalogue
+from everwhen.stores.flows.restore import Restored
 from everwhen.stores.messages import StoredMessages
 from everwhen.stores.migrate import Migration, Step, migrate, refuse_outdated
 from everwhen.stores.migrations.sqlite import MIGRATIONS as SQLITE_MIGRATIONS
@@ -38,6 +40,7 @@ from everwhen.stores.slots import StoredSlots
 from everwhen.stores.sqlite_database import SqliteDatabase, open_sqlite, path_of
 from everwhen.stores.sqlite_firings import SqliteFirings
 from everwhen.stores.sqlite_ledger import SqliteLedger
+from everwhen.stores.sqlite_restore import restore as restore_sqlite
 from everwhen.stores.sqlite_transaction import SqliteStore
 from everwhen.stores.sqlite_upkeep import SqlitePremises
 from everwhen.stores.sqlite_vitals import SqliteVitals
@@ -113,7 +116,7 @@ def open_stack(
         vitals=ground.vitals,
         messages=StoredMessages(ground.store),
         plugin_state=StoredPluginState(ground.store),
-        upkeep=StoredUpkeep(ground.store, ground.premises),
+        upkeep=StoredUpkeep(ground.store, ground.premises, ground.clock),
         tokens=StoredTokens(ground.store),
         outbox=StoredOutbox(ground.store, plans),
         clock=ground.clock,
@@ -253,6 +256,23 @@ def migrate_database(url: str, *, after: bool = False) -> list[AppliedStep]:
         ]
     finally:
         database.close()
+
+
+def restore_database(
+    url: str,
+    path: Path,
+    *,
+    catch_up: bool = False,
+    clock: Clock | None = None,
+    progress: Progress = lambda _share: None,
+) -> Restored:
+    """Replace a database by a backup of one of its kind (R5); the database may be empty, or not there."""
+    if is_postgres(url):
+        now = None if clock is None else clock.now
+        found: Restored = _postgres().restore(url, path, now, catch_up=catch_up, progress=progress)
+        return found
+    now = (clock or SystemClock()).now
+    return restore_sqlite(path_of(url), path, now, catch_up=catch_up, progress=progress)
 
 
 def _database(url: str) -> tuple[Any, Sequence[Migration]]:

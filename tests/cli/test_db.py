@@ -14,6 +14,7 @@ from click.testing import CliRunner, Result
 from everwhen.cli.main import everwhen
 from everwhen.errors import SchedulerError
 from everwhen.model.schedule import Target
+from everwhen.operations.firing import trigger_schedule
 from everwhen.operations.schedules import Submission, create_schedule
 from everwhen.testing import manual_scheduler
 from everwhen.wiring import open_stack
@@ -161,6 +162,21 @@ def test_a_backup_is_one_moment_while_others_write(tmp_path: Path, url: str) -> 
     assert copy.house.ledger.counts().schedules["active"] == before
     copy.close()
     stack.close()
+
+
+def test_restoring_says_what_it_did_and_the_record_is_clean(tmp_path: Path, url: str) -> None:
+    stack = open_stack(url)
+    create_schedule(stack.house, Submission("queued", {"every": "1h"}, Target("command")))
+    trigger_schedule(stack.house, "queued")
+    stack.close()
+    assert run("backup", str(tmp_path / "copy.db"), "--database", url).exit_code == 0
+    words = answer("restore", str(tmp_path / "copy.db"), "--database", url)
+    assert (words["schedules"], words["jobs"], words["catch_up"]) == (2, 1, False)
+    assert words["backed_up_at"] < words["at"]
+    told = run("restore", str(tmp_path / "copy.db"), "--database", url)
+    assert "as it was at" in told.stdout and "ended: 1 outstanding jobs" in told.stdout
+    assert "revoked" in told.stderr
+    assert run("check", "--database", url).exit_code == 0
 
 
 def test_a_file_that_is_there_is_replaced_only_by_force(tmp_path: Path, url: str) -> None:

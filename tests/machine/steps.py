@@ -101,6 +101,10 @@ def restore(world: World, luck: Luck) -> None:
         world.restore(luck.choice(world.names))
 
 
+def restore_a_backup(world: World, luck: Luck) -> None:
+    world.restore_backup(luck.choice([1, SECOND, HOUR, 2 * DAY]), catch_up=luck.choice([False, False, True]))
+
+
 def give_new_times(world: World, luck: Luck) -> None:
     if world.names:
         world.edit(luck.choice(world.names), a_definition(luck, world.now))
@@ -229,6 +233,7 @@ STEPS: tuple[Step, ...] = (
     revive,
     invalidate,
     restore,
+    restore_a_backup,
     give_new_times,
     give_new_policies,
     delete,
@@ -261,4 +266,5 @@ WEIGHTS = dict.fromkeys(STEPS, 2) | {
     put_the_clock_back: 1,
     pause_the_system: 1,
     be_down_for_long: 1,
+    restore_a_backup: 1,
 }

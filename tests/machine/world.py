@@ -19,6 +19,10 @@ from everwhen.model.shared import Shared
 from everwhen.ports.catalogue import NewSchedule, ScheduleFilter
 from everwhen.ports.ledger import EventFilter, JobFilter
 from everwhen.ports.slots import JobEnd
+from everwhen.stores.flows.restore import BACKED_UP_AT, go_on_from_backup
+from everwhen.stores.postgres_store import PostgresStore
+from everwhen.stores.sqlite_database import Lane, SqliteDatabase
+from everwhen.stores.sqlite_transaction import SqliteStore
 from everwhen.testing.manual import ManualClock
 from everwhen.wiring import Stack
 from tests.conformance.plans_on_record import PlansOnRecord
@@ -125,6 +129,19 @@ class World:
 
     def restore(self, schedule_id: str) -> bool:
         return self._change(schedule_id, status.restore)
+
+    def restore_backup(self, after: int, *, catch_up: bool) -> None:
+        """What is there now is a backup, and is restored so much later; what happened meanwhile nobody knows."""
+        store = SqliteStore(self.stack.database) if self._is_on_sqlite else PostgresStore(self.stack.database)
+        store.write(Lane.API, lambda tx: tx.put_setting(BACKED_UP_AT, str(self.now)))
+        self.move(after)
+        store.write(Lane.API, lambda tx: go_on_from_backup(tx, self.now, catch_up=catch_up))
+        self.running.clear()
+        self.restart()
+
+    @property
+    def _is_on_sqlite(self) -> bool:
+        return isinstance(self.stack.database, SqliteDatabase)
 
     def delete(self, schedule_id: str, *, cancel_running: bool) -> None:
         self.names.remove(schedule_id)

@@ -111,7 +111,7 @@ class Schedule(Shape):
 
 
 _STATE = (
-    "current_repeat current_retry failed_slots run_count error_count fire_count last_error last_success_job_id "
+    "current_repeat current_retry failed_slots run_count error_count last_error last_success_job_id "
     "held_reason outstanding running_jobs revision status status_reason paused_by"
 ).split()
 
@@ -189,6 +189,7 @@ def schedule_words(entry: Entry, place: str | None = None) -> Object:
         **_definition_words(entry.schedule.definition),
         "enabled": state.status == "active",
         **{name: getattr(state, name) for name in _STATE},
+        "fire_count": state.firings,
         **{name: when_text(getattr(state, name)) for name in _STATE_INSTANTS},
         "created_at": when_text(entry.created_at),
         "updated_at": when_text(entry.updated_at),

@@ -99,7 +99,7 @@ def schedule_info(state: State) -> ScheduleInfo:
         last_error=state.last_error,
         run_count=state.run_count,
         error_count=state.error_count,
-        fire_count=state.fire_count,
+        fire_count=state.firings,
         running_jobs=state.running_jobs,
         outstanding=state.outstanding,
         revision=state.revision,

@@ -23,7 +23,7 @@ from everwhen.model.instants import SECOND, moment_of
 from everwhen.model.retention import Retention
 from everwhen.timetable.describe import describe_seconds
 from everwhen.timetable.interval import parse_seconds
-from everwhen.wiring import Stack, migrate_database, open_stack
+from everwhen.wiring import Stack, migrate_database, open_stack, restore_database
 
 FAULTS_SHOWN = 50
 AGES = [age.name for age in fields(Retention)]
@@ -33,7 +33,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="One JSON obj
 
 @click.group(name="db")
 def command() -> None:
-    """Look after the database. The service may be running meanwhile."""
+    """Look after the database. But for a restore, the service may be running meanwhile."""
 
 
 @command.command()
@@ -137,9 +137,7 @@ def prune(path: Path, database: str | None, dry_run: bool, as_json: bool, **ages
 def backup(path: Path, database: str | None, target: Path, force: bool, as_json: bool) -> None:
     """Copy the whole database to PATH: one consistent moment, taken while the service runs.
 
-    \b
-    To restore on SQLite: stop every process, put the copy in the place of the file, start again.
-    On PostgreSQL PATH is an archive of pg_dump: pg_restore --clean --if-exists -d URL PATH
+    The copy is private to its owner, and holds hashes of tokens and the output of jobs. `everwhen db restore` reads it.
     """
     from everwhen.operations.backup import back_up
 
@@ -150,6 +148,35 @@ def backup(path: Path, database: str | None, target: Path, force: bool, as_json:
         _answer({"database": shown_url(settings.database), "path": str(target), "bytes": size})
     else:
         echo(f"{target}: {size:,} bytes")
+
+
+@command.command()
+@config_option
+@database_option
+@click.argument("source", metavar="FILE", type=click.Path(path_type=Path))
+@click.option(
+    "--catch-up",
+    is_flag=True,
+    help="Nothing ran since the backup: decide its slots as after an outage, and run what was queued.",
+)
+@json_option
+def restore(path: Path, database: str | None, source: Path, catch_up: bool, as_json: bool) -> None:
+    """Replace the whole database by a backup, or leave it as it is.
+
+    Stop every process first. Nothing that may have fired after the backup fires again, and no job id is used twice.
+    """
+    url = _settings(path, database).database
+    with Bar("restoring") as bar:
+        done = restore_database(url, source, catch_up=catch_up, progress=bar.show)
+    if as_json:
+        words = done._asdict() | {"backed_up_at": _moment(done.backed_up_at), "at": _moment(done.at)}
+        _answer({"database": shown_url(url), "path": str(source), "catch_up": catch_up, **words})
+        return
+    echo(f"restored {shown_url(url)} as it was at {_moment(done.backed_up_at)}: {done.schedules:,} schedules")
+    ended = {"outstanding jobs": done.jobs, "waiting approvals": done.approvals, "sessions": done.sessions}
+    if any(ended.values()):
+        echo("ended: " + ", ".join(f"{count:,} {what}" for what, count in ended.items() if count))
+    echo("tokens that were revoked since then are good again: see `everwhen token list`", err=True)
 
 
 # -- opening --

@@ -60,8 +60,8 @@ class SystemSpan(NamedTuple):
 
 
 def system_spans(system: Sequence[Recorded]) -> list[SystemSpan]:
-    """The spans of the one stored switch."""
-    spans: list[SystemSpan] = []
+    """The spans of the one stored switch, and those between a backup and its restore."""
+    spans = restored_spans(system)
     begun: Recorded | None = None
     for recorded in system:
         if recorded.event.type == "system.paused" and begun is None:
@@ -72,6 +72,21 @@ def system_spans(system: Sequence[Recorded]) -> list[SystemSpan]:
     if begun is not None:
         spans.append(_span(system, begun, OPEN, OPEN))
     return spans
+
+
+def restored_spans(system: Sequence[Recorded]) -> list[SystemSpan]:
+    """The times between a backup and its restore, but where they were to be caught up (R5).
+
+    Nothing on record lies within, unless the clock had been put back before the backup: what happened there, the
+    restore has taken away.
+    """
+    return [
+        SystemSpan(
+            int(str(event.detail["backed_up_at"])), event.at, number, number, reach_of(system, 0, number)
+        )
+        for number, event in system
+        if event.type == "system.restored" and not event.detail.get("catch_up")
+    ]
 
 
 def stretches_of(life: Life, system: Sequence[Recorded], now: int) -> tuple[list[Stretch], Status | None]:

@@ -3,7 +3,7 @@
 The ledger must stay provable whatever is gone (L1): the checker looks at slots from `retained_from` on, and at the
 rows as they stand. So some things outlive their age. The events that say when a schedule was active stay while it
 lives, and go with it, all at once. The entry of its last slot stays, from which a chain counts its next. The system
-switch, which few people touch, counts chains anew, and stays for good. And a clock that was set is on record until
+switch and restores, which are rare, count chains anew, and stay for good. And a clock that was set is on record until
 everything that it moved is old.
 """
 
@@ -26,7 +26,7 @@ OF_LIVES: frozenset[EventType] = frozenset(
         "schedule.died",
     )
 )
-OF_THE_SYSTEM: frozenset[EventType] = frozenset(("system.paused", "system.resumed"))
+OF_THE_SYSTEM: frozenset[EventType] = frozenset(("system.paused", "system.resumed", "system.restored"))
 OF_SLOTS: frozenset[EventType] = frozenset(("schedule.skipped", "schedule.missed", "schedule.caught_up"))
 _INSTANTS = ("first", "last", "from", "to")
 

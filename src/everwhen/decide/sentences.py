@@ -57,6 +57,7 @@ SPANS: Mapping[str, str] = {
     "dead": "lies after the schedule died of too many failures",
     "in_the_past": "was already past when the schedule was declared",
     "system": "lies in a span in which the whole system was paused",
+    "restored": "lies between a backup and its restore, and what became of it is not on record",
 }
 STANDING: Mapping[str, str] = {  # of slots to come, as long as nobody ends the span
     "paused": "will not fire while the schedule is paused",

@@ -187,11 +187,16 @@ def go_on(
 
 def end_open_slots(draft: Draft, reason: SkipReason) -> None:
     """End the held slot, and every slot that was reached and not decided, waiting for jitter or not."""
+    end_slots_before(draft, reason, draft.now)
+
+
+def end_slots_before(draft: Draft, reason: SkipReason, until: int) -> None:
+    """The same, of slots up to an instant."""
     state = draft.state
     if state.held_slot_at is not None:
         draft.end_hold()
         draft.skip(state.held_slot_at, reason, held=state.held_reason)
-    _end_reached(draft, reason, draft.now)
+    _end_reached(draft, reason, until)
 
 
 def _end_reached(draft: Draft, reason: SkipReason, until: int) -> None:

@@ -52,6 +52,7 @@ EventType = Literal[
     "budget.reached",
     "system.paused",
     "system.resumed",
+    "system.restored",
 ]
 
 NOTHING: Mapping[str, object] = MappingProxyType({})

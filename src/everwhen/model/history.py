@@ -71,8 +71,8 @@ class Breakers(NamedTuple):
 class History:
     """Lives, one after another, and what they share.
 
-    `system` holds the events of no schedule that bear on slots: system.paused, system.resumed and
-    scheduler.clock_stepped. `limits` and `breakers` are None when the lives are not all there are, so that nothing
+    `system` holds the events of no schedule that bear on slots: system.paused, system.resumed, system.restored
+    and scheduler.clock_stepped. `limits` and `breakers` are None when the lives are not all there are, so that nothing
     can be recounted.
     """
 

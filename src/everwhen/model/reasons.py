@@ -19,7 +19,7 @@ SkipReason = Literal[
 ]
 HoldReason = Literal["outstanding_limit", "at_capacity", "excluded_day", "outside_window", "quiet_hours"]
 MissReason = Literal["down", "late", "catch_up_limit", "circuit_open", "budget"]
-SpanReason = Literal["paused", "invalid", "done", "dead", "in_the_past", "system"]
+SpanReason = Literal["paused", "invalid", "done", "dead", "in_the_past", "system", "restored"]
 CheckReason = Literal["unsupported_type", "disabled", "not_due"]
 ScheduleSkipReason = Literal[
     "unsupported_type",

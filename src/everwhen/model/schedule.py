@@ -304,6 +304,12 @@ class State(NamedTuple):
     status_reason: str | None = None
     resume_at: int | None = None
     failed_slots: int = 0  # own slots in a row that ended failed
+    numbers_skipped: int = 0  # numbers of jobs that restores have passed over
+
+    @property
+    def firings(self) -> int:
+        """How often it fired. `fire_count` is the number of its last job, which a restore raises."""
+        return self.fire_count - self.numbers_skipped
 
     # Three moves that nearly every slot makes, by position: `_replace` would be a third of each.
 
@@ -325,7 +331,9 @@ class State(NamedTuple):
         """The row after an own success that ends its slot and nothing else."""
         ended = (self.outstanding - 1, self.running_jobs - 1, *self[18:20])
         counted = (self.current_repeat + 1, 0, self.run_count + 1)
-        return State._make((*self[:16], *ended, *counted, *self[23:27], now, now, job_id, *self[30:39], 0))
+        return State._make(
+            (*self[:16], *ended, *counted, *self[23:27], now, now, job_id, *self[30:39], 0, self[40])
+        )
 
 
 class Schedule(NamedTuple):

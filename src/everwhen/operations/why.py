@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from everwhen.decide.explain import DELETED, Evidence, Explanation, explain_slot, no_slot, no_slot_yet
+from everwhen.decide.ledger_stretches import restored_spans
 from everwhen.errors import UnknownScheduleError
 from everwhen.model.breaker import Transition
 from everwhen.model.events import EventType
@@ -13,6 +14,7 @@ from everwhen.model.history import OF_SLOTS, STARTS, STOPS, Life, Recorded, Revi
 from everwhen.model.instants import SECOND
 from everwhen.model.job import OWN_ORIGINS
 from everwhen.model.node import Node
+from everwhen.model.reasons import SpanReason
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import FOR_EVER
 from everwhen.operations.upcoming import conditions_of
@@ -21,6 +23,7 @@ from everwhen.ports.ledger import EventFilter, JobFilter
 from everwhen.timetable.trigger import OnRequest
 
 NEAR = 30 * SECOND
+SWITCH: tuple[EventType, ...] = ("system.paused", "system.resumed")
 STARTED: tuple[EventType, ...] = ("scheduler.started",)
 MOST_STARTS = 1_000  # of schedulers since a slot, that are looked through for the first
 
@@ -63,7 +66,7 @@ def _evidence(house: House, life: Life, system: Sequence[Recorded], slot_at: int
         life.state,
         list(reversed(jobs)),
         events,
-        "system" if _is_system_paused(system, slot_at) else _stopped_by(life, slot_at),
+        _stopped_by_system(system, slot_at) or _stopped_by(life, slot_at),
         () if breaker is None else _transitions_before(house, breaker.key, slot_at),
         [node for node in schedulers if node.was_up_at(slot_at)],
         max((node.heartbeat_at for node in schedulers), default=None),
@@ -170,9 +173,12 @@ def _anchor_at(life: Life, instant: int) -> int | None:
     return anchor
 
 
-def _is_system_paused(system: Sequence[Recorded], slot_at: int) -> bool:
-    switched = [r.event.type for r in system if r.event.at <= slot_at and r.event.type.startswith("system.")]
-    return bool(switched) and switched[-1] == "system.paused"
+def _stopped_by_system(system: Sequence[Recorded], slot_at: int) -> SpanReason | None:
+    """A span of all schedules that the slot lies in: before a backup was restored, or of the switch."""
+    if any(span.after < slot_at <= span.until for span in restored_spans(system)):
+        return "restored"
+    switched = [r.event.type for r in system if r.event.at <= slot_at and r.event.type in SWITCH]
+    return "system" if switched and switched[-1] == "system.paused" else None
 
 
 def _stopped_by(life: Life, slot_at: int) -> str | None:

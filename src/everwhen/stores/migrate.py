@@ -17,9 +17,10 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 from typing import Literal, Protocol, TypeVar
 
-from everwhen.errors import StoreError
+from everwhen.errors import BackupError, StoreError
 
 Step = Literal["before", "after"]
 Applied = frozenset[tuple[int, str]]
@@ -85,6 +86,17 @@ def refuse_outdated(database: Site, migrations: Sequence[Migration]) -> None:
     database.build(look)
 
 
+def refuse_newer_backup(applied: Applied, migrations: Sequence[Migration], path: Path) -> None:
+    """BackupError for the schema of a release that is not known here."""
+    newest = max((number for number, _ in applied), default=0)
+    if not _is_readable(applied, migrations[-1].number):
+        raise BackupError(
+            f"{path} is at migration {newest}, and this release knows {migrations[-1].number}; restore it with the "
+            "newer release; nothing was changed",
+            path,
+        )
+
+
 def statements(script: str) -> Iterator[str]:
     """The statements of a script, one by one. (`executescript` would commit the transaction it is called in.)
 
@@ -126,12 +138,16 @@ def _prepare(builder: Builder, migrations: Sequence[Migration], step: Step) -> N
 
 def _refuse_too_new(applied: Applied, *, newest_known: int) -> None:
     newest = max((number for number, _ in applied), default=0)
-    is_readable = newest <= newest_known + 1 and (newest_known + 1, "after") not in applied
-    if not is_readable:
+    if not _is_readable(applied, newest_known):
         raise StoreError(
             f"the database is at migration {newest}, and this release knows {newest_known}, "
             "which is too old for it; start the newer release, or restore a backup from before"
         )
+
+
+def _is_readable(applied: Applied, newest_known: int) -> bool:
+    newest = max((number for number, _ in applied), default=0)
+    return newest <= newest_known + 1 and (newest_known + 1, "after") not in applied
 
 
 def _applies(database: Site, migration: Migration, step: Step, applied_at: int) -> bool:

@@ -7,6 +7,7 @@ from everwhen.stores.postgres_firings import PostgresFirings
 from everwhen.stores.postgres_horizon import Horizon
 from everwhen.stores.postgres_ledger import PostgresLedger
 from everwhen.stores.postgres_listener import Listener
+from everwhen.stores.postgres_restore import restore
 from everwhen.stores.postgres_store import PostgresStore
 from everwhen.stores.postgres_upkeep import PostgresPremises
 from everwhen.stores.postgres_vitals import PostgresVitals
@@ -22,5 +23,6 @@ __all__ = [
     "PostgresPremises",
     "PostgresStore",
     "PostgresVitals",
+    "restore",
     "where",
 ]

@@ -1,73 +1,79 @@
-"""A copy of a PostgreSQL database: an archive of `pg_dump`, which knows more about it than we do.
+"""A copy of a PostgreSQL database, written by the server's own COPY, out of one snapshot: no program is needed.
 
-The program must not be older than the server. It is the one that EVERWHEN_PG_DUMP names, or the first that will do
-on the PATH and where distributions put it. The password goes to it through the environment: an argument is seen by
-everybody on the machine.
+Which tables are ours is read from the migrations, and which columns they have from the database itself: a new table, or
+a new column, is in the copy without that anybody thinks of it. Left out are columns that the database computes, and
+`xid`: another cluster has other transactions, so a restored row gets the number of the one that restores it.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg import Connection, sql
 
-from everwhen.errors import StoreError, shown
+from everwhen.ports.clock import Clock
 from everwhen.ports.upkeep import Progress
+from everwhen.stores.backup_file import BackupWriter, Header
+from everwhen.stores.migrate import Migration
+from everwhen.stores.migrations.postgres import MIGRATIONS
+from everwhen.version import __version__
 
-_FOLDERS = ("/usr/lib/postgresql", "/usr/local/pgsql", "/opt/homebrew/opt", "/usr/local/opt", "/usr")
+RECORD = "everwhen_migrations"
+_CREATED = re.compile(r"^CREATE (TABLE|VIEW) (?:IF NOT EXISTS )?(\w+)", re.MULTILINE)
+_DROPPED = re.compile(r"^DROP (TABLE|VIEW) (?:IF EXISTS )?(\w+)", re.MULTILINE)
+_COLUMNS = """
+SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped
+    AND attgenerated = '' AND atttypid <> 'xid8'::regtype ORDER BY attnum"""
 
 
-def back_up(url: str, path: Path, version: int, progress: Progress) -> None:
-    """Write an archive for pg_restore; StoreError when there is no program for it, or it failed."""
-    progress(0.0)
-    program = _program(version)
-    words = conninfo_to_dict(url)
-    password = words.pop("password", None)
-    environ = {**os.environ, "PGAPPNAME": "everwhen backup"}
-    if password is not None:
-        environ["PGPASSWORD"] = str(password)
-    command = [program, "--format=custom", "--no-password", f"--file={path}", make_conninfo("", **words)]
-    done = subprocess.run(
-        command, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
-    if done.returncode != 0:
-        raise StoreError(f"pg_dump failed: {shown(done.stderr.strip() or f'exit code {done.returncode}')}")
+def back_up(connection: Connection[Any], path: Path, progress: Progress, clock: Clock) -> None:
+    """Write all that a snapshot sees, which the connection has open."""
+    connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0")
+    applied = frozenset(connection.execute(f"SELECT number, step FROM {RECORD}").fetchall())
+    # The snapshot is as old as the first query: nothing in it was decided later than this.
+    header = Header(clock.now(), __version__, applied)
+    tables = own_tables(connection)
+    with BackupWriter(path, header) as writer:
+        for done, table in enumerate(tables):
+            progress(done / len(tables))
+            columns = columns_of(connection, table)
+            writer.write_table(table, columns, _rows(connection, table, columns))
     progress(1.0)
 
 
-def _program(version: int) -> str:
-    for candidate in _candidates(version):
-        if _version_of(candidate) >= version:
-            return candidate
-    raise StoreError(
-        f"a backup of PostgreSQL {version} needs pg_dump {version} or newer, and none was found; "
-        "install the client programs (on Debian: postgresql-client), or put the folder of pg_dump on the PATH"
+def own_tables(connection: Connection[Any]) -> list[str]:
+    """Our tables, of those that the migrations name, as far as they are there; others may live beside them."""
+    names = [RECORD, *named("TABLE")]
+    found = connection.execute(
+        "SELECT name FROM unnest(%s::text[]) name WHERE to_regclass(name) IS NOT NULL", (names,)
     )
+    return [name for (name,) in found.fetchall()]
 
 
-def _candidates(version: int) -> Iterator[str]:
-    if named := os.environ.get("EVERWHEN_PG_DUMP"):
-        yield named
-        return
-    if found := shutil.which("pg_dump"):
-        yield found
-    for folder in _FOLDERS:
-        for inner in (f"{version}/bin", f"postgresql@{version}/bin", "bin"):
-            program = Path(folder, inner, "pg_dump")
-            if program.is_file():
-                yield str(program)
+def named(kind: str, migrations: Sequence[Migration] = MIGRATIONS) -> list[str]:
+    """The tables, or the views, that migrations make and do not remove again."""
+    names: dict[str, None] = {}
+    for script in (script for migration in migrations for script in (migration.before, migration.after)):
+        names |= dict.fromkeys(name for of, name in _CREATED.findall(script) if of == kind)
+        for of, name in _DROPPED.findall(script):
+            if of == kind:
+                names.pop(name, None)
+    return list(names)
 
 
-def _version_of(program: str) -> int:
-    """The major version; 0 for what is no pg_dump."""
-    try:
-        said = subprocess.run(
-            [program, "--version"], capture_output=True, text=True, timeout=10, check=True
-        ).stdout
-        return int(said.split()[2].partition(".")[0])
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
-        return 0
+def columns_of(connection: Connection[Any], table: str) -> list[str]:
+    return [name for (name,) in connection.execute(_COLUMNS, (table,)).fetchall()]
+
+
+def copy_words(table: str, columns: Sequence[str], way: str) -> sql.Composed:
+    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    return sql.SQL("COPY {} ({}) " + way).format(sql.Identifier(table), names)
+
+
+def _rows(connection: Connection[Any], table: str, columns: Sequence[str]) -> Iterator[bytes]:
+    with connection.cursor().copy(copy_words(table, columns, "TO STDOUT")) as copy:
+        for piece in copy:
+            yield bytes(piece)

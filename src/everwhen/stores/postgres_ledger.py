@@ -59,7 +59,7 @@ _STATE_OF = f"SELECT {sql.STATE} FROM schedules WHERE uid = %s"
 # idx_audit_schedule: events of no schedule are its last.
 _SYSTEM_EVENTS = f"""
 SELECT id, {sql.EVENT} FROM audit_events WHERE uid IS NULL
-    AND type IN ('system.paused', 'system.resumed', 'scheduler.clock_stepped') ORDER BY id"""
+    AND type IN ('system.paused', 'system.resumed', 'system.restored', 'scheduler.clock_stepped') ORDER BY id"""
 # A look through all revisions: asked by people, one at a time.
 _UID_OF = """
 SELECT uid FROM schedule_revisions WHERE schedule_id = %(id)s OR uid = %(id)s
@@ -331,7 +331,7 @@ def _schedules_asked_for(connection: Connection[Any], wanted: JobFilter) -> list
     conditions = _schedule_conditions(wanted)
     if len(conditions.values) == 1:
         return None
-    query = f"SELECT uid, fire_count FROM schedules {conditions} LIMIT %(limit)s"
+    query = f"SELECT uid, fire_count - numbers_skipped FROM schedules {conditions} LIMIT %(limit)s"
     found = _fetch(connection, query, conditions.values)
     if found or wanted.uid is None or wanted.owner is not None or wanted.group is not None:
         return found

@@ -200,6 +200,15 @@ class PostgresSnapshot:
         jobs = self._jobs(sql.OUTSTANDING, (Texts(sorted(uids)),))
         return {uid: list(group) for uid, group in groupby(jobs, key=lambda job: job.uid)}
 
+    def all_outstanding(self) -> list[Job]:
+        return self._jobs(sql.ALL_OUTSTANDING, ())
+
+    def unreleased_jobs(self) -> list[Job]:
+        return self._jobs(sql.UNRELEASED_JOBS, ())
+
+    def last_instant(self) -> int:
+        return self._one(sql.LAST_INSTANT) or 0
+
     def plugin_states(self, plugins: Collection[str]) -> dict[str, str]:
         return dict(self._rows(sql.PLUGIN_STATES + self._LOCK, (Texts(sorted(plugins)),)))
 

@@ -231,6 +231,16 @@ FILLED_SLOTS = """
 SELECT slot_at FROM jobs WHERE uid = %(uid)s AND slot_at = ANY(%(slots)s) AND origin IN ('schedule', 'catch_up')
 UNION ALL
 SELECT slot_at FROM jobs WHERE uid = %(uid)s AND slot_at = ANY(%(slots)s) AND origin = 'backfill'"""
+# What streams are followed by.
+SEQUENCES = (("audit_events", "id"), ("jobs", "row_id"), ("messages", "id"))
+# idx_jobs_outstanding, whole; idx_jobs_unreleased, whole. Asked when a backup is restored.
+ALL_OUTSTANDING = f"SELECT {JOB} FROM jobs WHERE status IN ('queued', 'running') ORDER BY row_id"
+UNRELEASED_JOBS = f"SELECT {JOB} FROM jobs WHERE node IS NOT NULL AND released_at IS NULL ORDER BY row_id"
+# nodes, whole; the primary keys of jobs and audit_events, one step from their ends.
+LAST_INSTANT = """
+SELECT max(at) FROM (SELECT max(heartbeat_at) AS at FROM nodes
+    UNION ALL SELECT created_at FROM jobs WHERE row_id = (SELECT max(row_id) FROM jobs)
+    UNION ALL SELECT at FROM audit_events WHERE id = (SELECT max(id) FROM audit_events)) AS ends"""
 # idx_jobs_outstanding
 OUTSTANDING = f"""
 SELECT {JOB} FROM jobs WHERE uid = ANY(%s) AND status IN ('queued', 'running') ORDER BY uid, slot_at, row_id"""

@@ -381,6 +381,9 @@ class PostgresTransaction(PostgresSnapshot):
     def delete_session(self, hash: str) -> None:
         self._run(sql.DELETE_SESSION, hash)
 
+    def end_sessions(self) -> int:
+        return self._run("DELETE FROM sessions")
+
     def insert_answer(self, answer: Answer, now: int) -> bool:
         since = At(now - ANSWERS_KEPT)
         self._run(sql.FORGET_ANSWERS, since)
@@ -394,6 +397,12 @@ class PostgresTransaction(PostgresSnapshot):
     def insert_events(self, events: Sequence[Event]) -> None:
         if events:
             self._run_batch(_inserted_events(events))
+
+    def leap_numbers(self, by: int) -> None:
+        self._run("UPDATE audit_events SET id = id + %s WHERE id = (SELECT max(id) FROM audit_events)", by)
+        for table, key in sql.SEQUENCES:
+            last = f"coalesce((SELECT max({key}) FROM {table}), 0)"
+            self._rows(f"SELECT setval(pg_get_serial_sequence(%s, %s), {last} + %s)", (table, key, by))
 
     def put_limits(self, limits: Sequence[Limit]) -> None:
         self._run(sql.PUT_LIMITS, *columns_of(Limit._fields, limits))

@@ -1,4 +1,4 @@
-"""Plain questions for the upkeep of a PostgreSQL database, and its backup by `pg_dump`."""
+"""Plain questions for the upkeep of a PostgreSQL database, and its backup."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from psycopg import Connection
 
+from everwhen.ports.clock import Clock
 from everwhen.ports.upkeep import Progress
 from everwhen.stores.postgres_adapters import At, Integers, Texts
 from everwhen.stores.postgres_backup import back_up
@@ -36,10 +37,9 @@ class PostgresPremises:
     def deleting(self, work: Callable[[Queries], None]) -> None:
         self._database.transact(lambda connection: work(PostgresQueries(connection)))
 
-    def backup(self, path: Path, progress: Progress) -> None:
-        with self._database.connection() as connection:
-            version = connection.info.server_version // 10_000
-        back_up(self._database.url, path, version, progress)
+    def backup(self, path: Path, progress: Progress, clock: Clock) -> None:
+        with self._database.snapshot() as connection:
+            back_up(connection, path, progress, clock)
 
 
 class PostgresQueries:

@@ -10,19 +10,29 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from everwhen.ports.clock import Clock
 from everwhen.ports.upkeep import Progress
+from everwhen.stores.flows.restore import BACKED_UP_AT
 
 _PAGES = 1_000  # 4 MB between two reports
 
 
-def back_up(source: sqlite3.Connection, path: Path, progress: Progress) -> None:
-    """Copy the snapshot of a reading connection into a file that is empty or not there."""
+_MARK = """
+INSERT INTO settings (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"""
+
+
+def back_up(source: sqlite3.Connection, path: Path, progress: Progress, clock: Clock) -> None:
+    """Copy the snapshot of a reading connection into a file that is empty or not there, and note its instant there."""
     source.execute(
         "SELECT count(*) FROM sqlite_master"
     ).fetchone()  # the snapshot begins with the first query
+    taken_at = clock.now()  # afterwards: nothing that is in the copy was decided later
 
     def report(_status: int, remaining: int, total: int) -> None:
         progress(1.0 - remaining / total if total else 1.0)
 
     with closing(sqlite3.connect(path)) as target:
         source.backup(target, pages=_PAGES, progress=report, sleep=0)
+        target.execute("PRAGMA journal_mode = DELETE")  # one file, whoever opens it
+        target.execute(_MARK, (BACKED_UP_AT, str(taken_at)))
+        target.commit()

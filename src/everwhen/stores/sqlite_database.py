@@ -77,12 +77,12 @@ class SqliteDatabase:
         if path is None:
             self._writer = SqliteWriter(MemoryConnection())
             return
-        usable = _usable(path)
+        resolved = usable(path)
         self._writer = SqliteWriter(
-            FileConnection(usable, busy_timeout=busy_timeout), on_read_only=self._renew
+            FileConnection(resolved, busy_timeout=busy_timeout), on_read_only=self._renew
         )
-        self._readers = SqliteReaders(usable, busy_timeout=busy_timeout)
-        self._counter = ChangeCounter(usable, busy_timeout=busy_timeout)
+        self._readers = SqliteReaders(resolved, busy_timeout=busy_timeout)
+        self._counter = ChangeCounter(resolved, busy_timeout=busy_timeout)
 
     @property
     def queue_length(self) -> int:
@@ -149,7 +149,8 @@ class SqliteDatabase:
             )
 
 
-def _usable(path: str) -> str:
+def usable(path: str) -> str:
+    """The file itself; StoreError where no database can be."""
     # Resolved, so that two names of one file share a lock, and a change of directory changes nothing.
     resolved = Path(path).resolve()
     name = shown(str(resolved))

@@ -49,7 +49,7 @@ _STATE_OF = f"SELECT {sql.STATE} FROM schedules WHERE uid = ?"
 # idx_audit_schedule: events of no schedule are its first.
 _SYSTEM_EVENTS = f"""
 SELECT id, {_EVENT} FROM audit_events WHERE uid IS NULL
-    AND type IN ('system.paused', 'system.resumed', 'scheduler.clock_stepped') ORDER BY id"""
+    AND type IN ('system.paused', 'system.resumed', 'system.restored', 'scheduler.clock_stepped') ORDER BY id"""
 _RETAINED_FROM = "SELECT value FROM settings WHERE key = 'retained_from'"
 _LIMITS = f"SELECT {', '.join(Limit._fields)} FROM limits"
 
@@ -331,7 +331,7 @@ def _schedules_asked_for(connection: sqlite3.Connection, wanted: JobFilter) -> l
     conditions = _schedule_conditions(wanted)
     if not conditions.values:
         return None
-    query = f"SELECT uid, fire_count FROM schedules {conditions} LIMIT {MOST_UIDS + 1}"
+    query = f"SELECT uid, fire_count - numbers_skipped FROM schedules {conditions} LIMIT {MOST_UIDS + 1}"
     found = connection.execute(query, conditions.values).fetchall()
     if found or wanted.uid is None or wanted.owner is not None or wanted.group is not None:
         return found

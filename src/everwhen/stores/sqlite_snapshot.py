@@ -181,6 +181,15 @@ class SqliteSnapshot:
         in_order = sorted(jobs, key=lambda job: (job.uid, job.slot_at, job.row_id))
         return {uid: list(group) for uid, group in groupby(in_order, key=lambda job: job.uid)}
 
+    def all_outstanding(self) -> list[Job]:
+        return [Job._make(row) for row in self._all(sql.ALL_OUTSTANDING)]
+
+    def unreleased_jobs(self) -> list[Job]:
+        return [Job._make(row) for row in self._all(sql.UNRELEASED_JOBS)]
+
+    def last_instant(self) -> int:
+        return self._one(sql.LAST_INSTANT) or 0
+
     def queued_catch_up(self, breaker_keys: Collection[str]) -> list[Job]:
         return [Job._make(row) for row in self._of_keys(sql.QUEUED_CATCH_UP, breaker_keys)]
 

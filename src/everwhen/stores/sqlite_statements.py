@@ -323,6 +323,14 @@ SELECT slot_at FROM jobs WHERE uid = :uid AND slot_at IN (SELECT value FROM json
 UNION ALL
 SELECT slot_at FROM jobs WHERE uid = :uid AND slot_at IN (SELECT value FROM json_each(:slots))
     AND origin = 'backfill'"""
+# idx_jobs_outstanding, whole; idx_jobs_unreleased, whole. Asked when a backup is restored.
+ALL_OUTSTANDING = f"SELECT {JOB} FROM jobs WHERE status IN ('queued', 'running') ORDER BY row_id"
+UNRELEASED_JOBS = f"SELECT {JOB} FROM jobs WHERE node IS NOT NULL AND released_at IS NULL ORDER BY row_id"
+# nodes, whole; the primary keys of jobs and audit_events, one step from their ends.
+LAST_INSTANT = """
+SELECT max(at) FROM (SELECT max(heartbeat_at) AS at FROM nodes
+    UNION ALL SELECT created_at FROM jobs WHERE row_id = (SELECT max(row_id) FROM jobs)
+    UNION ALL SELECT at FROM audit_events WHERE id = (SELECT max(id) FROM audit_events)) AS ends"""
 # idx_jobs_outstanding
 OUTSTANDING = f"SELECT {JOB} FROM jobs WHERE status IN ('queued', 'running') AND uid IN"
 

@@ -253,6 +253,9 @@ class SqliteTransaction(SqliteSnapshot):
     def delete_session(self, hash: str) -> None:
         self._all(sql.DELETE_SESSION, (hash,))
 
+    def end_sessions(self) -> int:
+        return self._all("DELETE FROM sessions").rowcount
+
     def insert_answer(self, answer: Answer, now: int) -> bool:
         since = now - ANSWERS_KEPT
         self._all(sql.FORGET_ANSWERS, (since,))
@@ -266,6 +269,13 @@ class SqliteTransaction(SqliteSnapshot):
             for event in events
         ]
         self._insert(sql.INSERT_EVENT, rows)
+
+    def leap_numbers(self, by: int) -> None:
+        # A new row has the number after the last one, so the last one is moved; messages are numbered apart.
+        for table, key in (("audit_events", "id"), ("jobs", "row_id")):
+            last = f"(SELECT max({key}) FROM {table})"
+            self._all(f"UPDATE {table} SET {key} = {key} + ? WHERE {key} = {last}", (by,))
+        self._all("UPDATE sqlite_sequence SET seq = seq + ? WHERE name = 'messages'", (by,))
 
     def put_limits(self, limits: Sequence[Limit]) -> None:
         self._many(sql.PUT_LIMIT, limits)

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from everwhen.ports.clock import Clock
 from everwhen.ports.upkeep import Progress
 from everwhen.stores.sqlite_backup import back_up
 from everwhen.stores.sqlite_database import Lane, SqliteDatabase
@@ -32,9 +33,9 @@ class SqlitePremises:
     def deleting(self, work: Callable[[Queries], None]) -> None:
         self._database.write(Lane.RETENTION, lambda connection: work(SqliteQueries(connection)))
 
-    def backup(self, path: Path, progress: Progress) -> None:
+    def backup(self, path: Path, progress: Progress, clock: Clock) -> None:
         with self._database.read() as connection:
-            back_up(connection, path, progress)
+            back_up(connection, path, progress, clock)
 
 
 class SqliteQueries:

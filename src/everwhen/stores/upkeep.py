@@ -18,6 +18,7 @@ from everwhen.decide.retention import may_go, retained_from
 from everwhen.model.events import NOTHING, Event
 from everwhen.model.node import Node
 from everwhen.model.retention import Cutoffs, Place, Portion, place_after
+from everwhen.ports.clock import Clock
 from everwhen.ports.upkeep import Progress
 from everwhen.stores.lanes import Lane
 from everwhen.stores.transaction import Snapshot, Store, Transaction
@@ -80,7 +81,9 @@ class Premises(Protocol):
         """One transaction, behind all others."""
         ...
 
-    def backup(self, path: Path, progress: Progress) -> None: ...
+    def backup(self, path: Path, progress: Progress, clock: Clock) -> None:
+        """A copy of one moment, which says when that was: no earlier than anything in it."""
+        ...
 
 
 class _Going(NamedTuple):
@@ -93,9 +96,10 @@ class _Going(NamedTuple):
 class StoredUpkeep:
     """Upkeep of one database."""
 
-    def __init__(self, store: Store, premises: Premises) -> None:
+    def __init__(self, store: Store, premises: Premises, clock: Clock) -> None:
         self._store = store
         self._premises = premises
+        self._clock = clock
         self._output_until = 0  # up to this job all output that may go is gone; a restart looks again
 
     # -- forgetting --
@@ -152,7 +156,7 @@ class StoredUpkeep:
     # -- copies --
 
     def backup(self, path: Path, progress: Progress) -> None:
-        self._premises.backup(path, progress)
+        self._premises.backup(path, progress, self._clock)
 
 
 # -- what may go --

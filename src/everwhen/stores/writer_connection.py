@@ -48,10 +48,10 @@ class FileConnection:
         try:
             with self.lock, translated(self.where):
                 self._connection: sqlite3.Connection | None = connect_writer(path, busy_timeout, create=True)
+                self._identity = _identity(path)  # under the lock: no restore can put another in its place
         except BaseException:
             self.lock.close()
             raise
-        self._identity = _identity(path)
 
     def wait_at_most(self, seconds: float) -> None:
         """How long the next turn waits for whoever has the file locked; never longer than the busy timeout."""

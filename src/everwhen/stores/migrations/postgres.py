@@ -320,9 +320,11 @@ FROM schedules;
 """
 
 # `nodes.migration` is the newest one that the process knows, `schedule_revisions.cause` why a revision was written:
-# processes of the release before leave both empty.
+# processes of the release before leave both empty. A restore adds the same to `fire_count`, which is the number of the
+# last job to every release, and to `numbers_skipped`: so a process of the release before uses no number again, either.
 _SECOND = """
 ALTER TABLE schedules ADD COLUMN failed_slots integer NOT NULL DEFAULT 0;
+ALTER TABLE schedules ADD COLUMN numbers_skipped bigint NOT NULL DEFAULT 0;
 ALTER TABLE nodes ADD COLUMN migration integer;
 ALTER TABLE config_revisions ADD COLUMN sections text;
 ALTER TABLE schedule_revisions ADD COLUMN cause text;

@@ -1,0 +1,58 @@
+"""What becomes of a schedule when a backup that knows it is restored (R5).
+
+Between the backup and the restore it lived on, and nobody knows how: slots fired, jobs that had been queued ran. What
+was open when the backup was taken was most likely done afterwards, so it ends here, on record, and the time between is
+a span. `catch_up` says that nothing happened meanwhile: then all of it is there to be done, as after an outage. Either
+way no number is used twice, for receivers know jobs by their ids.
+"""
+
+from __future__ import annotations
+
+from everwhen.decide.draft import Draft
+from everwhen.decide.slots import NextSlot, interval_from_now, next_slot
+from everwhen.decide.status import end_slots_before
+from everwhen.model.decision import Decision
+from everwhen.model.schedule import Schedule
+from everwhen.model.shared import Shared
+from everwhen.timetable.trigger import OnRequest
+
+ACTOR = "restore"
+NUMBERS_SKIPPED = 1_000_000
+
+
+def go_on_restored(
+    schedule: Schedule, backed_up_at: int, now: int, shared: Shared, *, catch_up: bool
+) -> Decision:
+    """Number jobs higher than any that may have been seen; end what was open, unless it is to be caught up."""
+    draft = Draft(schedule, now, shared)
+    state = draft.state
+    draft.state = state._replace(
+        fire_count=state.fire_count + NUMBERS_SKIPPED, numbers_skipped=state.numbers_skipped + NUMBERS_SKIPPED
+    )
+    if not catch_up:
+        for job in schedule.outstanding:
+            draft.cancel(job, "person", actor=ACTOR)
+        if state.status == "active":
+            _leave_span(draft, backed_up_at)
+    return draft.decision()
+
+
+def _leave_span(draft: Draft, backed_up_at: int) -> None:
+    """Slots reached by the backup are over; what lay behind it is the span's, and the next one lies ahead (X7)."""
+    now, is_chain = draft.now, draft.plan.definition.is_chain
+    had_slot_open = draft.state.held_slot_at is not None
+    end_slots_before(draft, "paused", min(backed_up_at, now))
+    state = draft.state
+    if isinstance(draft.plan.definition.trigger, OnRequest):
+        return
+    if state.next_slot_at is not None and state.next_slot_at > now and not (is_chain and had_slot_open):
+        return
+    found = interval_from_now(draft.plan, now) if is_chain else _on_grid(draft)
+    draft.state = state._replace(next_slot_at=found.slot_at, next_run_at=found.due_at)
+    if found.slot_at is None:
+        draft.become("done", "schedule.done", "in_the_past")
+
+
+def _on_grid(draft: Draft) -> NextSlot:
+    state = draft.state
+    return next_slot(draft.plan, state.anchor_at, max(draft.now, state.last_slot_at or draft.now))

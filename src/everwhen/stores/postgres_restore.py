@@ -1,0 +1,142 @@
+"""A backup becomes the content of a PostgreSQL database, in one transaction: all of it, or nothing changed.
+
+Everything of ours is locked first, so that no node begins meanwhile; one that tries waits, and finds the restored
+database. Where the backup has the schema that the database has, the tables are emptied and keep what others have
+granted on them; otherwise they are made anew as the backup knew them, filled, and migrated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import Connection, sql
+
+from everwhen.errors import BackupError
+from everwhen.ports.upkeep import Progress
+from everwhen.stores.backup_file import BackupReader, Header, TableRows, refuse_other_kind
+from everwhen.stores.flows.restore import BACKED_UP_AT, Restored, go_on_from_backup, refuse_beating
+from everwhen.stores.migrate import Applied, refuse_newer_backup
+from everwhen.stores.migrations.postgres import MIGRATIONS
+from everwhen.stores.postgres_backup import columns_of, copy_words, named, own_tables
+from everwhen.stores.postgres_builder import PostgresBuilder
+from everwhen.stores.postgres_database import PostgresDatabase
+from everwhen.stores.postgres_snapshot import PostgresSnapshot
+from everwhen.stores.postgres_transaction import PostgresTransaction
+from everwhen.stores.postgres_watermark import Marks
+
+_LONGEST_WAIT = 86_400.0  # an index on millions of rows takes its time
+_IDENTITIES = """
+SELECT attrelid::regclass::text, attname FROM pg_attribute
+WHERE attrelid = ANY(SELECT to_regclass(name) FROM unnest(%s::text[]) name) AND attidentity <> ''"""
+
+
+def restore(
+    url: str, path: Path, now: Callable[[], int] | None, *, catch_up: bool, progress: Progress
+) -> Restored:
+    """Replace the database by a backup; `now` is the database's own time where it is None."""
+    refuse_other_kind(path, is_postgres=True)
+    database = PostgresDatabase(url, longest_wait=_LONGEST_WAIT)
+    try:
+        return database.transact(lambda c: _restore(c, path, now or _clock_of(c), catch_up, progress))
+    finally:
+        database.close()
+
+
+def _clock_of(connection: Connection[Any]) -> Callable[[], int]:
+    query = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+    return lambda: connection.execute(query).fetchall()[0][0]
+
+
+def _restore(
+    connection: Connection[Any], path: Path, now: Callable[[], int], catch_up: bool, progress: Progress
+) -> Restored:
+    connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+    builder = PostgresBuilder(connection)
+    builder.prepare()
+    _lock_out_nodes(connection, now())
+    with BackupReader(path) as reader:
+        header = reader.header()
+        refuse_newer_backup(header.applied, MIGRATIONS, path)
+        _make_room(connection, builder, header.applied, path)
+        tables = set(own_tables(connection))
+        for done, rows in enumerate(reader.tables()):
+            progress(min(done / len(tables), 0.9))
+            _fill(connection, rows, tables, path)
+            tables.discard(rows.name)
+    _bring_up_to_date(builder, now())
+    _number_rows(connection)
+    restored = _go_on(connection, header, now(), catch_up)
+    progress(1.0)
+    return restored
+
+
+def _lock_out_nodes(connection: Connection[Any], now: int) -> None:
+    tables = own_tables(connection)
+    names = sql.SQL(", ").join(map(sql.Identifier, tables))
+    connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(names))
+    if "nodes" in tables:
+        refuse_beating(PostgresSnapshot(connection, Marks()).nodes(), now)
+
+
+def _make_room(connection: Connection[Any], builder: PostgresBuilder, applied: Applied, path: Path) -> None:
+    """Empty tables with the schema of the backup."""
+    tables = own_tables(connection)
+    if builder.applied() == applied:
+        connection.execute(sql.SQL("TRUNCATE {}").format(sql.SQL(", ").join(map(sql.Identifier, tables))))
+        return
+    if max((number for number, _ in applied), default=0) > MIGRATIONS[-1].number:
+        raise BackupError(
+            f"{path} has the schema of a newer release, and the database has not; restore it with that release; "
+            "nothing was changed",
+            path,
+        )
+    for view in reversed(named("VIEW")):
+        connection.execute(sql.SQL("DROP VIEW IF EXISTS {}").format(sql.Identifier(view)))
+    for table in tables:  # not what others built upon them: that is refused, and theirs to decide
+        connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(table)))
+    builder.prepare()
+    for migration in MIGRATIONS:
+        for step, script in (("before", migration.before), ("after", migration.after)):
+            if (migration.number, step) in applied:
+                builder.run(script)
+
+
+def _fill(connection: Connection[Any], rows: TableRows, expected: set[str], path: Path) -> None:
+    if rows.name not in expected or not set(rows.columns) <= set(columns_of(connection, rows.name)):
+        raise BackupError(
+            f"{path} does not fit: its table {rows.name} is another one; nothing was changed", path
+        )
+    try:
+        with connection.cursor().copy(copy_words(rows.name, rows.columns, "FROM STDIN")) as copy:
+            for piece in rows.pieces:
+                copy.write(piece)
+    except (psycopg.DataError, psycopg.IntegrityError) as error:
+        words = str(error).splitlines()[0]
+        raise BackupError(f"{path} is damaged: {rows.name}: {words}; nothing was changed", path) from error
+
+
+def _bring_up_to_date(builder: PostgresBuilder, now: int) -> None:
+    applied = builder.applied()
+    for migration in MIGRATIONS:
+        if (migration.number, "before") not in applied:
+            builder.run(migration.before)
+            builder.record(migration, "before", now)
+
+
+def _number_rows(connection: Connection[Any]) -> None:
+    """New rows are numbered behind those that there are."""
+    for table, column in connection.execute(_IDENTITIES, (own_tables(connection),)).fetchall():
+        query = sql.SQL(
+            "SELECT setval(pg_get_serial_sequence({}, {}), coalesce(max({}), 0) + 1, false) FROM {}"
+        )
+        column_name, table_name = sql.Identifier(column), sql.Identifier(table)
+        connection.execute(query.format(sql.Literal(table), sql.Literal(column), column_name, table_name))
+
+
+def _go_on(connection: Connection[Any], header: Header, now: int, catch_up: bool) -> Restored:
+    transaction = PostgresTransaction(connection, Marks())
+    transaction.put_setting(BACKED_UP_AT, str(header.taken_at))
+    return go_on_from_backup(transaction, now, catch_up=catch_up)

@@ -1,0 +1,225 @@
+"""A backup takes the place of an SQLite database: the old file until the very end, then the whole new one.
+
+The copy grows beside the database under a name of its own: checked, migrated, made ready to go on (`flows.restore`),
+and on disk whole before it gets the database's name. That last step is one rename, under the lock that every writer
+takes, and with nobody connected: `journal_mode = DELETE` is given to the last one only. It also folds the old file's
+log, which would be read as the new one's. A process killed at any point leaves one of the two files, and perhaps the
+copy, which nobody looks at.
+
+A database that is damaged cannot say who uses it. It is kept beside the new one, for whoever wants to salvage it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from urllib.parse import quote
+
+from everwhen.errors import BackupError, StoreError, shown
+from everwhen.ports.upkeep import Progress
+from everwhen.stores.backup_file import refuse_other_kind
+from everwhen.stores.file_lock import FileLock
+from everwhen.stores.flows.restore import Restored, go_on_from_backup, refuse_beating
+from everwhen.stores.lanes import Lane
+from everwhen.stores.migrate import Applied, migrate, refuse_newer_backup
+from everwhen.stores.migrations.sqlite import MIGRATIONS
+from everwhen.stores.private_files import PRIVATE, share_like
+from everwhen.stores.sqlite_database import SqliteDatabase, usable
+from everwhen.stores.sqlite_errors import translated
+from everwhen.stores.sqlite_snapshot import SqliteSnapshot
+from everwhen.stores.sqlite_transaction import SqliteStore
+
+_PATIENCE = 10.0
+_BESIDE = ("", "-wal", "-shm", "-journal", ".lock")
+_LOGS = ("-wal", "-shm", "-journal")
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def restore(
+    database: str | None, path: Path, now: Callable[[], int], *, catch_up: bool, progress: Progress
+) -> Restored:
+    """Put a backup in the place of the file; `database` None is memory, which nothing can be restored into."""
+    if database is None:
+        raise StoreError("a database in memory ends with its process; name a file with --database")
+    target = Path(usable(database))
+    refuse_other_kind(path, is_postgres=False)
+    if target.exists() and target.samefile(path):
+        raise BackupError(f"{path} is the database itself; name a backup of it", path)
+    _refuse_if_used(target, now())
+    growing = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
+    try:
+        _make_like(growing, target)
+        _copy(path, growing, progress)
+        restored = _make_ready(growing, now(), catch_up)
+        _sync(growing)
+        lock = FileLock(f"{target}.lock", timeout=_PATIENCE, beside=str(target))
+        try:
+            with lock:
+                _put_in_place(growing, target, now())
+        finally:
+            lock.close()
+        _sync(target.parent)
+    except OSError as error:
+        raise BackupError(
+            f"{target} cannot be replaced: {error.strerror}; nothing was changed", path
+        ) from error
+    finally:
+        for suffix in _BESIDE:
+            Path(f"{growing}{suffix}").unlink(missing_ok=True)
+    progress(1.0)
+    return restored
+
+
+# -- the copy --
+
+
+def _make_like(growing: Path, target: Path) -> None:
+    descriptor = os.open(growing, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE)
+    try:
+        share_like(descriptor, str(target))  # users who share a database go on sharing it
+    finally:
+        os.close(descriptor)
+
+
+def _copy(path: Path, growing: Path, progress: Progress) -> None:
+    """Copy page by page, and see that all of it is there and is ours."""
+
+    def report(_status: int, remaining: int, total: int) -> None:
+        progress(0.9 * (1.0 - remaining / total) if total else 0.9)
+
+    try:
+        _refuse_cut_off(path)
+        with closing(_open_backup(path)) as source, closing(sqlite3.connect(growing)) as copy:
+            source.backup(copy, pages=1_000, progress=report, sleep=0)
+            (verdict,) = copy.execute("PRAGMA integrity_check(1)").fetchone()
+            if verdict != "ok":
+                raise BackupError(f"{path} is damaged: {shown(verdict)}; nothing was changed", path)
+            refuse_newer_backup(_applied(copy, path), MIGRATIONS, path)
+    except sqlite3.DatabaseError as error:
+        raise BackupError(f"{path} is damaged: {error}; nothing was changed", path) from error
+
+
+def _open_backup(path: Path) -> sqlite3.Connection:
+    """Only to be read, also where nobody may write beside it; a log that somebody left there counts."""
+    log = path.with_name(f"{path.name}-wal")
+    has_log = log.exists() and log.stat().st_size > 0
+    words = "mode=ro" if has_log else "mode=ro&immutable=1"
+    return sqlite3.connect(f"file:{quote(os.fsencode(path.resolve()))}?{words}", uri=True)
+
+
+def _refuse_cut_off(path: Path) -> None:
+    """SQLite reads what is missing of the last page as zeros. The header knows how many pages there are."""
+    with path.open("rb") as file:
+        header = file.read(100)
+    page_size = int.from_bytes(header[16:18], "big")
+    pages = int.from_bytes(header[28:32], "big")
+    if len(header) < 100 or path.stat().st_size < (65_536 if page_size == 1 else page_size) * pages:
+        raise BackupError(f"{path} is damaged: it ends too soon; nothing was changed", path)
+
+
+def _applied(copy: sqlite3.Connection, path: Path) -> Applied:
+    if not copy.execute("SELECT 1 FROM sqlite_master WHERE name = 'everwhen_migrations'").fetchall():
+        raise BackupError(f"{path} is no backup of everwhen; nothing was changed", path)
+    return frozenset(copy.execute("SELECT number, step FROM everwhen_migrations").fetchall())
+
+
+def _make_ready(growing: Path, now: int, catch_up: bool) -> Restored:
+    database = SqliteDatabase(str(growing))
+    try:
+        migrate(database, MIGRATIONS, applied_at=now)
+        store = SqliteStore(database)
+        restored = store.write(Lane.API, lambda tx: go_on_from_backup(tx, now, catch_up=catch_up))
+    finally:
+        database.close()
+    if Path(f"{growing}-wal").exists():
+        raise StoreError(
+            f"the log of {shown(str(growing))} could not be folded; nothing was changed; try again"
+        )
+    return restored
+
+
+# -- its place --
+
+
+def _put_in_place(growing: Path, target: Path, now: int) -> None:
+    if not target.exists():
+        _remove_logs(target)  # of a file that somebody deleted; they would be taken for the new one's
+        growing.replace(target)
+        return
+    with _alone_with(target, now) as is_sound:
+        if not is_sound:
+            _keep_damaged(target)
+        growing.replace(target)
+
+
+def _refuse_if_used(target: Path, now: int) -> None:
+    """Before the work, where it can be known; once more when the file is ours."""
+    if not target.exists():
+        return
+    with suppress(sqlite3.DatabaseError), closing(_connect(target, "ro")) as connection:
+        _refuse_beating(connection, now)
+
+
+@contextmanager
+def _alone_with(target: Path, now: int) -> Iterator[bool]:
+    """With its log folded, and every newcomer waiting; False for a file that is damaged."""
+    with translated(str(target)), closing(_connect(target, "rw")) as connection:
+        is_sound = _is_ours(connection, target, now)
+        yield is_sound
+
+
+def _is_ours(connection: sqlite3.Connection, target: Path, now: int) -> bool:
+    try:
+        _refuse_beating(connection, now)
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        (mode,) = connection.execute("PRAGMA journal_mode = DELETE").fetchone()
+        if mode == "delete":
+            connection.execute("BEGIN EXCLUSIVE")
+            return True
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode & 0xFF not in _DAMAGED:
+            raise
+        return False
+    raise StoreError(
+        f"the database {shown(str(target))} is open in another process; find it with `fuser {shown(str(target))}`, and "
+        "stop it; nothing was changed",
+        fault="locked",
+    )
+
+
+def _refuse_beating(connection: sqlite3.Connection, now: int) -> None:
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'nodes'").fetchall():
+        refuse_beating(SqliteSnapshot(connection).nodes(), now)
+
+
+def _connect(target: Path, mode: str) -> sqlite3.Connection:
+    name = quote(os.fsencode(target))
+    return sqlite3.connect(f"file:{name}?mode={mode}", uri=True, timeout=1.0, isolation_level=None)
+
+
+def _keep_damaged(target: Path) -> None:
+    kept = target.with_name(f"{target.name}.damaged-{secrets.token_hex(4)}")
+    kept.hardlink_to(target)
+    for suffix in _LOGS:
+        with suppress(FileNotFoundError):
+            Path(f"{target}{suffix}").rename(f"{kept}{suffix}")
+
+
+def _remove_logs(target: Path) -> None:
+    for suffix in _LOGS:
+        Path(f"{target}{suffix}").unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,1 @@
+"""Backups, and what a restored one goes on with."""
