@@ -5,11 +5,12 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from everwhen.model.instants import moment_of
+from everwhen.system_clock import SystemClock
 from tests.conformance.tenant import Tenant
 from tests.restore.places import Place
 
@@ -49,7 +50,7 @@ def backed_up(place: Place) -> list[object]:
 
 
 def opened(place: Place) -> Tenant:
-    place.clock.set(datetime.now(UTC))  # the program had no other
+    place.clock.set(moment_of(SystemClock().now()))  # the program had no other
     return place.move_in("node-9")
 
 

@@ -9,7 +9,7 @@ way no number is used twice, for receivers know jobs by their ids.
 from __future__ import annotations
 
 from everwhen.decide.draft import Draft
-from everwhen.decide.slots import NextSlot, interval_from_now, next_slot
+from everwhen.decide.slots import NextSlot, next_slot, slot_after_span
 from everwhen.decide.status import end_slots_before
 from everwhen.model.decision import Decision
 from everwhen.model.schedule import Schedule
@@ -47,12 +47,15 @@ def _leave_span(draft: Draft, backed_up_at: int) -> None:
         return
     if state.next_slot_at is not None and state.next_slot_at > now and not (is_chain and had_slot_open):
         return
-    found = interval_from_now(draft.plan, now) if is_chain else _on_grid(draft)
+    found = _next_of(draft)
     draft.state = state._replace(next_slot_at=found.slot_at, next_run_at=found.due_at)
     if found.slot_at is None:
         draft.become("done", "schedule.done", "in_the_past")
 
 
-def _on_grid(draft: Draft) -> NextSlot:
-    state = draft.state
-    return next_slot(draft.plan, state.anchor_at, max(draft.now, state.last_slot_at or draft.now))
+def _next_of(draft: Draft) -> NextSlot:
+    """The grid stays, a chain is counted from now; never back to a slot that was decided (E9)."""
+    state, now = draft.state, draft.now
+    if draft.plan.definition.is_chain:
+        return slot_after_span(draft.plan, state.anchor_at, now, state.last_slot_at)
+    return next_slot(draft.plan, state.anchor_at, max(now, state.last_slot_at or now))
