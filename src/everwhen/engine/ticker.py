@@ -6,6 +6,7 @@ is noted, and nothing fires twice for it, because the rows have moved on.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from everwhen.ports.clock import Clock
@@ -35,12 +36,15 @@ class Ticker:
         self.counts = Counts()
         self.alive_since: int | None = None  # when the node of this ticker was first on record
 
-    def step(self) -> bool:
-        """Decide everything that is due of late and one portion of the rest; True when more is waiting."""
+    def step(self, is_over: Callable[[], bool] = lambda: False) -> bool:
+        """Decide everything that is due of late and one portion of the rest; True when more is waiting.
+
+        `is_over`: nothing more is to be fired; a node that stops does not work through its backlog first (G1).
+        """
         reports = [self._tick(behind=False)]
-        while reports[-1].more:
+        while reports[-1].more and not is_over():
             reports.append(self._tick(behind=False))
-        if not reports[-1].none_due:
+        if not reports[-1].more and not reports[-1].none_due:
             reports.append(self._tick(behind=True))
         self._count(reports)
         return reports[-1].more
