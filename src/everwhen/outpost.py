@@ -55,6 +55,7 @@ class Outpost:
             self.house,
             self.workshop.targets,
             lease=self.settings.lease,
+            name=self.settings.name,
             greet=self.workshop.greet,
             when_cut_off=self.settings.when_cut_off,
         )

@@ -31,6 +31,8 @@ OPEN = {
 }
 # What the file declares for everybody who may look.
 COMMON = {"policy_id"}
+# What nobody else hears of, unless a call has named it.
+IDS = {"schedule_id", "job_id", "key", "token_id"}
 MARK = "only-team-a-knows-this"
 NOBODYS = "nobody-has-this"
 FILE = f"""
@@ -278,6 +280,10 @@ def test_someone_elses_things_answer_exactly_as_if_they_were_not_there(
     for call in scene.calls:
         theirs = ask(client, call, scene.theirs)
         assert MARK not in theirs.raw.decode(), call
+        named = call.target(scene.theirs) + str(call.body(scene.theirs))
+        for name in IDS:
+            if scene.theirs[name] not in named:
+                assert scene.theirs[name] not in theirs.raw.decode(), (str(call), name)
         assert theirs.status not in (400, 422), (str(call), theirs.raw)  # it would say nothing of whose it is
         names_many = call.body(scene.theirs) != call.body(nobodys)
         names_one = call.target(scene.theirs) != call.target(nobodys) and COMMON.isdisjoint(
@@ -291,6 +297,21 @@ def test_someone_elses_things_answer_exactly_as_if_they_were_not_there(
             text = text_without_names(theirs, call, scene.theirs)
             assert text == text_without_names(answer, call, nobodys), call
     assert everything_of(scene) == before
+
+
+def test_no_list_holds_anything_of_somebody_else(scene: Scene) -> None:
+    """Asked for all that there is; whoever it belongs to, and whoever sees everything, finds it there."""
+    stranger, team = (scene.service.client("admin", owner=owner) for owner in ("a stranger", "team-a"))
+    found = set()
+    for call in scene.calls:
+        if call.method != "get" or call.names("path") or call.is_stream or call.is_open or call.is_global:
+            continue
+        wanted = {name: scene.theirs[name] for name in ("from", "to")}
+        theirs, strangers = (ask(one, call, wanted).raw.decode() for one in (team, stranger))
+        secret = [scene.theirs[name] for name in IDS] + [MARK]
+        assert not [one for one in secret if one in strangers], call
+        found |= {call.path.split("/")[-2] for one in secret if one in theirs}
+    assert found >= {"schedules", "jobs", "breakers", "audit", "messages", "upcoming", "timeline", "tokens"}
 
 
 def text_without_names(answer: Answer, call: Call, things: dict[str, str]) -> str:

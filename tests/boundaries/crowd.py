@@ -12,7 +12,7 @@ from everwhen.operations import quiet_hours as quiet_operations
 from everwhen.operations.apply import apply
 from everwhen.operations.retention import prune
 from tests.boundaries.flows import AGENT, BREAKER, POLL, Flow, declarations, policy, reloading
-from tests.conformance.tenant import FAILED, Tenant
+from tests.conformance.tenant import FAILED, Tenant, put_policy
 
 Action = Callable[[Tenant, Any], object]
 
@@ -63,8 +63,8 @@ ACTIONS: dict[str, Action] = {
     "edit": lambda h, _: h.edit("a", every="2m", if_running="queue"),
     "edit to quiet hours": lambda h, _: h.edit("a", every="1m", if_running="queue", quiet_hours="days"),
     "create in quiet hours": lambda h, _: h.add("new", every="1m", quiet_hours="days"),
-    "delete quiet hours": lambda h, _: quiet_operations.delete_quiet_hours(h.house, "days"),
-    "change quiet hours": lambda h, _: quiet_operations.put_quiet_hours(h.house, policy("08:00-08:30")),
+    "delete quiet hours": lambda h, _: quiet_operations.delete_own_quiet_hours(h.house, "days"),
+    "change quiet hours": lambda h, _: put_policy(h.house, policy("08:00-08:30")),
     "delete": lambda h, _: h.delete("a"),
     "reload": reloading,
     "rescue": lambda h, _: h.rescue(),

@@ -413,7 +413,7 @@ FLOWS = (
     Flow(
         "delete quiet hours",
         lambda h: h.put_quiet_hours("08:00-09:00"),
-        lambda h, _: quiet_operations.delete_quiet_hours(h.house, "nights"),
+        lambda h, _: quiet_operations.delete_own_quiet_hours(h.house, "nights"),
     ),
     Flow("pause the system", many, lambda h, _: h.pause_system()),
     Flow(

@@ -52,7 +52,7 @@ def test_a_policy_that_a_schedule_has_just_named_is_in_use(house: Tenant, other:
     deleting = meanwhile(
         house,
         lambda tx: create_schedules(tx, house.now, [new_schedule(house)]),
-        lambda: other.house.catalogue.delete_policy("nights"),
+        lambda: other.house.catalogue.delete_own_policy("nights"),
     )
     with pytest.raises(PolicyInUseError):
         deleting.result(30)

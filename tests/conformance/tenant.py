@@ -17,6 +17,7 @@ from everwhen.model.policy import WhenClosed
 from everwhen.model.schedule import QuietHoursPolicy, Schedule, State, Target
 from everwhen.model.shared import Shared
 from everwhen.operations import jobs as job_operations
+from everwhen.operations import quiet_hours
 from everwhen.operations import schedules as operations
 from everwhen.operations.firing import Firing, trigger_schedule
 from everwhen.operations.schedules import Submission
@@ -126,7 +127,7 @@ class Tenant:
 
     def put_quiet_hours(self, between: str, action: WhenClosed = "defer", policy_id: str = "nights") -> None:
         hours = QuietHours(zone("UTC"), (QuietWindow(parse_window(between)),))
-        self.house.catalogue.put_policy(self.now, QuietHoursPolicy(policy_id, policy_id, hours, action))
+        put_policy(self.house, QuietHoursPolicy(policy_id, policy_id, hours, action))
 
     def pause_system(self) -> None:
         operations.pause_system(self.house)
@@ -209,6 +210,14 @@ class Tenant:
 
 def _known(revision: Revision) -> tuple[object, ...]:
     return revision.revision, revision.in_force_at, revision.plan.definition, revision.plan.quiet
+
+
+def put_policy(house: House, policy: QuietHoursPolicy) -> None:
+    """Make a policy, or another of one that is there."""
+    if policy.policy_id in {known.policy_id for known in house.catalogue.policies()}:
+        quiet_hours.change_quiet_hours(house, policy.policy_id, lambda _: policy)
+    else:
+        quiet_hours.create_quiet_hours(house, policy)
 
 
 def submission(

@@ -15,7 +15,7 @@ from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
 from everwhen.operations import schedules as operations
 from everwhen.operations.breakers import reset_breaker
-from everwhen.operations.quiet_hours import delete_quiet_hours, list_quiet_hours
+from everwhen.operations.quiet_hours import delete_own_quiet_hours
 from everwhen.ports.catalogue import ScheduleFilter
 from tests.conformance.tenant import FAILED, Tenant, at, clock_of, submission
 
@@ -378,14 +378,14 @@ def test_policies_are_listed_and_those_in_use_are_not_deleted(house: Tenant) -> 
     house.put_quiet_hours("22:00-07:00")
     house.put_quiet_hours("12:00-13:00", "skip", policy_id="lunch")
     house.add("a", every="24h", quiet_hours="nights")
-    assert [(p.policy_id, p.action) for p in list_quiet_hours(house.house)] == [
+    assert [(p.policy_id, p.action) for p in house.house.catalogue.policies()] == [
         ("lunch", "skip"),
         ("nights", "defer"),
     ]
     with pytest.raises(PolicyInUseError):
-        delete_quiet_hours(house.house, "nights")
-    delete_quiet_hours(house.house, "lunch")
-    assert [policy.policy_id for policy in list_quiet_hours(house.house)] == ["nights"]
+        delete_own_quiet_hours(house.house, "nights")
+    delete_own_quiet_hours(house.house, "lunch")
+    assert [policy.policy_id for policy in house.house.catalogue.policies()] == ["nights"]
 
 
 # -- retention --

@@ -9,7 +9,7 @@ import pytest
 
 from everwhen.model.claim import ClaimedJob
 from everwhen.operations.jobs import backfill
-from tests.conformance.tenant import FAILED, Tenant, clock_of, names
+from tests.conformance.tenant import FAILED, Tenant, clock_of, end_of, names
 
 AGENT: dict[str, Any] = {"group": "reviewer", "max_concurrent": 1}
 
@@ -381,6 +381,23 @@ def test_nothing_is_claimed_while_the_system_is_paused(house: Tenant) -> None:
     assert house.claim() == []
     house.resume_system()
     assert names(house.claim()) == ["a"]
+
+
+def test_a_claim_that_got_all_it_wanted_does_not_make_the_next_one_blind_for_a_pause(house: Tenant) -> None:
+    """After a full claim the next one does not look before it writes; a message asks for one job by its id."""
+    house.add_many(["a", "b", "c"], every="24h")
+    house.step()
+    (first,) = house.claim(limit=1)
+    house.pause_system()
+    waiting = next(job for job in house.jobs() if job.status == "queued")
+    slots = house.house.slots
+    assert house.claim(limit=1) == []
+    assert slots.claim_job(house.now, node=house.node, job_id=waiting.job_id) is None
+    if slots.can_exchange:
+        ended = slots.exchange(house.now, [end_of(first)], node=house.node, limit=1)
+        assert (ended.settled, ended.claimed) == (1, [])
+    house.resume_system()
+    assert len(house.claim()) == 2
 
 
 def test_a_paused_schedule_has_nothing_to_claim_but_what_a_person_asks_for(house: Tenant) -> None:

@@ -77,14 +77,14 @@ def test_jobs_of_a_span_are_told_and_counted(house: Tenant) -> None:
 
 def test_a_policy_is_added_once_changed_and_removed_when_nobody_uses_it(house: Tenant) -> None:
     house.put_quiet_hours("22:00-07:00", "skip")
-    (policy,) = quiet_hours.list_quiet_hours(house.house)
+    (policy,) = house.house.catalogue.policies()
     with pytest.raises(DuplicatePolicyError):
         quiet_hours.create_quiet_hours(house.house, policy)
     house.add("a", every="1h", quiet_hours="nights")
     with pytest.raises(PolicyInUseError, match=r"used by 1 schedule\(s\) \(a\)"):
         quiet_hours.delete_own_quiet_hours(house.house, "nights")
     changed = quiet_hours.change_quiet_hours(house.house, "nights", lambda p: replace(p, action="defer"))
-    assert quiet_hours.list_quiet_hours(house.house) == [changed] and changed.action == "defer"
+    assert house.house.catalogue.policies() == [changed] and changed.action == "defer"
     for verb in (
         lambda: quiet_hours.change_quiet_hours(house.house, "days", lambda p: p),
         lambda: quiet_hours.delete_own_quiet_hours(house.house, "days"),
@@ -95,7 +95,7 @@ def test_a_policy_is_added_once_changed_and_removed_when_nobody_uses_it(house: T
 
 def test_a_policy_of_the_file_is_left_alone(house: Tenant) -> None:
     house.put_quiet_hours("22:00-07:00", "skip")
-    (policy,) = quiet_hours.list_quiet_hours(house.house)
+    (policy,) = house.house.catalogue.policies()
     quiet_hours.delete_own_quiet_hours(house.house, "nights")
     apply(house.house, Declarations((), (policy,), "digest"))
     with pytest.raises(SourceError):

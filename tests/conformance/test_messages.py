@@ -253,14 +253,6 @@ def test_messages_come_in_portions_and_in_order(house: Tenant) -> None:
     assert got == sorted(got) and len(got) == 10
 
 
-def test_a_subscriber_that_is_forgotten_gets_nothing(house: Tenant) -> None:
-    subscribe(house)
-    house.house.messages.unsubscribe("inbox")
-    house.add("reminder", every="1m", target=PRESENTS)
-    house.step()
-    assert take(house) == []
-
-
 def test_old_messages_are_forgotten_and_whoever_had_none_goes_on_with_the_rest(house: Tenant) -> None:
     subscribe(house, "quick")
     subscribe(house, "slow")

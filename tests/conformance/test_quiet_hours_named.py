@@ -58,7 +58,7 @@ def change_by_reload(house: Tenant, plan: Plan) -> None:
 def test_a_schedule_never_names_quiet_hours_that_were_deleted_meanwhile(house: Tenant, write: Write) -> None:
     house.put_quiet_hours("08:00-09:00", "skip")
     plan = planned(house)
-    house.house.catalogue.delete_policy("nights")
+    house.house.catalogue.delete_own_policy("nights")
     with pytest.raises(MissingQuietHoursError, match='quiet_hours: there are no "nights"'):
         write(house, plan)
     assert all(one.definition.quiet_hours_id is None for one in house.house.catalogue.soonest(5))
@@ -80,7 +80,7 @@ def test_a_reload_may_name_the_quiet_hours_that_it_brings(house: Tenant) -> None
     house.put_quiet_hours("08:00-09:00", "skip")
     plan = planned(house)
     assert plan.quiet is not None
-    house.house.catalogue.delete_policy("nights")
+    house.house.catalogue.delete_own_policy("nights")
     changes = Reconciliation(0, "d", created=[creation(house, plan)], policies=[plan.quiet])
     assert house.house.catalogue.reconcile(house.now, changes)
     house.step()

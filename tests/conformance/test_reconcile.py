@@ -55,7 +55,7 @@ def test_schedules_and_policies_come_change_and_go_together(house: Tenant) -> No
 
 
 def test_a_policy_of_the_file_stands_apart_from_those_made_by_hand(house: Tenant) -> None:
-    house.house.catalogue.put_policy(house.now, quiet("22:00-07:00"))
+    house.house.catalogue.add_policy(house.now, quiet("22:00-07:00"))
     apply(house.house, declarations(house, a={"every": "1h"}))
     assert len(house.house.catalogue.policies()) == 1
     assert house.house.catalogue.policies("config") == []
@@ -73,7 +73,7 @@ def test_a_program_and_the_file_remove_what_is_their_own(house: Tenant) -> None:
 
 
 def test_a_program_may_name_quiet_hours_that_are_there_and_no_others(house: Tenant) -> None:
-    house.house.catalogue.put_policy(house.now, quiet("22:00-07:00"))
+    house.house.catalogue.add_policy(house.now, quiet("22:00-07:00"))
     nightly = declarations(house, a={"every": "1h", "quiet_hours": "nights"})
     assert apply(house.house, nightly, source="python:shop").created == ("a",)
     strange = declarations(house, "2", b={"every": "1h", "quiet_hours": "days"})

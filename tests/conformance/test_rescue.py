@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 
-from everwhen.model.outcome import SUCCEEDED
+from everwhen.model.claim import ClaimedJob
+from everwhen.model.outcome import SUCCEEDED, Outcome
+from everwhen.stores.flows.rescue import give_jobs_back, put_strays_back, rescue_found
+from everwhen.stores.lanes import Lane
+from everwhen.stores.slots import StoredSlots
 from tests.conformance.tenant import FAILED, LEASE, Tenant, at
 
 
@@ -89,6 +96,50 @@ def test_a_node_gives_back_what_it_interrupts_and_that_is_no_rescue(house: Tenan
     (again,) = house.claim()
     assert (again.job.job_id, again.job.attempt, again.job.rescues) == (claimed["a"].job.job_id, 2, 0)
     assert house.settle(again) == 1
+
+
+def settled(house: Tenant, found: ClaimedJob) -> None:
+    house.settle(found)
+
+
+def rescued_by_another(house: Tenant, found: ClaimedJob) -> None:
+    house.wait("31s")
+    assert house.neighbour().rescue() == 1
+
+
+def claimed_by_another(house: Tenant, found: ClaimedJob) -> None:
+    other = house.neighbour()
+    house.house.slots.give_back(house.now, node=house.node, held={(found.job.job_id, found.job.fence)})
+    assert len(other.claim()) == 1
+
+
+def claimed_again(house: Tenant, found: ClaimedJob) -> None:
+    house.house.slots.give_back(house.now, node=house.node, held={(found.job.job_id, found.job.fence)})
+    assert len(house.claim()) == 1
+
+
+def handed_over(house: Tenant, found: ClaimedJob) -> None:
+    house.settle(found, outcome=Outcome("succeeded", awaits="0" * 64))
+
+
+@pytest.mark.parametrize(
+    "meanwhile", [settled, handed_over, rescued_by_another, claimed_by_another, claimed_again]
+)
+def test_what_happened_to_a_job_after_it_was_found_counts(
+    house: Tenant, meanwhile: Callable[[Tenant, ClaimedJob], None]
+) -> None:
+    """Between the look for lost jobs and the transaction that takes them, everybody may act."""
+    house.add("a", every="24h")
+    house.step()
+    (claimed,) = house.claim()
+    found = [house.job(claimed.job.job_id)]
+    meanwhile(house, claimed)
+    slots, before = house.house.slots, house.everything()
+    assert isinstance(slots, StoredSlots)
+    for flow in (rescue_found, put_strays_back, give_jobs_back):
+        take = partial(flow, plans=house.stack.plans, found=found, now=house.now)
+        assert slots._store.write(Lane.SETTLE, take) == 0, flow
+    assert house.everything() == before
 
 
 def test_a_clean_farewell_gives_the_lease_up_at_once(house: Tenant) -> None:

@@ -34,7 +34,7 @@ def test_a_tick_takes_what_is_due_and_nothing_else(house: Tenant) -> None:
     house.add("paused", every="1h", enabled=False)
     house.add("asked", type="webhook")
     report = house.tick()
-    assert (report.schedules, report.fired, report.more, report.woke_workers) == (1, 1, False, True)
+    assert (report.schedules, report.fired, report.more) == (1, 1, False)
     assert [job.schedule_id for job in house.jobs()] == ["due"]
 
 

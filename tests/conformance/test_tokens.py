@@ -98,7 +98,10 @@ def test_an_answer_is_remembered_for_a_day(house: Tenant) -> None:
     with pytest.raises(RepeatedRequestError):
         create_with("k")
     assert house.house.catalogue.count(ScheduleFilter(), most=100) == before  # nothing of it remains
-    house.clock.advance("24h")
+    house.clock.advance("23h59m59s")
+    with pytest.raises(RepeatedRequestError):
+        create_with("k")
+    house.clock.advance("1s")
     create_with("k")
 
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from dataclasses import astuple, fields, replace
 
 import pytest
 
 from everwhen.model.instants import DAY, HOUR
+from everwhen.model.message import MESSAGE
 from everwhen.model.outcome import Outcome
+from everwhen.model.output import OutputPiece, OutputStream
 from everwhen.model.retention import FRONT, Cutoffs, Place, Retention
+from everwhen.model.schedule import Target
 from everwhen.operations.retention import prune
 from everwhen.operations.schedules import pause_schedule
 from everwhen.ports.ledger import EventFilter
-from tests.conformance.tenant import Tenant
+from tests.conformance.tenant import FAILED, Tenant
 
 NOTHING_KEPT = Retention(*[1] * len(astuple(Retention())))
 
@@ -118,6 +121,34 @@ def test_breaker_transitions_have_an_age_of_their_own(house: Tenant) -> None:
     prune(house.house, Retention(breaker_transitions=HOUR))
     assert house.house.ledger.transitions("a", limit=9) == []
     assert house.house.ledger.breaker("a").state == "open"
+
+
+def test_every_class_of_the_record_has_an_age_of_its_own(house: Tenant) -> None:
+    """A class that is added comes up here by itself: something of it has to be old."""
+    house.add("a", every="24h", if_running="allow", circuit_breaker={"threshold": 1, "reset_after": "1s"})
+    house.add("skipped", every="24h", only_between="00:00-00:01")
+    house.add("said", every="24h", target=Target(MESSAGE, '{"text": "hello"}'))
+    for _ in range(3):
+        house.step()
+        for job in house.run(FAILED):
+            piece = OutputPiece(OutputStream(job.job_id, 1, "stdout"), 0, b"said")
+            house.house.slots.write_output(house.now, [piece], [])
+        house.wait("1d")
+    for kept in fields(Retention):
+        rows = prune(house.house, replace(Retention(), **{kept.name: 36 * HOUR}), dry_run=True)
+        assert [what for what, count in rows.items() if count and what != "nodes"] == [kept.name]
+        assert not any(
+            prune(house.house, replace(Retention(), **{kept.name: 4 * DAY}), dry_run=True).values()
+        )
+    assert not any(prune(house.house, Retention(), dry_run=True).values())
+    for class_, days_kept in {
+        "jobs": 30,
+        "audit": 90,
+        "breaker_transitions": 90,
+        "messages": 30,
+        "output": 7,
+    }.items():
+        assert getattr(Retention(), class_) == days_kept * DAY
 
 
 @pytest.mark.parametrize("limit", [1, 2, 500])

@@ -7,12 +7,14 @@ from itertools import pairwise
 
 import pytest
 
-from everwhen.engine.output import HEAD, TAIL, OutputBook
+from everwhen.engine.output import OutputBook
 from everwhen.errors import StoreError
 from everwhen.model.output import OutputGap, OutputPiece
 from everwhen.testing import ManualClock
 from tests.engine.jobs import a_job
 from tests.targets.running import until
+
+HEAD, TAIL = 64 << 10, 192 << 10  # of each stream, as the contract says
 
 
 class Shelf:
@@ -71,6 +73,8 @@ def test_the_store_holds_the_first_and_the_last_of_a_long_stream() -> None:
     text = shelf.text()
     assert text.startswith(whole[:HEAD]) and text.endswith(whole[-TAIL:])
     assert len(text) <= HEAD + TAIL + 2 * 65_536
+    between = range(HEAD, len(whole) - TAIL - 65_536)  # a piece at the edge is kept whole
+    assert not [position for _, position in shelf.kept if position in between]
 
 
 def test_what_waits_is_bounded_while_the_store_refuses_and_is_written_when_it_does_not() -> None:

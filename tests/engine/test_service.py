@@ -22,8 +22,10 @@ from everwhen.errors import StoreError
 from everwhen.model.instants import moment_of
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.schedule import Target
+from everwhen.operations.firing import trigger_schedule
 from everwhen.operations.schedules import Submission, create_schedule, pause_schedule
 from everwhen.ports.ledger import EventFilter, JobFilter
+from everwhen.ports.slots import TickReport
 from everwhen.ports.target import Run
 from everwhen.targets.command import CommandTarget
 from everwhen.testing import ManualClock, manual_scheduler
@@ -77,6 +79,68 @@ def test_starting_and_stopping_are_on_record() -> None:
     service.stop()
     service.stop()  # twice is once
     assert event_types(stack) == ["scheduler.started", "scheduler.stopped"]
+
+
+class Blocking(Recording):
+    """A target whose runs end when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_end = threading.Event()
+
+    def run(self, spec: str, run: Run) -> Outcome:
+        super().run(spec, run)
+        assert self.may_end.wait(60)
+        return SUCCEEDED
+
+
+def test_from_the_moment_it_is_told_to_stop_nothing_fires_and_nothing_is_claimed() -> None:
+    stack, target = open_stack("sqlite://"), Blocking()
+    service = serve(stack, target, max_workers=2)
+    add(stack, "running", every="1h")
+    service.start()
+    assert target.ran.wait(10)
+    service.prepare_to_stop()
+    assert service.status == "stopping"
+    add(stack, "due", every="1h")  # at once, and whoever makes it wakes the loops
+    add(stack, "asked-for", every="1h", first_run="after_interval")
+    trigger_schedule(stack.house, "asked-for")
+    target.may_end.set()
+    service.stop()
+    jobs = [(job.schedule_id, job.status) for job in stack.house.ledger.jobs(JobFilter(), limit=10)]
+    assert jobs == [("asked-for", "queued"), ("running", "succeeded")]
+
+
+def test_told_to_stop_in_the_middle_of_a_backlog_it_leaves_the_rest_where_it_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stack = open_stack("sqlite://")
+    service = serve(stack, Recording(), role="scheduler")
+    for number in range(5):
+        add(stack, f"a{number}", every="1h")
+    service.ticker._batch, tick = 2, stack.house.slots.tick
+
+    def tick_and_be_told(*arguments: Any, **keys: Any) -> TickReport:
+        report = tick(*arguments, **keys)
+        service.prepare_to_stop()
+        return report
+
+    monkeypatch.setattr(stack.house.slots, "tick", tick_and_be_told)
+    service.start()
+    until(lambda: service.status == "stopping")
+    service.stop()
+    assert len(stack.house.ledger.jobs(JobFilter(), limit=10)) == 2
+
+
+def test_an_evaluation_that_is_over_leaves_the_rest_to_the_next() -> None:
+    s = manual_scheduler("2026-01-05T08:00:00Z")
+    for number in range(5):
+        s.add(f"a{number}", every="24h")
+    ticker, asked = Ticker(s.house.slots, s.clock, batch=2), iter([False, True])
+    assert ticker.step(lambda: next(asked))
+    assert (ticker.counts.fired, ticker.counts.checks) == (4, 1)
+    assert not ticker.step()
+    assert ticker.counts.fired == 5
 
 
 def test_another_process_on_the_same_file_wakes_the_loop(tmp_path: Path) -> None:

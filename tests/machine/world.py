@@ -27,6 +27,7 @@ from everwhen.testing.manual import ManualClock
 from everwhen.wiring import Stack
 from tests.conformance.plans_on_record import PlansOnRecord
 from tests.conformance.stores import Site, sqlite_in_memory
+from tests.conformance.tenant import put_policy
 
 MOST_TICKS = 2_000
 MANY = 1_000_000
@@ -192,7 +193,7 @@ class World:
 
     def put_policy(self, policy: QuietHoursPolicy) -> None:
         self.policies[policy.policy_id] = policy
-        self.catalogue.put_policy(self.now, policy)
+        put_policy(self.stack.house, policy)
 
     def pause_system(self, is_paused: bool) -> None:
         self.catalogue.set_system_paused(self.now, is_paused)

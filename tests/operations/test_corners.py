@@ -94,7 +94,7 @@ def test_a_second_retry_waits_while_the_probe_is_out() -> None:
 def test_a_held_slot_of_a_schedule_without_a_next_one_survives_a_system_pause() -> None:
     s = scheduler("2026-01-05T21:59:00Z")
     hours = QuietHours(zone("UTC"), (QuietWindow(parse_window("22:00-07:00")),))
-    s.house.catalogue.put_policy(s.clock.now(), QuietHoursPolicy("nights", "nights", hours, "defer"))
+    s.house.catalogue.add_policy(s.clock.now(), QuietHoursPolicy("nights", "nights", hours, "defer"))
     s.add("once", at="2026-01-05T22:30:00Z", quiet_hours="nights")
     s.add("late", at="2026-01-05T22:45:00Z")
     s.advance("35m")

@@ -23,7 +23,7 @@ from everwhen.model.shared import Shared
 from everwhen.operations.breakers import get_breaker, reset_breaker
 from everwhen.operations.firing import fire_schedule
 from everwhen.operations.jobs import backfill, cancel_job
-from everwhen.operations.quiet_hours import delete_quiet_hours, list_quiet_hours, put_quiet_hours
+from everwhen.operations.quiet_hours import create_quiet_hours, delete_own_quiet_hours, list_entries
 from everwhen.operations.retention import prune
 from everwhen.operations.schedules import (
     Submission,
@@ -200,13 +200,13 @@ def test_a_breaker_is_closed_by_hand() -> None:
 
 def test_quiet_hours_in_use_cannot_be_deleted() -> None:
     s = scheduler()
-    put_quiet_hours(s.house, nights())
+    create_quiet_hours(s.house, nights())
     s.add("a", every="1h", quiet_hours="nights")
     with pytest.raises(PolicyInUseError, match="used by 1 schedule"):
-        delete_quiet_hours(s.house, "nights")
+        delete_own_quiet_hours(s.house, "nights")
     s.delete("a")
-    delete_quiet_hours(s.house, "nights")
-    assert list_quiet_hours(s.house) == []
+    delete_own_quiet_hours(s.house, "nights")
+    assert list_entries(s.house) == []
 
 
 def test_a_system_pause_is_a_span_for_everybody() -> None:

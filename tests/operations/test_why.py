@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
@@ -48,9 +49,9 @@ def said(s: ManualScheduler, schedule_id: str, text: str | None = None) -> str:
         (sentences.SKIPPED, reasons.SKIP_REASONS),
         (sentences.MISSED, reasons.MISS_REASONS),
         (sentences.HELD, reasons.HOLD_REASONS),
-        (sentences.SPANS, reasons.SPAN_REASONS),
-        (sentences.CHECKS, reasons.CHECK_REASONS),
-        (sentences.CANCELLED, reasons.CANCEL_REASONS),
+        (sentences.SPANS, get_args(reasons.SpanReason)),
+        (sentences.STANDING, get_args(reasons.SpanReason)),
+        (sentences.CANCELLED, get_args(reasons.CancelReason)),
     ],
 )
 def test_every_reason_has_its_sentence_and_no_other_has_one(
@@ -525,7 +526,7 @@ def test_before_the_first_slot_it_says_when_that_will_be() -> None:
     s.add("a", cron="0 9 * * *")
     assert said(s, "a") == "No slot has come yet. 09:00 UTC on Monday, 5 January 2026 will fire."
     s.add("hook", type="webhook")
-    assert said(s, "hook") == "No request has fired it yet."
+    assert said(s, "hook") == "No request has fired it yet: it is fired by a request, never by the clock."
     s.add("chain", every="10m", interval_from="completion", first_run="after_interval")
     assert said(s, "chain") == "No slot has come yet. 08:10 UTC on Monday, 5 January 2026 will fire."
     s.pause("a")

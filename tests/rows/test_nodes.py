@@ -56,7 +56,7 @@ def test_m4_whatever_the_moment_what_became_of_a_slot_and_the_next_time_agree(po
     """Quiet hours are skipped on record; the rest fires: each with the next time, in one commit."""
     always = QuietHours(zone("UTC"), (QuietWindow(parse_window("00:00-24:00")),))
     with opened(postgres_url) as stack:
-        stack.house.catalogue.put_policy(
+        stack.house.catalogue.add_policy(
             stack.house.clock.now(), QuietHoursPolicy("always", "always", always, "skip")
         )
         add(stack, ["quiet"], every="1s", quiet_hours="always")

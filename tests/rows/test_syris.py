@@ -16,7 +16,7 @@ def scheduler(start: str = "2026-01-05T08:00:00Z") -> ManualScheduler:
 
 def put_quiet_hours(s: ManualScheduler, between: str, action: Any = "skip") -> None:
     hours = QuietHours(zone("UTC"), (QuietWindow(parse_window(between)),))
-    s.house.catalogue.put_policy(s.clock.now(), QuietHoursPolicy("nights", "nights", hours, action))
+    s.house.catalogue.add_policy(s.clock.now(), QuietHoursPolicy("nights", "nights", hours, action))
 
 
 def test_m4_quiet_hours_skip_on_record_and_advance_in_the_same_commit() -> None:

@@ -22,7 +22,7 @@ def scheduler(start: str) -> ManualScheduler:
 
 def put_quiet_hours(s: ManualScheduler, between: str, action: Any = "skip") -> None:
     hours = QuietHours(zone("UTC"), (QuietWindow(parse_window(between)),))
-    s.house.catalogue.put_policy(s.clock.now(), QuietHoursPolicy("nights", "nights", hours, action))
+    s.house.catalogue.add_policy(s.clock.now(), QuietHoursPolicy("nights", "nights", hours, action))
 
 
 def fired(s: ManualScheduler, schedule_id: str) -> list[str]:

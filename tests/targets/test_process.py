@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import selectors
 import signal
 import sys
 import threading
@@ -13,11 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from everwhen.targets.captured import HEAD, READ_LIMIT, TAIL, Captured
+from everwhen.targets.captured import Captured
 from everwhen.targets.process import GRACE, Launch, Process, Processes
 from tests.targets.running import is_alive, open_descriptors, pid_in, until, until_async
 
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+HEAD, TAIL, READ_LIMIT = 64 << 10, 192 << 10, 10 << 20  # as the contract says
 
 
 def launch(*argv: str, stdin: bytes | None = None, whole: bool = False) -> Launch:
@@ -144,6 +146,43 @@ def test_a_child_that_forks_and_ignores_sigterm_is_killed(tmp_path: Path) -> Non
     seconds = cancel("sh", "-c", 'sh -c "$1" & wait', "sh", deaf, when=mark.exists, grace=0.3)
     assert not is_alive(pid_in(mark))
     assert 0.3 <= seconds < 5
+
+
+class Hurried(selectors.DefaultSelector):
+    """Waits for a twentieth of the time that it is told to."""
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        return super().select(timeout and timeout / 20)
+
+
+class HurriedLoop(asyncio.SelectorEventLoop):
+    """Its clock goes twenty times as fast as others."""
+
+    def __init__(self) -> None:
+        super().__init__(Hurried())
+
+    def time(self) -> float:
+        return super().time() * 20
+
+
+def test_between_sigterm_and_sigkill_lie_five_seconds(tmp_path: Path) -> None:
+    mark = tmp_path / "begun"
+    deaf = f"trap '' TERM; echo $$ > {mark}; while :; do sleep 0.1; done"
+
+    async def cancelled_after() -> float:
+        task = asyncio.create_task(Processes().start(launch("sh", "-c", deaf)).wait())
+        loop = asyncio.get_running_loop()
+        while not mark.exists():
+            await asyncio.sleep(0.1)
+        told_at = loop.time()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, 400)
+        return loop.time() - told_at
+
+    with asyncio.Runner(loop_factory=HurriedLoop) as runner:
+        assert 5 <= runner.run(cancelled_after()) < 200  # of a clock that counts slowness twenty times
+    assert not is_alive(pid_in(mark))
 
 
 def test_told_twice_it_is_killed_at_once(tmp_path: Path) -> None:

@@ -17,7 +17,17 @@ from everwhen.decide.outlook import (
     explain_system,
     foresee,
 )
-from everwhen.decide.sentences import CANCELLED, HELD, MISSED, SKIPPED, SPANS, STANDING, cause, spoken
+from everwhen.decide.sentences import (
+    CANCELLED,
+    HELD,
+    MISSED,
+    ON_REQUEST,
+    SKIPPED,
+    SPANS,
+    STANDING,
+    cause,
+    spoken,
+)
 from everwhen.model.breaker import Transition
 from everwhen.model.delivery import Delivery
 from everwhen.model.history import Recorded, Revision
@@ -258,14 +268,6 @@ def _undecided(evidence: Evidence, now: int) -> str:
     return f"is not decided yet: no scheduler is running, the last sign of one was at {last}"
 
 
-def _until_opening(evidence: Evidence, reason: str) -> str:
-    if reason not in evidence.plan.defers:
-        return ""
-    calendar = evidence.plan.calendar(evidence.state.anchor_at if evidence.state else None)
-    opening = calendar.opening_from(evidence.due_at)
-    return "" if opening is None else f" until {spoken(evidence.zone, opening)}"
-
-
 def _skipped(evidence: Evidence, reason: str, count: int) -> _Verdict:
     why = cause(SKIPPED, reason, evidence.plan, evidence.due_at)
     return _Verdict("skipped", f"was skipped: {why}{_rest(count)}", reason)
@@ -349,5 +351,5 @@ def no_slot_yet(plan: Plan, schedule: Schedule | None, conditions: Conditions) -
     if schedule is not None:
         stopped = explain_status(schedule, conditions.now) or explain_system(conditions, zone)
     is_asked = isinstance(plan.definition.trigger, OnRequest)
-    words = "No request has fired it yet." if is_asked else "No slot has come yet."
+    words = f"No request has fired it yet: it {ON_REQUEST}." if is_asked else "No slot has come yet."
     return Explanation(f"{words} {stopped}" if stopped else words, "no_slot", zone)

@@ -67,11 +67,7 @@ STANDING: Mapping[str, str] = {  # of slots to come, as long as nobody ends the 
     "in_the_past": "will not fire: the schedule is done",
     "system": "will not fire while the system is paused",
 }
-CHECKS: Mapping[str, str] = {
-    "unsupported_type": "is fired by a request, never by the clock",
-    "disabled": "does not fire: the schedule is not active",
-    "not_due": "is not due yet",
-}
+ON_REQUEST = "is fired by a request, never by the clock"  # `unsupported_type`
 CANCELLED: Mapping[str, str] = {
     "pause": "its job was cancelled because the schedule was paused",
     "done": "its job was cancelled because the schedule was done",

@@ -57,12 +57,13 @@ class Carrier:
         *,
         lease: float = LEASE,
         observer: Observer | None = None,
+        name: str = "",
         greet: Greet | None = None,
         when_cut_off: WhenCutOff = "continue",
     ) -> None:
         self._house = house
         self._wake = Wake()
-        self.lease = Lease(house, role="worker", seconds=lease)
+        self.lease = Lease(house, role="worker", seconds=lease, service=name)
         self._worker = Worker(
             house.slots,
             house.clock,

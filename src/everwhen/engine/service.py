@@ -385,7 +385,7 @@ class Service:
         self._scheduler_doze.begin()
         self.watch_clock()
         end_pauses(self._house)
-        more = self.ticker.step()
+        more = self.ticker.step(self._stopped.is_set)
         self._worker_wake.set()
         if self._deliveries is not None:
             self._deliveries.wake()

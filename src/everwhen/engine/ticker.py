@@ -11,6 +11,7 @@ since the first heartbeat, what was due before it is decided first, as of its la
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from everwhen.model.instants import SECOND
@@ -42,23 +43,26 @@ class Ticker:
         self.alive_since: int | None = None  # when the node of this ticker was first on record
         self._began_for: int | None = None  # the node whose first evaluation is over, by that instant
 
-    def step(self) -> bool:
-        """Decide everything that is due of late and one portion of the rest; True when more is waiting."""
-        reports = [*self._first_second(), self._tick(behind=False)]
-        while reports[-1].more:
+    def step(self, is_over: Callable[[], bool] = lambda: False) -> bool:
+        """Decide everything that is due of late and one portion of the rest; True when more is waiting.
+
+        `is_over`: nothing more is to be fired; a node that stops does not work through its backlog first (G1).
+        """
+        reports = [*self._first_second(is_over), self._tick(behind=False)]
+        while reports[-1].more and not is_over():
             reports.append(self._tick(behind=False))
-        if not reports[-1].none_due:
+        if not reports[-1].more and not reports[-1].none_due:
             reports.append(self._tick(behind=True))
         self._count(reports)
         return reports[-1].more
 
-    def _first_second(self) -> list[TickReport]:
+    def _first_second(self, is_over: Callable[[], bool]) -> list[TickReport]:
         """What was due before this second, if it began while the node started."""
         if self._began_for == self.alive_since or self.alive_since is None:
             return []
         second = self._clock.now() // SECOND * SECOND
         reports: list[TickReport] = []
-        while self.alive_since < second and (not reports or reports[-1].more):
+        while self.alive_since < second and (not reports or (reports[-1].more and not is_over())):
             reports.append(self._tick(behind=False, now=second - 1))
         self._began_for = self.alive_since
         return reports

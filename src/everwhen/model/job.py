@@ -1,4 +1,4 @@
-"""Jobs: one execution of a slot, its identity, its states, and which state may follow which."""
+"""Jobs: one execution of a slot, its identity and its states."""
 
 from __future__ import annotations
 
@@ -14,13 +14,6 @@ Line = Literal["own", "catch_up", "backfill"]
 OWN_ORIGINS: frozenset[Origin] = frozenset(("schedule", "catch_up", "retry", "webhook", "chat"))
 FINAL: frozenset[JobStatus] = frozenset(("succeeded", "failed", "timed_out", "cancelled", "lost"))
 FAILURES: frozenset[JobStatus] = frozenset(("failed", "timed_out", "lost"))
-
-# A final state never changes. A running job goes back to queued when it is rescued.
-ALLOWED: dict[JobStatus, frozenset[JobStatus]] = {
-    "queued": frozenset(("running", "cancelled")),
-    "running": frozenset(("succeeded", "failed", "timed_out", "cancelled", "lost", "queued")),
-    **{final: frozenset() for final in FINAL},
-}
 
 
 def job_id(uid: str, number: int, retry: int) -> str:

@@ -27,11 +27,6 @@ class Node(NamedTuple):
     lost_at: int | None = None
 
     @property
-    def is_skewed(self) -> bool:
-        """Whether its clock is too far from the database's to be explained by ordinary drift."""
-        return abs(self.clock_skew) >= MOST_SKEW
-
-    @property
     def is_alive(self) -> bool:
         """Neither stopped nor lost, as far as anybody has noticed."""
         return self.stopped_at is None and self.lost_at is None

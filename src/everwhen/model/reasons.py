@@ -20,7 +20,6 @@ SkipReason = Literal[
 HoldReason = Literal["outstanding_limit", "at_capacity", "excluded_day", "outside_window", "quiet_hours"]
 MissReason = Literal["down", "late", "catch_up_limit", "circuit_open", "budget"]
 SpanReason = Literal["paused", "invalid", "done", "dead", "in_the_past", "system", "restored"]
-CheckReason = Literal["unsupported_type", "disabled", "not_due"]
 ScheduleSkipReason = Literal[
     "unsupported_type",
     "disabled",
@@ -39,6 +38,3 @@ CancelReason = Literal["pause", "done", "dead", "deleted", "overlap", "circuit_o
 SKIP_REASONS: tuple[str, ...] = get_args(SkipReason)
 HOLD_REASONS: tuple[str, ...] = get_args(HoldReason)
 MISS_REASONS: tuple[str, ...] = get_args(MissReason)
-SPAN_REASONS: tuple[str, ...] = get_args(SpanReason)
-CHECK_REASONS: tuple[str, ...] = get_args(CheckReason)
-CANCEL_REASONS: tuple[str, ...] = get_args(CancelReason)

@@ -20,7 +20,7 @@ from everwhen.ports.house import House
 
 Happened = Recorded | Derived
 EVENTS, JOBS = 0, 1  # the two sequences
-RECORDED, DERIVED = frozenset(get_args(EventType)), frozenset(get_args(DerivedType))
+RECORDED = frozenset(get_args(EventType))
 TYPES: tuple[str, ...] = (*get_args(EventType), *get_args(DerivedType))
 
 

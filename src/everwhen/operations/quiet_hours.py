@@ -18,12 +18,6 @@ class PolicyEntry:
     source: str
 
 
-def put_quiet_hours(house: House, policy: QuietHoursPolicy) -> None:
-    """Create or replace a policy; slots that it holds are looked at again."""
-    house.catalogue.put_policy(house.clock.now(), policy)
-    house.wake_scheduler()
-
-
 def create_quiet_hours(house: House, policy: QuietHoursPolicy) -> None:
     """A new policy; an id that is taken is refused."""
     house.catalogue.add_policy(house.clock.now(), policy)
@@ -36,10 +30,6 @@ def change_quiet_hours(
     after = house.catalogue.change_policy(house.clock.now(), policy_id, change)
     house.wake_scheduler()
     return after
-
-
-def list_quiet_hours(house: House) -> list[QuietHoursPolicy]:
-    return house.catalogue.policies()
 
 
 def list_entries(house: House) -> list[PolicyEntry]:
@@ -58,11 +48,6 @@ def get_entry(house: House, policy_id: str) -> PolicyEntry:
     raise UnknownPolicyError(policy_id)
 
 
-def delete_quiet_hours(house: House, policy_id: str) -> None:
-    """Remove a policy; refused while a schedule uses it."""
-    house.catalogue.delete_policy(policy_id)
-
-
 def delete_own_quiet_hours(house: House, policy_id: str) -> None:
-    """The same for one that came over REST; one of the file is refused, and so is one that is not there."""
+    """Remove a policy that came over REST; one that a schedule uses is refused, and so are those of the file."""
     house.catalogue.delete_own_policy(policy_id)

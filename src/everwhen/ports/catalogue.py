@@ -198,14 +198,6 @@ class Catalogue(Protocol):
         """Write a configuration, all of it or nothing; False when another came between."""
         ...
 
-    def delete_policy(self, policy_id: str) -> None:
-        """Remove a policy that no schedule uses."""
-        ...
-
-    def put_policy(self, now: int, policy: QuietHoursPolicy) -> None:
-        """Create or replace a quiet-hours policy; held slots are looked at again."""
-        ...
-
     def add_policy(self, now: int, policy: QuietHoursPolicy) -> None:
         """A new policy; an id that is taken is refused."""
         ...

@@ -56,10 +56,6 @@ class Messages(Protocol):
         """Where the subscriber stands; a new one begins behind the messages that there are."""
         ...
 
-    def unsubscribe(self, subscriber: str) -> None:
-        """Forget a subscriber."""
-        ...
-
     def take(self, now: int, subscriber: str, *, node: str, limit: int, held_until: int) -> Sequence[Message]:
         """The next messages for a subscriber, held for this node; none when somebody else delivers."""
         ...

@@ -31,7 +31,6 @@ class TickReport:
     schedules: int = 0
     fired: int = 0
     more: bool = False
-    woke_workers: bool = False
     next_catch_up_at: int = 0
     none_due: bool = field(default=False, compare=False)
 

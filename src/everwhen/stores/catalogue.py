@@ -33,9 +33,7 @@ from everwhen.stores.flows.system import (
     change_policy,
     close_breaker,
     remove_own_policy,
-    remove_policy,
     switch_system,
-    write_policy,
 )
 from everwhen.stores.lanes import Lane
 from everwhen.stores.plans import PlanCache
@@ -195,9 +193,6 @@ class StoredCatalogue:
             )
         return is_written
 
-    def put_policy(self, now: int, policy: QuietHoursPolicy) -> None:
-        self._store.write(Lane.API, lambda tx: write_policy(tx, self._plans, now, policy))
-
     def add_policy(self, now: int, policy: QuietHoursPolicy) -> None:
         self._store.write(Lane.API, lambda tx: add_policy(tx, self._plans, now, policy))
 
@@ -208,9 +203,6 @@ class StoredCatalogue:
 
     def delete_own_policy(self, policy_id: str) -> None:
         self._store.write(Lane.API, lambda tx: remove_own_policy(tx, policy_id))
-
-    def delete_policy(self, policy_id: str) -> None:
-        self._store.write(Lane.API, lambda tx: remove_policy(tx, policy_id))
 
     def system_paused_at(self) -> int | None:
         with self._store.read() as tx:

@@ -26,9 +26,6 @@ class StoredMessages:
 
         return self._store.write(Lane.API, work)
 
-    def unsubscribe(self, subscriber: str) -> None:
-        self._store.write(Lane.API, lambda tx: tx.delete_subscription(subscriber))
-
     def take(self, now: int, subscriber: str, *, node: str, limit: int, held_until: int) -> Sequence[Message]:
         with self._store.read() as tx:  # most looks find nothing, and a read costs little
             if not _next(tx, now, subscriber, node, limit=1):

@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 from psycopg import Connection, errors
 
@@ -62,8 +62,6 @@ from everwhen.stores.postgres_snapshot import PostgresSnapshot
 from everwhen.stores.postgres_watermark import Marks
 from everwhen.stores.storable import storable
 from everwhen.stores.transaction import Declined, Finished, Queue, Row
-
-T = TypeVar("T")
 
 MOMENT = "100ms"
 _SKIP = " FOR UPDATE SKIP LOCKED"
@@ -358,9 +356,6 @@ class PostgresTransaction(PostgresSnapshot):
             held[name] = None if held[name] is None else At(held[name])
         values = {**held, "subscriber": storable(subscription.subscriber), "now": At(now)}
         self._cursor.execute(sql.PUT_SUBSCRIPTION, values)
-
-    def delete_subscription(self, subscriber: str) -> None:
-        self._run("DELETE FROM subscriptions WHERE subscriber = %s", storable(subscriber))
 
     # -- tokens --
 

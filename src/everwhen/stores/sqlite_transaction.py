@@ -232,9 +232,6 @@ class SqliteTransaction(SqliteSnapshot):
     def put_subscription(self, subscription: Subscription, now: int) -> None:
         self._all(sql.PUT_SUBSCRIPTION, {**subscription._asdict(), "now": now})
 
-    def delete_subscription(self, subscriber: str) -> None:
-        self._all("DELETE FROM subscriptions WHERE subscriber = ?", (subscriber,))
-
     # -- tokens --
 
     def lock_token(self, token_id: str) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +21,6 @@ MANIFEST = "manifest.yaml"
 LARGEST_MANIFEST = 1024 * 1024
 
 _Print = tuple[int, int, int, int]  # which file, and which version of it
-
-
-@dataclass(frozen=True, slots=True)
-class Discovery:
-    """What lies in the plugin folders: plugins by name, and those that cannot be used."""
-
-    plugins: dict[str, Plugin] = field(default_factory=dict)
-    problems: tuple[ManifestError, ...] = ()
 
 
 class PluginFolders:
@@ -45,22 +36,6 @@ class PluginFolders:
             if folder.name == name and self._manifest(folder).name == name:
                 return self._plugin(folder)
         return next((self._plugin(f) for f in self._folders() if self._name_of(f) == name), None)
-
-    def discover(self) -> Discovery:
-        """Every plugin, for `config check` and the start; a broken one hides no other."""
-        plugins: dict[str, Plugin] = {}
-        problems: list[ManifestError] = []
-        for folder in self._folders():
-            try:
-                plugin = self._plugin(folder)
-            except ManifestError as error:
-                problems.append(error)
-                continue
-            first = plugins.setdefault(plugin.manifest.name, plugin)
-            if first is not plugin:
-                twice = f'plugin "{plugin.manifest.name}" is in {first.folder} already; that one is used'
-                problems.append(ManifestError(str(folder / MANIFEST), [twice]))
-        return Discovery(plugins, tuple(problems))
 
     def _folders(self) -> list[Path]:
         return [

@@ -96,7 +96,7 @@ def _decided(
 def _reported(decisions: Sequence[Decision], shared: Shared, now: int, *, is_full: bool) -> TickReport:
     fired = sum([len(decision.jobs) for decision in decisions])
     more = is_full or any(is_still_due(decision, now) for decision in decisions)
-    return TickReport(len(decisions), fired, more, fired > 0, now + shared.stagger_offset)
+    return TickReport(len(decisions), fired, more, now + shared.stagger_offset)
 
 
 def _take(
