@@ -2,8 +2,8 @@
 
 Three commits, in this order: the source is marked `moving` and closed for writers; the target gets all rows and the id
 of the copy; the source is marked `moved`. From the first on no node starts on the source, and none that still has it
-open can write. A crash after any of them is mended by the same call: it asks the target, with its tables locked, whether
-it holds this copy, and goes on from there. See docs/decisions/copy.md.
+open can write. A crash after any of them is mended by the same call: it asks the target, with its tables locked,
+whether it holds this copy, and goes on from there. See docs/decisions/copy.md.
 """
 
 from __future__ import annotations
