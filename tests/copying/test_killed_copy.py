@@ -5,14 +5,20 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from everwhen.errors import MovedError
-from everwhen.wiring import move_database, open_node_stack
+from everwhen.errors import MovedError, shown_url
+from everwhen.ports.database_copy import Move
+from everwhen.stores.sqlite_database import open_sqlite
+from everwhen.stores.sqlite_move import SqliteMove
+from everwhen.wiring import migrate_database, move_database, open_node_stack
 from tests.copying.installation import make_installation, on_target
+from tests.targets.running import until
 
 # A process of its own, which ends where a kill -9 is to hit it.
 PROGRAM = """
@@ -57,3 +63,21 @@ def test_a_copy_that_was_killed_is_finished_by_the_next(
         s.run_until("2026-01-05T11:00:00Z")
         assert len(s.jobs("g.held")) == 1
         assert s.check().is_clean, s.check().faults
+
+
+def test_a_commit_that_is_still_on_its_way_is_waited_for(tmp_path: Path, postgres_url: str) -> None:
+    """A process can die behind its COMMIT, and the server comes to it only later."""
+    installation = make_installation(tmp_path)
+    migrate_database(postgres_url)
+    with closing(open_sqlite(installation.url)) as source:
+        SqliteMove(source).begin_move(Move("abc", shown_url(postgres_url), "moving", 0), now=0, silent=0)
+    with (
+        psycopg.connect(postgres_url) as earlier,
+        psycopg.connect(postgres_url, autocommit=True) as watching,
+        ThreadPoolExecutor() as pool,
+    ):
+        earlier.execute("""INSERT INTO settings VALUES ('copied_from', '{"copy_id": "abc"}')""")
+        second = pool.submit(move_database, installation.url, postgres_url)
+        until(lambda: watching.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchone() is not None)
+        earlier.commit()
+        assert second.result(60).is_new is False

@@ -317,6 +317,7 @@ def test_it_is_refused_while_a_node_beats_and_allowed_once_that_has_stopped(
         scheduler.add("still", every="1h", run={"command": ["true"]})
     finally:
         scheduler.stop()
+        scheduler.close()
     move_database(url, postgres_url)
 
 
@@ -375,7 +376,7 @@ def test_every_start_on_the_source_names_the_new_address_without_its_password(
 ) -> None:
     url = moved.installation.url
     monkeypatch.setenv("EVERWHEN_DATABASE", url)
-    scheduler = Scheduler(url)
+    scheduler = Scheduler(url)  # opens nothing yet
     for start in (scheduler.start, open_outpost, lambda: open_node_stack(url)):
         with pytest.raises(MovedError, match="was moved to postgresql://everwhen@127") as caught:
             start()
