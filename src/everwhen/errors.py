@@ -361,6 +361,22 @@ class BackupError(SchedulerError):
         self.path = path
 
 
+class MovedError(StoreError):
+    """A database that `everwhen db copy` moved, or is moving; `to` is the new address, without its password."""
+
+    def __init__(self, message: str, *, to: str) -> None:
+        super().__init__(message)
+        self.to = to
+
+
+class CopyError(SchedulerError):
+    """A database that cannot be copied to another; the target holds nothing of it."""
+
+
+class UncertainCopyError(CopyError):
+    """A copy whose commit was not answered: it may be there or not. The same command finds out and goes on."""
+
+
 LONGEST_SHOWN = 100
 # A few lines of YAML with aliases are a list of billions; nobody reads beyond the first hundred characters.
 _BRIEFLY = Repr()

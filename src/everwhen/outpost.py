@@ -20,7 +20,7 @@ from everwhen.engine.carrier import Carrier
 from everwhen.model.instants import SECOND
 from everwhen.ports.house import House
 from everwhen.system_clock import SystemClock, local_zone_name
-from everwhen.wiring import Stack, open_stack
+from everwhen.wiring import Stack, open_node_stack
 from everwhen.workshop import Workshop, open_workshop
 
 
@@ -68,7 +68,7 @@ def open_outpost(database: str | None = None) -> Outpost:
     """On this database, or on the one that the configuration names; it has to be there."""
     configuration = found_configuration()
     settings = configuration.settings
-    stack = open_stack(
+    stack = open_node_stack(
         database or settings.database,
         timezone=settings.timezone,
         catch_up_stagger=int(settings.catch_up_stagger * SECOND),

@@ -12,12 +12,15 @@ from everwhen.engine.chain_watch import ChainWatch
 from everwhen.engine.delivery import Deliveries
 from everwhen.engine.dispatcher import Dispatcher
 from everwhen.engine.service import Service
-from everwhen.errors import QueueError, StoreError, shown_url
+from everwhen.errors import CopyError, MovedError, QueueError, StoreError, shown_url
 from everwhen.model.group import Groups
+from everwhen.model.instants import moment_of
 from everwhen.model.node import Role, WhenCutOff
 from everwhen.model.retention import Retention
+from everwhen.operations.database_copy import copy_database
 from everwhen.operations.validity import restore_valid_schedules
 from everwhen.ports.clock import Clock
+from everwhen.ports.database_copy import Move, Received
 from everwhen.ports.firings import Firings
 from everwhen.ports.house import House
 from everwhen.ports.ledger import Ledger
@@ -41,6 +44,7 @@ from everwhen.stores.sqlite_database import SqliteDatabase, open_sqlite, path_of
 from everwhen.stores.sqlite_firings import SqliteFirings
 from everwhen.stores.sqlite_ledger import SqliteLedger
 from everwhen.stores.sqlite_restore import restore as restore_sqlite
+from everwhen.stores.sqlite_move import SqliteMove
 from everwhen.stores.sqlite_transaction import SqliteStore
 from everwhen.stores.sqlite_upkeep import SqlitePremises
 from everwhen.stores.sqlite_vitals import SqliteVitals
@@ -124,6 +128,46 @@ def open_stack(
         clock_skew=ground.clock_skew,
     )
     return Stack(house, ground.database, plans, ground.changes, ground.listen)
+
+
+def open_node_stack(url: str, *, is_forced: bool = False, **keys: Any) -> Stack:
+    """Open a database for a process that acts on it; MovedError where `everwhen db copy` moved it elsewhere.
+
+    `is_forced`: the database is used again, and its mark removed. `keys` are those of `open_stack`.
+    """
+    stack = open_stack(url, **keys)
+    try:
+        move = move_of(stack)
+        if move is not None:
+            if not is_forced:
+                raise _moved_error(url, move)
+            SqliteMove(stack.database).forget_move()
+    except BaseException:
+        stack.close()
+        raise
+    return stack
+
+
+def move_of(stack: Stack) -> Move | None:
+    """Where the database was moved to, or is being moved; None for one that was not."""
+    return SqliteMove(stack.database).move() if isinstance(stack.database, SqliteDatabase) else None
+
+
+def _moved_error(url: str, move: Move) -> MovedError:
+    at = f"{moment_of(move.at):%Y-%m-%d %H:%M} UTC"
+    if move.state == "moving":
+        return MovedError(
+            f"a copy of the database {shown_url(url)} to {move.to} began on {at} and has not ended; run "
+            "`everwhen db copy` with both addresses again, and it goes on. If you are sure that nothing arrived there, "
+            "`everwhen up --force` starts here",
+            to=move.to,
+        )
+    return MovedError(
+        f"the database {shown_url(url)} was moved to {move.to} on {at}; start everwhen there (service.database, "
+        "EVERWHEN_DATABASE or --database). `everwhen up --force` starts here all the same: slots then fire on both, "
+        "unless nothing runs there",
+        to=move.to,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +324,43 @@ def _database(url: str) -> tuple[Any, Sequence[Migration]]:
         return open_sqlite(url), SQLITE_MIGRATIONS
     postgres = _postgres()
     return postgres.PostgresDatabase(url), postgres.MIGRATIONS
+
+
+def move_database(
+    source: str, target: str, *, is_forced: bool = False, progress: Progress = lambda _share: None
+) -> Received:
+    """Copy an SQLite installation to an empty PostgreSQL database, and mark it as moved."""
+    _refuse_other_kinds(source, target)
+    _refuse_missing(source)
+    from_database = open_sqlite(source)
+    try:
+        refuse_outdated(from_database, SQLITE_MIGRATIONS)
+        postgres = _postgres()
+        to_database = postgres.PostgresDatabase(target)
+        try:
+            now = SystemClock().now()
+            migrate(to_database, postgres.MIGRATIONS, applied_at=now)
+            return copy_database(
+                SqliteMove(from_database),
+                postgres.PostgresCopyTarget(to_database),
+                to=shown_url(target),
+                now=now,
+                is_forced=is_forced,
+                progress=progress,
+            )
+        finally:
+            to_database.close()
+    finally:
+        from_database.close()
+
+
+def _refuse_other_kinds(source: str, target: str) -> None:
+    if is_postgres(source) or not is_postgres(target):
+        raise CopyError(
+            f"only SQLite can be copied, and only to PostgreSQL, not {shown_url(source)} to {shown_url(target)}; write "
+            "`everwhen db copy sqlite:///FILE postgresql://USER@HOST/DATABASE`. For another file or server of the same "
+            "kind use `everwhen db backup`"
+        )
 
 
 def open_links(url: str | None) -> Links:

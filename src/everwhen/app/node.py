@@ -12,7 +12,7 @@ from everwhen.app.tasks import Tasks
 from everwhen.engine.service import Service
 from everwhen.errors import SchedulerError
 from everwhen.ports.subscriber import Subscriber
-from everwhen.wiring import Stack, build_service, open_stack
+from everwhen.wiring import Stack, build_service, open_node_stack
 from everwhen.workshop import open_workshop
 
 
@@ -56,7 +56,9 @@ def open_node(
     subscribers: Sequence[Subscriber],
 ) -> Node:
     """Open the database and put a node together; nothing runs yet."""
-    stack = open_stack(options.database, timezone=options.timezone, check_interval=options.check_interval)
+    stack = open_node_stack(
+        options.database, timezone=options.timezone, check_interval=options.check_interval
+    )
     loop = HostLoop()
     workshop = open_workshop(
         stack.house, max_workers=options.max_workers, functions=tasks, on_trigger=on_trigger, loop=loop

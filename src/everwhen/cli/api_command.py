@@ -21,7 +21,7 @@ from everwhen.operations.apply import Applied
 from everwhen.operations.reload import reload
 from everwhen.ports.house import House
 from everwhen.signals import ProcessSignals, wait_until
-from everwhen.wiring import open_stack
+from everwhen.wiring import open_node_stack
 
 
 @click.command(name="api")
@@ -41,7 +41,7 @@ def command(path: Path, database: str | None, token_file: Path | None) -> None:
     )
     settings = api_settings(configuration)
     url = database or configuration.settings.database
-    stack = open_stack(url, timezone=configuration.settings.timezone)
+    stack = open_node_stack(url, timezone=configuration.settings.timezone)
     try:
         file = None if is_missing(path) else _File(stack.house, path, configuration)
         # The watch begins before anybody is let in: its address may be wrong.

@@ -1,4 +1,4 @@
-"""`everwhen db`: bring the schema up to date, prove the record, forget what is old, copy everything.
+"""`everwhen db`: bring the schema up to date, prove the record, forget what is old, copy or move everything.
 
 Answers go to stdout, progress and talk to stderr. What only one of them needs is imported when it runs.
 """
@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from everwhen.cli.configuration import config_option, database_option, read_database_settings
+from everwhen.cli.moved import warn_of_move
 from everwhen.cli.progress import Bar
 from everwhen.cli.terminal import echo, print_json_line, secho, styled
 from everwhen.config.settings import Settings
@@ -21,9 +22,10 @@ from everwhen.decide.check_ledger import LedgerReport
 from everwhen.errors import IntervalParseError, shown_url
 from everwhen.model.instants import SECOND, moment_of
 from everwhen.model.retention import Retention
+from everwhen.ports.database_copy import Received
 from everwhen.timetable.describe import describe_seconds
 from everwhen.timetable.interval import parse_seconds
-from everwhen.wiring import Stack, migrate_database, open_stack, restore_database
+from everwhen.wiring import Stack, migrate_database, move_database, open_stack, restore_database
 
 FAULTS_SHOWN = 50
 AGES = [age.name for age in fields(Retention)]
@@ -179,6 +181,27 @@ def restore(path: Path, database: str | None, source: Path, catch_up: bool, as_j
     echo("tokens that were revoked since then are good again: see `everwhen token list`", err=True)
 
 
+@command.command(name="copy")
+@click.argument("source", metavar="FROM")
+@click.argument("target", metavar="TO")
+@click.option("--force", is_flag=True, help="Forget an earlier copy to another address.")
+@json_option
+def copy_to(source: str, target: str, force: bool, as_json: bool) -> None:
+    """Move an SQLite installation to an empty PostgreSQL database, with its history, tokens and plugin state.
+
+    FROM is sqlite:///FILE, TO postgresql://USER@HOST/DATABASE. Stop every process on FROM first. Afterwards FROM is
+    marked as moved: it can be read and checked, and everwhen does not start on it any more. When the command was
+    interrupted, run it again: it goes on where it was.
+    """
+    echo(f"copying {shown_url(source)} to {shown_url(target)} …", err=True)
+    with Bar("copying") as bar:
+        received = move_database(source, target, is_forced=force, progress=bar.show)
+    if as_json:
+        _answer(_received_words(received, source, target))
+    else:
+        _tell_received(received, source, target)
+
+
 # -- opening --
 
 
@@ -191,6 +214,7 @@ def _settings(path: Path, database: str | None) -> Settings:
 def _opened(settings: Settings) -> Iterator[Stack]:
     stack = open_stack(settings.database, is_existing=True)
     try:
+        warn_of_move(stack)
         yield stack
     finally:
         stack.close()
@@ -225,6 +249,36 @@ def _tell_report(report: LedgerReport) -> None:
     if report.fault_count > FAULTS_SHOWN:
         echo(f"… and {report.fault_count - FAULTS_SHOWN:,} more (--json shows the first thousand)")
     secho(f"{seen}: {report.fault_count:,} fault{'s'[: report.fault_count != 1]}", fg="red")
+
+
+def _received_words(received: Received, source: str, target: str) -> dict[str, Any]:
+    return {
+        "from": shown_url(source),
+        "to": shown_url(target),
+        "is_new": received.is_new,
+        "rows": dict(received.rows),
+        "total": sum(received.rows.values()),
+        "replaced_count": received.replaced_count,
+        "replaced": [text._asdict() for text in received.replaced],
+        "left_behind": list(received.foreign),
+    }
+
+
+def _tell_received(received: Received, source: str, target: str) -> None:
+    for table, count in received.rows.items():
+        echo(f"{table:<28} {count:>12,} row{'s'[: count != 1]}")
+    for table, key, column in received.replaced:
+        secho(f"changed: {table}, {key}: {column} had characters that PostgreSQL cannot hold", fg="yellow")
+    if received.replaced_count > len(received.replaced):
+        echo(f"… and {received.replaced_count - len(received.replaced):,} more")
+    for table in received.foreign:
+        secho(f"left behind: the table {table}, which is not everwhen's", fg="yellow")
+    news = "" if received.is_new else "it was there already; "
+    secho(
+        f"{news}{shown_url(source)} is marked as moved; set service.database to {shown_url(target)}, "
+        "and start everwhen there",
+        fg="green",
+    )
 
 
 def _moment(instant: int | None) -> str | None:

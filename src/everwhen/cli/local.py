@@ -18,6 +18,7 @@ from urllib.parse import unquote
 
 from everwhen.cli.client import Answer, Send, http_sender
 from everwhen.cli.configuration import DEFAULT, this_host
+from everwhen.cli.moved import warn_of_move
 from everwhen.config.api_settings import api_settings_of
 from everwhen.config.problems import Report
 from everwhen.config.read import Configuration, examine
@@ -46,6 +47,7 @@ def sender(token: str | None, path: Path | None, database: str | None) -> Iterat
     url = _existing(database or configuration.settings.database)
     stack = open_stack(url, timezone=configuration.settings.timezone)
     try:
+        warn_of_move(stack)
         with house_sender(stack.house, configuration) as send:
             yield send
     finally:

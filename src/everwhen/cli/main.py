@@ -31,7 +31,7 @@ COMMANDS = {
     "quiet-hours": "Times in which schedules do not fire.",
     "audit": "Everything that happened.",
     "token": "Tokens of the API: create, list, revoke.",
-    "db": "The database: migrate, check, prune, backup.",
+    "db": "The database: migrate, check, prune, backup, copy.",
     "bench": "How fast it is on this machine.",
     "import": "Make an everwhen.yaml from a crontab, or from Ductile, herdctl or Celery.",
 }

@@ -43,7 +43,7 @@ from everwhen.ports.observer import Observer, Several
 from everwhen.ports.queue import Queue
 from everwhen.signals import ProcessSignals, wait_until
 from everwhen.telemetry.durations import JobDurations
-from everwhen.wiring import Stack, build_service, open_queue, open_stack
+from everwhen.wiring import Stack, build_service, open_node_stack, open_queue
 
 _WORKERS = {
     "rq": "rq worker -c everwhen.carried.rq QUEUE …",
@@ -53,6 +53,10 @@ _COLOURS = {logging.WARNING: "yellow", logging.ERROR: "red"}
 
 watch_option = click.option("--watch", is_flag=True, help="Reload when a file of the configuration changes.")
 yes_option = click.option("--yes", is_flag=True, help="Start also when the file drops most of its schedules.")
+
+force_option = click.option(
+    "--force", is_flag=True, help="Start also on a database that `everwhen db copy` moved elsewhere."
+)
 
 
 def run_node(
@@ -64,13 +68,14 @@ def run_node(
     watch: bool = False,
     may_remove_most: bool = False,
     token_file: Path | None = None,
+    is_forced: bool = False,
 ) -> None:
     """One node until it is told to stop. Schedulers bring the database to what the file says; workers only read
     their settings in it."""
     show_log()
     collect_seldom()
     with ProcessSignals() as signals:
-        _run(signals, role, path, database, queues, watch, may_remove_most, token_file)
+        _run(signals, role, path, database, queues, watch, may_remove_most, token_file, is_forced)
 
 
 def _run(
@@ -82,6 +87,7 @@ def _run(
     watch: bool,
     may_remove_most: bool,
     token_file: Path | None,
+    is_forced: bool,
 ) -> None:
     hangups = _Hangups()
     signals.on(signal.SIGHUP, hangups.receive)
@@ -97,7 +103,7 @@ def _run(
         _refuse_worker(settings)
     queue = open_queue(settings.dispatch, redis=settings.redis, celery_broker=settings.celery_broker)
     links = chain_links(role, settings)
-    stack = _opened(url, settings)
+    stack = _opened(url, settings, is_forced)
     if links is not None:
         stack.leave.append(links.close)
     try:
@@ -153,9 +159,10 @@ def _worker_hint(settings: Settings) -> str:
     return f"start a worker with: {_WORKERS[settings.dispatch]}"
 
 
-def _opened(url: str, settings: Settings) -> Stack:
-    return open_stack(
+def _opened(url: str, settings: Settings, is_forced: bool) -> Stack:
+    return open_node_stack(
         url,
+        is_forced=is_forced,
         timezone=settings.timezone,
         check_interval=settings.check_interval,
         catch_up_stagger=int(settings.catch_up_stagger * SECOND),

@@ -8,7 +8,7 @@ import click
 
 from everwhen.cli.configuration import config_option, database_option
 from everwhen.cli.front import token_file_option
-from everwhen.cli.serving import run_node, watch_option, yes_option
+from everwhen.cli.serving import force_option, run_node, watch_option, yes_option
 
 
 @click.command(name="up")
@@ -16,11 +16,14 @@ from everwhen.cli.serving import run_node, watch_option, yes_option
 @database_option
 @watch_option
 @yes_option
+@force_option
 @token_file_option
-def command(path: Path, database: str | None, watch: bool, yes: bool, token_file: Path | None) -> None:
+def command(
+    path: Path, database: str | None, watch: bool, yes: bool, force: bool, token_file: Path | None
+) -> None:
     """Run the schedules of a configuration file until Ctrl-C; a restart goes on where it was.
 
     SIGHUP reloads the file; one with mistakes is refused, and the old one goes on. SIGTERM and Ctrl-C let running
     jobs end, for at most service.shutdown_timeout; the second one kills them.
     """
-    run_node("up", path, database, watch=watch, may_remove_most=yes, token_file=token_file)
+    run_node("up", path, database, watch=watch, may_remove_most=yes, token_file=token_file, is_forced=force)

@@ -2,6 +2,7 @@
 
 from everwhen.stores.migrations.postgres import MIGRATIONS
 from everwhen.stores.postgres_clock import DatabaseClock
+from everwhen.stores.postgres_copy import PostgresCopyTarget
 from everwhen.stores.postgres_database import PostgresDatabase, where
 from everwhen.stores.postgres_firings import PostgresFirings
 from everwhen.stores.postgres_horizon import Horizon
@@ -17,6 +18,7 @@ __all__ = [
     "DatabaseClock",
     "Horizon",
     "Listener",
+    "PostgresCopyTarget",
     "PostgresDatabase",
     "PostgresFirings",
     "PostgresLedger",

@@ -1,7 +1,8 @@
 """What SQLite's errors mean and what to do about them: StoreError with the original as its cause.
 
 A broken constraint (IntegrityError) passes unchanged, as the store decides by it; so do the errors that only
-a mistake in our own code can raise (ProgrammingError, InterfaceError).
+a mistake in our own code can raise (ProgrammingError, InterfaceError). A trigger that refuses is no broken constraint:
+only a database that was moved has any.
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ def translated(where: str) -> Iterator[None]:
     """Turns SQLite's errors into StoreError; `where` names the database in the message."""
     try:
         yield
-    except _PASSED_ON:
+    except _PASSED_ON as error:
+        if is_refusal(error):
+            raise StoreError(f"the database {where}: {error}") from error
         raise
     except sqlite3.DatabaseError as error:
         raise store_error(error, where) from error
@@ -73,6 +76,11 @@ def store_error(error: sqlite3.Error, where: str) -> StoreError:
     code = _code(error) & _PRIMARY
     remedy = _REMEDIES.get(code, _UNKNOWN_REMEDY)
     return StoreError(f"the database {where} answered “{error}”: {remedy}", fault=_FAULTS.get(code))
+
+
+def is_refusal(error: sqlite3.Error) -> bool:
+    """Whether the database was moved (`sqlite_move`), and takes no changes."""
+    return _code(error) == sqlite3.SQLITE_CONSTRAINT_TRIGGER
 
 
 def breaks_connection(error: BaseException) -> bool:

@@ -24,6 +24,7 @@ from everwhen.ports.clock import Clock
 from everwhen.ports.messages import Subscription
 from everwhen.stores import sqlite_statements as sql
 from everwhen.stores.sqlite_database import Lane, SqliteDatabase
+from everwhen.stores.sqlite_errors import is_refusal
 from everwhen.stores.sqlite_insert import SparseInsert
 from everwhen.stores.sqlite_snapshot import SqliteSnapshot
 from everwhen.stores.transaction import Declined, Finished, Queue, Row, Snapshot, Transaction
@@ -88,6 +89,8 @@ class SqliteTransaction(SqliteSnapshot):
         try:
             self._insert(insert, rows)
         except sqlite3.IntegrityError as error:
+            if is_refusal(error):
+                raise
             # Two schedulers cannot come here: a row was moved back by hand, or `decide` did not decide it.
             raise StoreError(
                 "a slot, or an id, of this batch has its job already, so nothing of the batch was written; "
@@ -169,7 +172,9 @@ class SqliteTransaction(SqliteSnapshot):
         try:
             self._insert(sql.INSERT_SCHEDULE, schedules)
             self._many(sql.INSERT_REVISION, revisions)
-        except sqlite3.IntegrityError:
+        except sqlite3.IntegrityError as error:
+            if is_refusal(error):
+                raise
             self._all("ROLLBACK TO creation")  # or those before it would be taken for the ones there
             return self._taken([(str(row[0]), str(row[1])) for row in schedules])
         self._all("RELEASE creation")

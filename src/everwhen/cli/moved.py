@@ -1,0 +1,18 @@
+"""A line for people who look into a database that `everwhen db copy` moved elsewhere."""
+
+from __future__ import annotations
+
+from everwhen.cli.terminal import secho
+from everwhen.wiring import Stack, move_of
+
+
+def warn_of_move(stack: Stack) -> None:
+    """Say on stderr where the database lives now; nothing where it was not moved."""
+    move = move_of(stack)
+    if move is not None:
+        word = "was moved to" if move.state == "moved" else "is being moved to"
+        secho(
+            f"warning: this database {word} {move.to}; what you see here is what it was then",
+            err=True,
+            fg="yellow",
+        )

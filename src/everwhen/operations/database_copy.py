@@ -1,0 +1,75 @@
+"""Moves an installation to another database, so that each slot fires on one of the two only.
+
+Three commits, in this order: the source is marked `moving` and closed for writers; the target gets all rows and the id
+of the copy; the source is marked `moved`. From the first on no node starts on the source, and none that still has it
+open can write. A crash after any of them is mended by the same call: it asks the target, with its tables locked,
+whether it holds this copy, and goes on from there. See docs/decisions/copy.md.
+"""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import suppress
+
+from everwhen.errors import CopyError, SchedulerError, UncertainCopyError
+from everwhen.model.node import SILENT
+from everwhen.ports.database_copy import CopySource, CopyTarget, Move, Received, SourceSchema
+from everwhen.ports.upkeep import Progress
+
+
+def copy_database(
+    source: CopySource,
+    target: CopyTarget,
+    *,
+    to: str,
+    now: int,
+    is_forced: bool = False,
+    progress: Progress = lambda _share: None,
+) -> Received:
+    """Copy everything, then mark the source as moved; `to` is the target's address without its password.
+
+    `is_forced`: what an earlier copy to another address became does not matter.
+    """
+    found = source.move()
+    move = _continued(found, to, is_forced) or Move(secrets.token_hex(8), to, "moving", now)
+    is_own = found is None or found.copy_id != move.copy_id
+    is_there = False
+
+    def deliver(schema: SourceSchema) -> Received:
+        nonlocal is_there
+        received = target.receive(move, schema, progress)
+        is_there = True
+        return received
+
+    if is_own or move.state == "moving":
+        source.begin_move(move._replace(state="moving"), now=now, silent=SILENT)
+    try:
+        return source.hand_over(move._replace(state="moved"), deliver)
+    except UncertainCopyError:
+        raise
+    except BaseException:
+        # The mark of an earlier attempt stays: only the target knows what became of that one.
+        if is_own and not is_there:
+            with suppress(SchedulerError):
+                _take_back(source, found)
+        raise
+
+
+def _take_back(source: CopySource, before: Move | None) -> None:
+    if before is None:
+        source.forget_move()
+    else:
+        source.begin_move(before, now=before.at, silent=0)
+
+
+def _continued(found: Move | None, to: str, is_forced: bool) -> Move | None:
+    """The move that is to be finished; None where a new one begins."""
+    if found is None or (is_forced and found.to != to):
+        return None
+    if found.to != to:
+        was = "was moved" if found.state == "moved" else "may have been moved, by a copy that did not end,"
+        raise CopyError(
+            f"this database {was} to {found.to}; name that address again, or say --force when you are sure that "
+            "nothing runs there"
+        )
+    return found

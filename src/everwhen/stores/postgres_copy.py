@@ -1,0 +1,193 @@
+"""The PostgreSQL database that an installation is moved to: all of it arrives in one transaction, or nothing.
+
+The tables are locked before anything is looked at. So whatever an earlier attempt sent has been committed or undone by
+then, and a node that starts meanwhile waits until all of it is there.
+
+The order of commits (L4): events and messages get the number of this transaction, so they come in the order of their
+ids, as on SQLite, and before everything that is committed here later. The sequences go on behind the highest number
+that was ever given, so cursors of subscribers and streams stay true.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from itertools import islice
+from typing import Any, NamedTuple
+
+import psycopg
+from psycopg import Connection
+from psycopg.sql import SQL, Identifier
+
+from everwhen.errors import CopyError, UncertainCopyError, shown
+from everwhen.ports.database_copy import Move, Received, ReplacedText, SourceSchema, SourceTable
+from everwhen.ports.upkeep import Progress
+from everwhen.stores.binary_rows import MOST_NAMED, TablePacker
+from everwhen.stores.postgres_adapters import At
+from everwhen.stores.postgres_database import PostgresDatabase
+
+COPIED = "copied_from"  # the setting that holds the id of the copy
+
+# A large table takes longer than any statement of a node may; and the source may pause between two pieces.
+_BEGIN = "BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0"
+_COLUMNS = """
+SELECT a.attname, t.typname, a.attidentity <> '', a.attgenerated <> ''
+FROM pg_attribute AS a JOIN pg_type AS t ON t.oid = a.atttypid
+WHERE a.attrelid = to_regclass(%s) AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"""
+_SET_APPLIED = "UPDATE everwhen_migrations SET applied_at = %s WHERE number = %s AND step = %s"
+_LINE = re.compile(r"^COPY \w+, \D*(\d+)", re.MULTILINE)  # "line" in the server's language
+
+
+class _Column(NamedTuple):
+    name: str
+    type: str
+    is_identity: bool
+    is_generated: bool
+
+
+class PostgresCopyTarget:
+    """The target of a copy; its schema is there."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+
+    def receive(self, move: Move, source: SourceSchema, progress: Progress) -> Received:
+        with self._database.connection() as connection, _transaction(connection, self._database.where):
+            _lock(connection, source.tables)
+            if _copy_id(connection) == move.copy_id:
+                return Received(_counts(connection, source.tables), (), 0, source.foreign, is_new=False)
+            _refuse_rows(connection, source.tables, self._database.where)
+            return _write_all(connection, move, source, progress)
+
+
+@contextmanager
+def _transaction(connection: Connection[Any], where: str) -> Iterator[None]:
+    """Commit at the end of the block; a commit that is not answered is an UncertainCopyError."""
+    try:
+        connection.execute(_BEGIN)
+        yield
+    except BaseException:
+        with suppress(psycopg.Error):  # a connection that is gone has nothing to undo
+            connection.execute("ROLLBACK")
+        raise
+    try:
+        connection.execute("COMMIT")
+    except BaseException as error:
+        raise UncertainCopyError(
+            f"the database {where} did not answer the commit ({shown(str(error).strip())}), so the copy may be there "
+            "or not; run the same command again, and start nothing before it has ended"
+        ) from error
+
+
+def _lock(connection: Connection[Any], tables: Sequence[SourceTable]) -> None:
+    names = SQL(", ").join([Identifier(table.name) for table in tables])
+    connection.execute(SQL("LOCK TABLE {} IN EXCLUSIVE MODE").format(names))
+
+
+def _copy_id(connection: Connection[Any]) -> str | None:
+    found = connection.execute("SELECT value FROM settings WHERE key = %s", (COPIED,)).fetchone()
+    return None if found is None else str(json.loads(found[0])["copy_id"])
+
+
+def _counts(connection: Connection[Any], tables: Sequence[SourceTable]) -> dict[str, int]:
+    return {table.name: _count(connection, table.name) for table in tables}
+
+
+def _count(connection: Connection[Any], table: str) -> int:
+    found = connection.execute(SQL("SELECT count(*) FROM {}").format(Identifier(table))).fetchone()
+    return int(found[0]) if found else 0
+
+
+def _refuse_rows(connection: Connection[Any], tables: Sequence[SourceTable], where: str) -> None:
+    for table in tables:
+        query = SQL("SELECT 1 FROM {} LIMIT 1").format(Identifier(table.name))
+        if connection.execute(query).fetchone() is not None:
+            raise CopyError(
+                f"the database {where} is not empty: its table {table.name} has rows; name an empty database, or drop "
+                "this one and create it again"
+            )
+
+
+def _write_all(connection: Connection[Any], move: Move, source: SourceSchema, progress: Progress) -> Received:
+    rows: dict[str, int] = {}
+    replaced: list[ReplacedText] = []
+    replaced_count = 0
+    counted = _counting(progress, sum(table.count for table in source.tables))
+    for table in source.tables:
+        columns = _columns(connection, table)
+        packer = TablePacker(table, [columns[name].type for name in table.columns])
+        _write_table(connection, table, packer, counted)
+        rows[table.name] = table.count
+        replaced += packer.replaced
+        replaced_count += packer.replaced_count
+        _set_sequences(connection, table, columns)
+        connection.execute(SQL("ANALYZE {}").format(Identifier(table.name)))
+    for (number, step), at in source.migrated.items():
+        connection.execute(_SET_APPLIED, (At(at), number, step))
+    words = json.dumps({"copy_id": move.copy_id, "at": move.at})
+    connection.execute("INSERT INTO settings (key, value) VALUES (%s, %s)", (COPIED, words))
+    return Received(rows, replaced[:MOST_NAMED], replaced_count, source.foreign, is_new=True)
+
+
+def _columns(connection: Connection[Any], table: SourceTable) -> dict[str, _Column]:
+    found = {row[0]: _Column._make(row) for row in connection.execute(_COLUMNS, (f'"{table.name}"',))}
+    missing = [name for name in table.columns if name not in found]
+    if missing:
+        raise CopyError(f"the target has no column {table.name}.{missing[0]}; migrate both with this release")
+    return found
+
+
+def _counting(progress: Progress, total: int) -> Callable[[int], None]:
+    done = 0
+
+    def count(rows: int) -> None:
+        nonlocal done
+        done += rows
+        progress(done / total if total else 1.0)
+
+    return count
+
+
+def _write_table(
+    connection: Connection[Any], table: SourceTable, packer: TablePacker, counted: Callable[[int], None]
+) -> None:
+    names = SQL(", ").join([Identifier(name) for name in table.columns])
+    statement = SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(Identifier(table.name), names)
+    cursor = connection.cursor()
+    try:
+        with closing(table.rows()) as rows, cursor.copy(statement) as copy:
+            for data, count in packer.chunks(rows):
+                copy.write(data)
+                counted(count)
+    except (psycopg.DataError, psycopg.IntegrityError) as error:
+        raise _refused(error, table, packer) from error
+    if cursor.rowcount != table.count:
+        raise CopyError(f"{cursor.rowcount} of {table.count} rows of {table.name} arrived; nothing was kept")
+
+
+def _refused(error: psycopg.Error, table: SourceTable, packer: TablePacker) -> CopyError:
+    line = _LINE.search(error.diag.context or "")
+    with closing(table.rows()) as rows:
+        row = next(islice(rows, int(line[1]) - 1, None), None) if line else None
+    which = "a row" if row is None else f"the row {packer.key_of(row)}"
+    return CopyError(
+        f"{which} of {table.name} cannot be copied: {shown(str(error.diag.message_primary))}; correct or delete it, "
+        "then try again"
+    )
+
+
+def _set_sequences(connection: Connection[Any], table: SourceTable, columns: dict[str, _Column]) -> None:
+    for column in columns.values():
+        if not column.is_identity:
+            continue
+        query = SQL("SELECT coalesce(max({}), 0) FROM {}").format(
+            Identifier(column.name), Identifier(table.name)
+        )
+        found = connection.execute(query).fetchone()
+        highest = max(int(found[0]) if found else 0, table.last_number())
+        if highest:
+            connection.execute(
+                "SELECT setval(pg_get_serial_sequence(%s, %s), %s)", (f'"{table.name}"', column.name, highest)
+            )

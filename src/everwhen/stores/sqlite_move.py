@@ -1,0 +1,195 @@
+"""An SQLite database that is moved to another one: its mark, the lock on its tables, and its rows.
+
+The mark is the setting `moved`, in JSON. With it every table of everwhen gets triggers that refuse any change, and a
+message that names the new address. So a process that has the file open since before the move (an API without a loop, a
+worker of a queue, a node that was frozen) cannot write either: it would fire slots that the target fires too. Only the
+mark itself may change.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from everwhen.errors import CopyError, shown
+from everwhen.model.instants import SECOND
+from everwhen.ports.database_copy import Move, SourceSchema
+from everwhen.stores.migrate import migrate
+from everwhen.stores.migrations.sqlite import MIGRATIONS
+from everwhen.stores.sqlite_database import Lane, SqliteDatabase
+
+T = TypeVar("T")
+
+MARK = "moved"
+# Not copied: the target has a schema of its own. When each step was applied is taken over.
+LEFT_BEHIND = {"everwhen_migrations": "the target was migrated by itself; the instants of its steps are set"}
+_PREFIX = "everwhen_moved_"
+_PORTION = 500
+
+_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name"
+_PUT_MARK = """
+INSERT INTO settings (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"""
+_BEATING = """
+SELECT node, ? - heartbeat_at FROM nodes
+WHERE stopped_at IS NULL AND abs(? - heartbeat_at) < ? ORDER BY heartbeat_at DESC LIMIT 1"""
+
+
+class SqliteMove:
+    """The source of a copy."""
+
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._database = database
+
+    def move(self) -> Move | None:
+        with self._database.read() as connection:
+            return _mark(connection)
+
+    def begin_move(self, move: Move, *, now: int, silent: int) -> None:
+        def work(connection: sqlite3.Connection) -> None:
+            _refuse_beating(connection, now, silent)
+            _open_tables(connection)
+            _put_mark(connection, move)
+            _close_tables(connection, move.to)
+
+        self._database.write(Lane.API, work)
+
+    def hand_over(self, move: Move, deliver: Callable[[SourceSchema], T]) -> T:
+        def work(connection: sqlite3.Connection) -> T:
+            found = _mark(connection)
+            if found is None or found.copy_id != move.copy_id:
+                raise CopyError("another process changed the mark of this database meanwhile; try again")
+            result = deliver(_schema(connection))
+            _put_mark(connection, move)
+            return result
+
+        return self._database.write(Lane.API, work)
+
+    def forget_move(self) -> None:
+        def work(connection: sqlite3.Connection) -> None:
+            _open_tables(connection)
+            connection.execute("DELETE FROM settings WHERE key = ?", (MARK,))
+
+        self._database.write(Lane.API, work)
+
+
+@dataclass(slots=True)
+class SqliteTable:
+    """One table, read on the writer's own connection."""
+
+    connection: sqlite3.Connection
+    name: str
+    columns: Sequence[str]
+    key: Sequence[str]
+    count: int
+
+    def rows(self) -> Generator[tuple[Any, ...], None, None]:
+        names = ", ".join(map(_quoted, self.columns))
+        query = f"SELECT {names} FROM {_quoted(self.name)} {_without_mark(self.name)}"
+        self.connection.text_factory = (
+            bytes  # a text may be invalid UTF-8, which only whoever packs it can name
+        )
+        try:
+            cursor = self.connection.execute(query)
+            while portion := cursor.fetchmany(_PORTION):
+                yield from portion
+        finally:
+            self.connection.text_factory = str
+
+    def last_number(self) -> int:
+        known = self.connection.execute(
+            "SELECT 1 FROM sqlite_master WHERE name = 'sqlite_sequence'"
+        ).fetchone()
+        if known is None:
+            return 0
+        found = self.connection.execute("SELECT seq FROM sqlite_sequence WHERE name = ?", (self.name,))
+        return max((int(number) for (number,) in found), default=0)
+
+
+def own_tables() -> list[str]:
+    """List the tables that the migrations of this release make."""
+    database = SqliteDatabase(None)
+    try:
+        migrate(database, MIGRATIONS, applied_at=0)
+        with database.read() as connection:
+            return _tables(connection)
+    finally:
+        database.close()
+
+
+def _mark(connection: sqlite3.Connection) -> Move | None:
+    found = connection.execute("SELECT value FROM settings WHERE key = ?", (MARK,)).fetchone()
+    return None if found is None else Move(**json.loads(found[0]))
+
+
+def _put_mark(connection: sqlite3.Connection, move: Move) -> None:
+    connection.execute(_PUT_MARK, (MARK, json.dumps(move._asdict())))
+
+
+def _refuse_beating(connection: sqlite3.Connection, now: int, silent: int) -> None:
+    found = connection.execute(_BEATING, (now, now, silent)).fetchone()
+    if found is not None:
+        node, age = found
+        raise CopyError(
+            f"the node {shown(node)} is running (its last heartbeat is {abs(age) // SECOND}s old); stop every process "
+            f"on this database first. A node that was killed counts as running for {silent // SECOND}s"
+        )
+
+
+def _schema(connection: sqlite3.Connection) -> SourceSchema:
+    own = own_tables()
+    present = _tables(connection)
+    tables = [_table(connection, name) for name in own if name not in LEFT_BEHIND]
+    steps = connection.execute("SELECT number, step, applied_at FROM everwhen_migrations").fetchall()
+    foreign = sorted(set(present) - set(own))
+    return SourceSchema(tables, {(number, step): at for number, step, at in steps}, foreign)
+
+
+def _table(connection: sqlite3.Connection, name: str) -> SqliteTable:
+    # hidden: 2 and 3 are generated columns, which the target computes itself
+    rows = connection.execute(f"PRAGMA table_xinfo({_quoted(name)})").fetchall()
+    columns = [row[1] for row in rows if row[6] == 0]
+    key = [row[1] for row in sorted(rows, key=lambda row: row[5]) if row[5]]
+    counted = connection.execute(f"SELECT count(*) FROM {_quoted(name)} {_without_mark(name)}")
+    return SqliteTable(connection, name, columns, key, counted.fetchone()[0])
+
+
+def _without_mark(table: str) -> str:
+    return f"WHERE key <> '{MARK}'" if table == "settings" else ""
+
+
+def _tables(connection: sqlite3.Connection) -> list[str]:
+    return [name for (name,) in connection.execute(_TABLES)]
+
+
+# -- the lock on the tables --
+
+
+def _close_tables(connection: sqlite3.Connection, to: str) -> None:
+    message = _literal(
+        f"nothing may be written here any more, because `everwhen db copy` moves this database to {to}"
+    )
+    for table in set(own_tables()) & set(_tables(connection)):
+        for verb, row in (("INSERT", "NEW"), ("UPDATE", "NEW"), ("DELETE", "OLD")):
+            condition = f"WHEN {row}.key <> '{MARK}'" if table == "settings" else ""
+            connection.execute(
+                f"CREATE TRIGGER {_quoted(f'{_PREFIX}{table}_{verb.lower()}')} BEFORE {verb} ON {_quoted(table)} "
+                f"{condition} BEGIN SELECT RAISE(ABORT, {message}); END"
+            )
+
+
+def _open_tables(connection: sqlite3.Connection) -> None:
+    rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
+    for (name,) in rows:
+        if name.startswith(_PREFIX):
+            connection.execute(f"DROP TRIGGER {_quoted(name)}")
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,1 @@
+"""An installation that moves from SQLite to PostgreSQL."""

@@ -1,0 +1,153 @@
+"""An installation on an SQLite file with something in every table, and everything pending that there can be."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from everwhen.config.submission import Surroundings, read_submission
+from everwhen.model.declared import Declarations
+from everwhen.model.message import message_target
+from everwhen.model.outcome import SUCCEEDED, Outcome, PluginUpdate
+from everwhen.model.output import OutputPiece, OutputStream
+from everwhen.model.schedule import QuietHoursPolicy
+from everwhen.model.token import Answer
+from everwhen.operations import sessions, submissions, tokens
+from everwhen.operations.apply import apply
+from everwhen.operations.submissions import Caller
+from everwhen.testing import manual_scheduler
+from everwhen.testing.manual import ManualScheduler
+from everwhen.timetable.civil_time import zone
+from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
+
+START = "2026-01-05T08:00:00Z"  # a Monday
+MOVED = "2026-01-05T10:10:00Z"
+FAILED = Outcome("failed", error="no luck")
+SAID = message_target({"text": "Presents!", "thread_id": "family"})
+HOLD = 60_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What a test wants to find again on the other side."""
+
+    url: str
+    secret: str
+    session: str
+    cursor: int
+
+
+@functools.cache
+def _made() -> tuple[Installation, bytes]:
+    """Make one per process; a test gets a copy of its file."""
+    with TemporaryDirectory() as folder:
+        made = _make(Path(folder))
+        return made, Path(folder, "everwhen.db").read_bytes()
+
+
+def make_installation(folder: Path) -> Installation:
+    made, content = _made()
+    (folder / "everwhen.db").write_bytes(content)
+    return replace(made, url=f"sqlite:///{folder}/everwhen.db")
+
+
+def _make(folder: Path) -> Installation:
+    url = f"sqlite:///{folder}/everwhen.db"
+    with closing(manual_scheduler(START, database=url)) as s:
+        s.node = "old-1"
+        s.beat()
+        _declare(s)
+        secret, session = _let_in(s)
+        s.run_until("2026-01-05T10:00:00Z")
+        cursor = _deliver_half(s)
+        _leave_pending(s)
+        assert s.check().is_clean, s.check().faults
+    return Installation(url, secret, session, cursor)
+
+
+def _declare(s: ManualScheduler) -> None:
+    """Every kind of schedule, with history by the time that it moves."""
+    apply(s.house, Declarations(digest="first"))
+    s.pause_system()
+    s.resume_system()
+    s.house.messages.subscribe(s.clock.now(), "inbox")
+    nights = QuietHours(zone("UTC"), (QuietWindow(parse_window("10:00-10:30")),))
+    s.house.catalogue.put_policy(s.clock.now(), QuietHoursPolicy("nights", "nights", nights, "defer"))
+    s.add("interval", every="30m", name="naïve ☃")
+    s.add("cron", cron="15 * * * *", timezone="Europe/Berlin")
+    s.add("monthly", every="monthly", first_run="after_interval")
+    s.add("chain", every="7m", interval_from="completion")
+    s.add("at", at="2026-01-05T11:30:00Z")
+    s.add("after", after="3h")
+    s.add("hook", type="webhook")
+    s.add("chat", type="chat")
+    s.add("jittered", every="1h", jitter="5m")
+    s.add("quiet", cron="*/20 * * * *", quiet_hours="nights")
+    s.add("speaks", every="20m", target=SAID)
+    s.add("paused", every="1h")
+    s.add("gone", every="1h")
+    s.advance("1s")
+    s.pause("paused", note="for a while")
+    s.delete("gone")
+
+
+def _let_in(s: ManualScheduler) -> tuple[str, str]:
+    made = tokens.create_token(s.house, "ada's", "operator", owner="ada")
+    caller = Caller(made.token)
+    now = s.clock.now()
+    words = {"every": "1h", "run": {"http": {"url": "https://example.com/"}}}
+    one = read_submission(words, submissions.new_id(now), Surroundings(now, lambda: "UTC"))
+    answer = Answer(made.token.token_id, "a-key", "digest", "{}")
+    submissions.create_entries(s.house, [one], caller, answer=lambda _entries: answer)
+    return made.secret, sessions.begin_session(s.house, made.token).secret
+
+
+def _deliver_half(s: ManualScheduler) -> int:
+    """A subscriber that has had some of the messages, and a list that begins after those that were forgotten."""
+    now, messages = s.clock.now(), s.house.messages
+    found = messages.take(now, "inbox", node=s.node, limit=3, held_until=now + HOLD)
+    assert messages.advance(now, "inbox", node=s.node, cursor=found[-1].id, held_until=None)
+    return int(found[-1].id)
+
+
+def _leave_pending(s: ManualScheduler) -> None:
+    """Held, queued, running, waiting for a retry; a breaker that is open; skips that are gathered."""
+    s.add("retried", every="24h", max_retries=3, retry_delay="20m")
+    s.add(
+        "broken",
+        every="24h",
+        group="p",
+        command="poll",
+        circuit_breaker={"threshold": 1, "reset_after": "30m"},
+    )
+    s.add("remembers", every="24h", group="p", command="write")
+    s.add("queued", every="24h")
+    s.add("g.running", every="24h", group="g", max_concurrent=1)
+    s.add("g.held", every="24h", group="g", max_concurrent=1)
+    s.add("busy", every="10s", end_at="2026-01-05T10:12:00Z")
+    s.tick()
+    for claimed in s.claim():
+        name = claimed.job.schedule_id
+        if name in ("retried", "broken"):
+            s.settle(claimed, FAILED)
+        elif name == "remembers":
+            s.settle(claimed, Outcome("succeeded", also=PluginUpdate("p", '{"seen": 17}')))
+        elif name not in ("g.running", "busy"):
+            s.settle(claimed, SUCCEEDED)
+        else:
+            stream = OutputStream(claimed.job.job_id, 1, "stdout")
+            s.house.slots.write_output(s.clock.now(), [OutputPiece(stream, 0, b"bytes \x00\xff")], [])
+    s.run_until(MOVED, work=False)
+
+
+@contextmanager
+def on_target(url: str) -> Iterator[ManualScheduler]:
+    """The first node on the target, a minute after the last on the source."""
+    with closing(manual_scheduler("2026-01-05T10:11:00Z", database=url)) as s:
+        s.node = "new-1"
+        s.beat()
+        yield s
