@@ -23,7 +23,7 @@ from tests.crash.nodes import ROOT, check, opened, running, wait_until
 from tests.environment import without_settings
 
 GO = Target("command", '{"argv": ["true"]}')
-MANY = 3_000
+MANY = 1_000
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_h30_memory_grows_with_running_jobs_not_with_schedules(tmp_path: Path) -
     for url, count in ((few, 3), (many, MANY)):
         add(url, [f"idle-{number}" for number in range(count)], cron="0 0 1 1 *")
     taken = json.loads(run("-m", "tests.rows.fleet_memory", few, many))
-    assert taken["many"] - taken["few"] < 20 * MANY  # bytes; the name of a schedule alone is more
+    assert taken["many"] - taken["few"] < 50 * MANY  # bytes: not even its id and name
     none, ten, forty = taken["running"]
     assert ten - none > 10 * 1_000
     assert forty - ten > ten - none  # thirty more, after ten
