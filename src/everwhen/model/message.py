@@ -15,7 +15,7 @@ from uuid import UUID
 from everwhen.errors import TimetableError
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.instants import moment_of
-from everwhen.model.job import trace_id_of
+from everwhen.model.job import Job, trace_id_of
 from everwhen.model.outcome import NewMessage
 from everwhen.model.schedule import Target
 
@@ -104,6 +104,12 @@ def _dashed(digits: str) -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
+def _named_actor(job: Job, spec: Mapping[str, Any]) -> str | None:
+    """Whom a message names itself, unless it came over REST, where anybody could name anybody (its uid is its id)."""
+    named: str | None = None if job.uid == job.schedule_id else spec.get("actor")
+    return named
+
+
 def event_of(claimed: ClaimedJob, event_id: str, now: int, actor: str | None = None) -> dict[str, Any]:
     job, definition = claimed.job, claimed.definition
     words = _words(definition.target.spec)
@@ -119,7 +125,7 @@ def event_of(claimed: ClaimedJob, event_id: str, now: int, actor: str | None = N
             "thread_id": spec.get("thread_id"),
             "message_id": job.job_id,
         },
-        "actor": actor or words.get(SPOKEN_BY) or spec.get("actor") or definition.owner,
+        "actor": actor or words.get(SPOKEN_BY) or _named_actor(job, spec) or definition.owner,
         "content": {
             "text": spec.get("text", ""),
             "structured": {**(spec.get("structured") or {}), **payload},
