@@ -1,9 +1,10 @@
-"""Many schedules as NDJSON: a line each, read and answered in portions."""
+"""Many schedules in one request: a list of JSON, or as NDJSON a line each, read and answered in portions."""
 
 from __future__ import annotations
 
 import json
 import socket
+from dataclasses import replace
 from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,22 @@ def test_every_line_has_its_result_in_its_place(service: Service) -> None:
     assert [one["problem"] and one["problem"]["status"] for one in found] == [None, 400, 422, 400, 422, None]
     for one in (found[0], found[-1]):
         assert service.admin.get(f"/schedules/{one['id']}/").status == 200
+
+
+def test_a_list_of_json_is_a_batch_as_an_object_with_one_is(service: Service) -> None:
+    wanted = [GOOD, {**GOOD, "every": "never"}, []]
+    found = [service.admin.post("/schedules/batch/", body).words for body in (wanted, {"schedules": wanted})]
+    for words in found:
+        assert (words["total"], words["failed"]) == (3, 2)
+        assert [one["problem"] and one["problem"]["status"] for one in words["items"]] == [None, 422, 422]
+    assert service.admin.post("/schedules/batch/", []).words == {"items": [], "total": 0, "failed": 0}
+    wrongs: list[Any] = [{}, {"schedules": [], "more": 1}, {"schedules": {}}, "x", [GOOD] * 10_001]
+    for wrong in wrongs:
+        assert service.admin.post("/schedules/batch/", wrong).status == 422
+    document = replace(service.nobody, prefix="").get("/api/openapi.json").words
+    body = document["paths"]["/api/v1/schedules/batch/"]["post"]["requestBody"]["content"]["application/json"]
+    name = body["schema"]["$ref"].removeprefix("#/components/schemas/")
+    assert [one["type"] for one in document["components"]["schemas"][name]["anyOf"]] == ["array", "object"]
 
 
 def test_a_line_that_is_too_long_is_refused_and_the_others_are_made(service: Service) -> None:

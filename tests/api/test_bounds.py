@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from everwhen.api.json_reader import MOST_SCHEDULE
+from everwhen.api.batches import MOST_VALUES_OF_MANY
+from everwhen.api.json_reader import MOST_SCHEDULE, parse_json
 from everwhen.config.api_settings import ApiSettings
 from everwhen.model.masks import masked
 from everwhen.targets.secrets import Secrets
@@ -64,6 +65,36 @@ def test_a_payload_beyond_its_bound_is_413_where_it_is_triggered_and_where_it_ho
 def test_no_body_is_larger_than_a_mebibyte(service: Service, path: str) -> None:
     answer = service.admin.post(path, raw=b" " * (1 << 20) + b"{}")
     assert (answer.status, answer.problem) == (413, "too-large")
+
+
+VALUES = [
+    b"[" + b"1," * 60_000 + b"1]",
+    b'{"schedule_ids":[' + b'"a",' * 60_000 + b'"a"]}',
+    b'{"payload":[' + b"[[]]," * 30_000 + b"[]]}",
+    b'{"payload":[' + b'{"a":{}},' * 30_000 + b"{}]}",
+    b"{" + b",".join(b'"k%d":1' % number for number in range(60_000)) + b"}",
+]
+
+
+@pytest.mark.parametrize("raw", VALUES, ids=lambda raw: raw[:24].decode())
+@pytest.mark.parametrize("path", ["/schedules/{id}/trigger/", "/schedules/batch-pause/", "/tokens/"])
+def test_a_body_of_very_many_values_is_refused_before_they_are_made(
+    service: Service, path: str, raw: bytes
+) -> None:
+    answer = service.admin.post(path.replace("{id}", service.admin.create()["id"]), raw=raw)
+    assert (answer.status, answer.words["detail"]) == (413, "The body has more than 50,000 values.")
+
+
+def test_commas_and_brackets_of_a_text_are_no_values(service: Service) -> None:
+    made, text = service.admin.create(), '\\" \\\\' + "[{," * 18_000
+    answer = service.admin.post(f"/schedules/{made['id']}/trigger/", {"payload": {"a": text}})
+    assert (answer.status, answer.words["job"]["payload"]) == (202, {"a": text})
+
+
+def test_ten_thousand_schedules_are_not_too_many_values() -> None:
+    words = {"name": "a", "every": "1h", "payload": {"a": [1, 2]}, "run": {"message": {"text": "x"}}}
+    raw = json.dumps([words] * 10_000).encode()
+    assert len(parse_json(raw[: 1 << 20], MOST_VALUES_OF_MANY)) == 10_000
 
 
 # -- how much is told --

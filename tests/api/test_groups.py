@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -10,14 +12,18 @@ from typing import Any
 import pytest
 
 from everwhen.engine.pauses import end_pauses
+from everwhen.engine.running import run_of
 from everwhen.model.outcome import Outcome
 from everwhen.operations.groups import UNUSABLE, invalidate_unusable
 from everwhen.operations.proof import prove
 from everwhen.operations.validity import restore_valid_schedules
+from everwhen.targets.plugin import PluginTarget
+from everwhen.targets.plugin_folders import PluginFolders
 from everwhen.testing.manual import ManualClock
 from tests.api.serving import Answer, Client, Service, around_of, configuration_of, serving
-from tests.api.working import NODE, end
+from tests.api.working import NODE, claimed, end, triggered
 from tests.targets.plugins import put_plugin
+from tests.targets.running import perform
 
 WORKFLOW = 'run: {http: {url: "http://127.0.0.1:9/run"}}'
 FILE = """
@@ -197,6 +203,43 @@ def test_a_tenant_has_a_breaker_and_a_guard_of_its_own_and_capacity_is_common(
             assert renamed["revision"] == 2 and renamed["circuit_breaker"] == made["circuit_breaker"]
     a, b = rules["team-a"], rules["team-b"]
     assert b == (f"{a[0]}@team-b", f"{a[1]}@team-b", a[2])
+
+
+COUNTS = f"""#!{sys.executable}
+import json, sys
+seen = json.load(sys.stdin)["state"].get("seen", 0) + 1
+print(json.dumps({{"status": "ok", "result": str(seen), "state_updates": {{"seen": seen}}}}))
+"""
+
+
+def test_a_tenant_of_a_shared_plugin_has_a_memory_of_its_own(tmp_path: Path) -> None:
+    put_plugins(tmp_path)
+    put_plugin(tmp_path / "plugins", name="pl-shared", program=COUNTS)
+    with serving(tmp_path, file=FILE) as service:
+        a, b = service.client(owner="team-a"), service.client(owner="team-b")
+        target = PluginTarget(PluginFolders([tmp_path / "plugins"]), service.house.plugin_state)
+        made = {client: client.create(**{"run": None, **FORMS["plugin"]("shared")}) for client in (a, b)}
+
+        def seen(client: Client) -> str | None:
+            job = triggered(client, made[client])
+            claim = claimed(service, job["id"])
+            outcome = perform(target, json.loads(claim.definition.target.spec), run_of(claim))
+            end(service, claim, outcome)
+            return outcome.result
+
+        assert [seen(client) for client in (a, a, b, a, b)] == ["1", "2", "1", "3", "2"]
+        # An edit leaves it with what it remembers.
+        assert b.patch(f"/schedules/{made[b]['id']}/", {"name": "x"}).words["run"] == made[b]["run"]
+        assert seen(b) == "3"
+
+
+def test_a_plugin_that_becomes_shared_keeps_its_memory_from_those_who_used_it(tmp_path: Path) -> None:
+    put_plugins(tmp_path)
+    with serving(tmp_path, file=FILE) as service:
+        run = {"run": None, **FORMS["plugin"]("nobodys")}
+        made = service.admin.create(**run, owner="team-b", max_outstanding=0, circuit_breaker=False)
+        shared = configuration_of(tmp_path, FILE.replace("pl-nobodys: {}", "pl-nobodys: {shared: true}"))
+        assert invalidate_unusable(service.house, shared.groups) == [made["id"]]
 
 
 def test_the_failures_of_a_tenant_open_its_own_breaker_alone(tmp_path: Path) -> None:

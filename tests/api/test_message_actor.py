@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from everwhen.model.schedule import Target
+from everwhen.model.words import text_of
 from everwhen.testing.manual import ManualClock
 from tests.api.serving import Client, Service, serving
 from tests.api.working import NODE, triggered
@@ -82,3 +88,21 @@ def test_whoever_gives_it_other_words_speaks_from_then_on(service: Service, cloc
     other.patch(path, {"run": {"message": {"text": "Pay me.", "actor": "ceo"}}})
     clock.advance("1h")
     assert actors(service) == [actor_of(maker), actor_of(other)]
+
+
+@pytest.mark.parametrize("body", [SHORT, TEMPLATE], ids=["short", "template"])
+def test_of_what_an_earlier_release_stored_the_owner_speaks(tmp_path: Path, body: dict[str, Any]) -> None:
+    clock = ManualClock("2026-01-05T08:00:00Z")
+    with serving(tmp_path, clock=clock) as service:
+        made = service.client(owner="team-b").post("/schedules/", body).words
+        schedule = service.house.catalogue.get(made["id"])
+        assert schedule is not None
+    spec = json.loads(schedule.definition.target.spec)
+    assert spec.pop("spoken_by")
+    target = Target("message", json.dumps({**spec, "actor": "ceo"}))
+    with closing(sqlite3.connect(tmp_path / "api.db", isolation_level=None)) as connection:
+        words = text_of(dataclasses.replace(schedule.definition, target=target))
+        connection.execute("UPDATE schedule_revisions SET words = ? WHERE uid = ?", (words, made["id"]))
+    with serving(tmp_path, clock=clock) as service:
+        clock.advance("1h")
+        assert set(actors(service)) == {"team-b"}

@@ -33,6 +33,12 @@ schedules:
 - id: run
   every: 1h
   run: {command: [curl, -H, "Authorization: Bearer SECRET", "https://example.com"], env: {TOKEN: "SECRET"}}
+- id: account
+  every: 1h
+  run: {command: [curl, -u, "ada:SECRET", "-Ubob:SECRET", "--user=eve:SECRET", "example.com"]}
+- id: shell
+  every: 1h
+  run: {command: [sh, -c, "date -u +%H:%M; curl --user 'ada:SECRET' --proxy-user bob:SECRET example.com"]}
 """.replace("SECRET", SECRET)
 
 
@@ -61,6 +67,8 @@ def test_the_shown_configuration_has_masks_in_the_place_of_literal_secrets(
         "tokens.json",
         "high",
         "--api-key",
+        "ada:***",
+        "+%H:%M",
     ):
         assert kept in shown
 

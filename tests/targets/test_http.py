@@ -11,7 +11,7 @@ import pytest
 from everwhen.model.instants import SECOND
 from everwhen.model.outcome import Outcome
 from everwhen.ports.target import Run
-from everwhen.targets.http_addresses import Address, ForbiddenAddressError, is_public, require
+from everwhen.targets.http_addresses import Address, ForbiddenAddressError, is_public, require, unresolved
 from everwhen.targets.http_exchange import retry_after
 from tests.targets.http_server import NOW, Requests, Seen, Server, a_server, reset, status
 from tests.targets.running import Kept, a_run, perform
@@ -229,6 +229,18 @@ def test_a_refusal_does_not_tell_what_a_name_resolves_to() -> None:
         assert "localhost" in (outcome.error or "")
         assert not {"127.0.0.1", "::1"} & set((outcome.error or "").replace("'", " ").split(" "))
     assert unanswered.error == f"http://localhost:{port}/: connection refused"
+
+
+def test_a_refusal_does_not_tell_whether_a_name_resolves_to_anything() -> None:
+    private, nothing = (send(f"http://{host}:1/", source="api") for host in ("localhost", "nowhere.invalid"))
+    assert (private.error or "").replace("localhost", "nowhere.invalid") == nothing.error
+
+
+@pytest.mark.parametrize(("fault", "is_final"), [(socket.EAI_NONAME, True), (socket.EAI_AGAIN, False)])
+def test_a_name_that_could_not_be_asked_for_is_asked_for_again(fault: int, is_final: bool) -> None:
+    error = unresolved("example.com", socket.gaierror(fault, "why"))
+    assert error.is_final == is_final
+    assert "why" not in str(error)
 
 
 def test_a_redirect_of_a_request_from_outside_is_followed_where_it_may_go() -> None:

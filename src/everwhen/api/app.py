@@ -31,6 +31,7 @@ from everwhen.api.routes import (
     timeline,
     tokens,
 )
+from everwhen.api.schemas import NAMED
 from everwhen.errors import SchedulerError
 from everwhen.version import __version__
 
@@ -92,12 +93,12 @@ async def _lifespan(_app: FastAPI) -> AsyncIterator[None]:
 
 
 def _document(app: FastAPI) -> dict[str, Any]:
-    """OpenAPI, with the shape of problems among its components, and each path in its one spelling."""
+    """OpenAPI, with the shapes that no model has among its components, and each path in its one spelling."""
     if app.openapi_schema is None:
         document = FastAPI.openapi(app)
         schemas = document.setdefault("components", {}).setdefault("schemas", {})
         problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
         schemas.update(problem.pop("$defs", {}))
-        schemas["Problem"] = problem
+        schemas.update({"Problem": problem, **NAMED})
         app.openapi_schema = document
     return app.openapi_schema

@@ -1,6 +1,6 @@
 """Many new schedules in one request: judged each by itself, and made in portions.
 
-In an object of JSON they are one body like any other. As NDJSON, one schedule a line, the request is read, judged, made
+In a list of JSON they are one body like any other. As NDJSON, one schedule a line, the request is read, judged, made
 and answered portion by portion, so that 16 MiB of schedules cost no more memory than some hundred of them. Most clients
 read nothing before they have sent everything: their results wait here up to a bound, and beyond it the reading waits.
 """
@@ -33,6 +33,7 @@ from everwhen.model.declared import Declared
 from everwhen.operations import submissions
 from everwhen.operations.submissions import Caller
 
+MOST_VALUES_OF_MANY = 200_000  # of a list of JSON: 10,000 schedules with 20 each
 PORTION = 200  # lines
 PORTION_BYTES = 256 << 10
 PATIENCE = 30.0  # seconds

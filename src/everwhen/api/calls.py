@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from everwhen.api.doorway import LARGE
-from everwhen.api.json_reader import MOST_SCHEDULE, parse_json
+from everwhen.api.json_reader import MOST_SCHEDULE, MOST_VALUES, parse_json
 from everwhen.api.office import Office, office_of
 from everwhen.api.problems import MEDIA_TYPE, RefusedError
 
@@ -77,9 +77,10 @@ async def schedule_body(request: Request) -> Body:
     return await parse_body(raw)
 
 
-async def parse_body(raw: bytes) -> Body:
-    words = await run_sync(parse_json, raw) if len(raw) > LARGE else parse_json(raw)
-    return Body(raw, words)
+async def parse_body(raw: bytes, most_values: int = MOST_VALUES) -> Body:
+    if len(raw) <= LARGE:
+        return Body(raw, parse_json(raw, most_values))
+    return Body(raw, await run_sync(parse_json, raw, most_values))
 
 
 JsonBody = Annotated[Body, Depends(json_body)]

@@ -1,13 +1,13 @@
 """The one reader of JSON bodies: what it takes is the same on every interpreter, and is taken in linear time.
 
 Refused with 400: text that is not UTF-8, nesting beyond a bound, a key that an object has twice, numbers that other
-programs cannot hold, and half of a surrogate pair.
+programs cannot hold, and half of a surrogate pair. Refused with 413: more values than a bound, for nobody else has the
+interpreter while the values of one body are made and thrown away.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from math import isfinite
 from typing import Any
 
@@ -16,16 +16,16 @@ from everwhen.errors import shown
 
 MOST_SCHEDULE = 256 << 10  # bytes of the body of one
 MOST_LEVELS = 100
+MOST_VALUES = 50_000  # of objects, lists and all that stands in them
 LONGEST_NUMBER = 300  # digits; one of 309 no longer fits the numbers of most programs
-# Possessive, and content with a string that never ends: every byte is looked at once, whatever comes.
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _SHORTER = bytes.maketrans(b"{}", b"[]")
+_TOO_DEEP = b"[" * (MOST_LEVELS + 1)
 _OTHERS = bytes(set(range(256)) - set(b"[]{}"))
 
 
-def parse_json(raw: bytes) -> Any:
-    """The data that a body says; RefusedError (400) says why there is none."""
-    _refuse_deep(raw)
+def parse_json(raw: bytes, most_values: int = MOST_VALUES) -> Any:
+    """The data that a body says; RefusedError (400, 413) says why there is none."""
+    _refuse_tangled(raw, most_values)
     try:
         words = _decode(raw.decode("utf-8-sig"))
         if b"\\ud" in raw or b"\\uD" in raw:
@@ -37,12 +37,20 @@ def parse_json(raw: bytes) -> Any:
     return words
 
 
-def _refuse_deep(raw: bytes) -> None:
-    """Interpreters differ in how deeply they can read; so nothing is handed to them that one of them cannot."""
-    if raw.count(b"[") + raw.count(b"{") <= MOST_LEVELS:
+def _refuse_tangled(raw: bytes, most_values: int) -> None:
+    """Refuse what is nested too deeply or has too many values.
+
+    Interpreters differ in how deeply they can read; so nothing is handed to them that one of them cannot.
+    """
+    opened = raw.count(b"[") + raw.count(b"{")
+    if opened <= MOST_LEVELS and opened + raw.count(b",") < most_values:
         return
-    left = _STRING.sub(b"", raw).translate(_SHORTER, _OTHERS)
-    for _ in range(MOST_LEVELS):
+    without_text = _without_strings(raw)
+    left = without_text.translate(_SHORTER, _OTHERS)
+    is_deep = _TOO_DEEP in left
+    if not is_deep and left.count(b"[") + without_text.count(b",") >= most_values:
+        raise RefusedError(413, f"The body has more than {most_values:,} values.")
+    for _ in range(0 if is_deep else MOST_LEVELS):
         shorter = left.replace(b"[]", b"")  # without the innermost level
         if len(shorter) == len(left):
             break
@@ -51,6 +59,13 @@ def _refuse_deep(raw: bytes) -> None:
         raise RefusedError(
             400, f"The body is nested more than {MOST_LEVELS} levels deep, or a bracket has no partner."
         )
+
+
+def _without_strings(raw: bytes) -> bytes:
+    """The body without its strings; what stands behind a quotation mark that has no partner is one of them."""
+    if b"\\" in raw:
+        raw = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
+    return b"".join(raw.split(b'"')[::2])
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

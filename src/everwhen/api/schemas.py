@@ -38,15 +38,23 @@ def _nullable(schema: Schema) -> Schema:
 SCHEDULE_BODY: Schema = or_null(SUBMISSION.schema())
 
 MOST_AT_ONCE = 10_000
-BATCH_BODY: Schema = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["schedules"],
-    "properties": {
-        # Each is judged by itself, so that one with a mistake is no mistake of the others.
-        "schedules": {"type": "array", "maxItems": MOST_AT_ONCE, "items": {}, "description": "Schedules."}
-    },
+# Each is judged by itself, so that one with a mistake is no mistake of the others.
+_SCHEDULES: Schema = {"type": "array", "maxItems": MOST_AT_ONCE, "items": {}, "description": "Schedules."}
+NEW_SCHEDULES: Schema = {
+    "title": "NewSchedules",
+    "description": "Many schedules, or an object that has them.",
+    "anyOf": [
+        _SCHEDULES,
+        {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["schedules"],
+            "properties": {"schedules": _SCHEDULES},
+        },
+    ],
 }
+NAMED: dict[str, Schema] = {"NewSchedules": NEW_SCHEDULES}
+"""What OpenAPI has among its components, beside the models."""
 
 GENERAL_EXAMPLE = {
     "name": "Nightly backup",

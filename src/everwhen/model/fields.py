@@ -39,6 +39,8 @@ def with_defaults(
     disables its schedules.
     """
     given = {key: value for key, value in words.items() if value is not None}
+    if not group and shape == "general" and kind not in ("plugin", "agent"):
+        return given  # of a bulk load that is most of them
     keys = group or {}
     unsaid = {
         **_of_shape(given, shape),

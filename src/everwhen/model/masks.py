@@ -24,6 +24,9 @@ _SCHEME = re.compile(r"^(?:bearer|basic|token)\s+", re.IGNORECASE)
 _AUTHORITY = re.compile(r"(?<=://)([^/?#\s:@]*):([^/?#\s]*)@")
 _IN_QUERY = re.compile(r"([?&;])([^=&#;?\s]+)=([^&#;\s]+)")  # no "?" in a name: linear
 _ASSIGNED = re.compile(r"^(-{0,2}[A-Za-z][\w.-]*)(=|:\s*)(\S.*)$", re.DOTALL)
+_ACCOUNT_OPTIONS = frozenset(("-u", "-U", "--user", "--proxy-user"))  # of curl, with name:password
+_WITH_ACCOUNT = ("-u", "-U", "--user=", "--proxy-user=")
+_ACCOUNT = re.compile(r"((?<!\S)(?:-[uU]\s*+|--(?:proxy-)?user(?:=|\s++))['\"]?)([^\s'\"]++)")
 _SHAPES = re.compile(
     r"(\b(?:bearer|basic)\s+|\bgh[pousr]_|\bgithub_pat_|\bglpat-|\bxox[abprs]-|\bsk-|\bew_"
     r"|hooks\.slack\.com/services/|/api/webhooks/\d+/)([^\s\"'&?#]{12,})",
@@ -38,6 +41,10 @@ def masked(value: Any, key: str = "") -> Any:
     {'headers': {'Authorization': '***', 'Accept': 'text/plain'}}
     >>> masked(["curl", "-H", "X-Api-Key: abc", "--token", "abc", "https://ada:abc@example.com/?sig=abc"])
     ['curl', '-H', 'X-Api-Key: ***', '--token', '***', 'https://ada:***@example.com/?sig=***']
+    >>> masked(["curl", "-u", "ada:abc", "-Ubob:abc"]), masked("curl -uada:abc --proxy-user 'bob:abc' https://example.com/")
+    (['curl', '-u', 'ada:***', '-Ubob:***'], "curl -uada:*** --proxy-user 'bob:***' https://example.com/")
+    >>> masked(["docker", "run", "-u", "app:app"]), masked("date -u +%H:%M")
+    (['docker', 'run', '-u', 'app:app'], 'date -u +%H:%M')
     """
     if isinstance(value, dict):
         return {name: masked(item, str(name)) for name, item in value.items()}
@@ -45,14 +52,20 @@ def masked(value: Any, key: str = "") -> Any:
         return [masked(item, name) for name, item in named_items(value, key)]
     if not isinstance(value, str):
         return value
+    if key in _ACCOUNT_OPTIONS:
+        return _masked_account(value)
     return _masked_secret(value) if names_secret(key) else _masked_text(value)
 
 
 def named_items(items: list[Any] | tuple[Any, ...], key: str) -> Iterator[tuple[str, Any]]:
     """Each item with the name that it stands under: the list's, or that of the option before it."""
+    has_accounts = any(isinstance(item, str) and _makes_requests(item) for item in items)
     for before, item in pairwise(["", *items]):
         is_option = isinstance(before, str) and before.startswith("-") and "=" not in before
-        yield (before if is_option and names_secret(before) else key), item
+        if has_accounts and (before in _ACCOUNT_OPTIONS or str(item).startswith(_WITH_ACCOUNT)):
+            yield "-u", item
+        else:
+            yield (before if is_option and names_secret(before) else key), item
 
 
 def names_secret(key: str) -> bool:
@@ -92,10 +105,22 @@ def _masked_text(value: str) -> str:
     if assigned is not None and names_secret(assigned[1]) and not assigned[3].startswith("//"):
         return f"{assigned[1]}{assigned[2]}{_masked_secret(assigned[3])}"
     value = _SHAPES.sub(lambda found: f"{found[1]}{_kept_reference(found[2])}", value)
+    if _makes_requests(value):
+        value = _ACCOUNT.sub(lambda found: f"{found[1]}{_masked_account(found[2])}", value)
     if "://" not in value:
         return value
     value = _AUTHORITY.sub(lambda found: f"{found[1]}:{_masked_secret(found[2])}@", value)
     return _IN_QUERY.sub(_masked_parameter, value)
+
+
+def _makes_requests(value: str) -> bool:
+    """Whether a word or a line of a command speaks of requests; elsewhere `-u app:app` is a user and its group."""
+    return "curl" in value or "://" in value
+
+
+def _masked_account(value: str) -> str:
+    name, _, secret = value.partition(":")
+    return f"{name}:{_masked_secret(secret)}" if secret and not secret.startswith("//") else value
 
 
 def _kept_reference(value: str) -> str:

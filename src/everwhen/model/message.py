@@ -111,6 +111,12 @@ def _dashed(digits: str) -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
+def _named_actor(job: Job | Speaking, spec: Mapping[str, Any]) -> str | None:
+    """Whom a message names itself, unless it came over REST, where anybody could name anybody (its uid is its id)."""
+    named: str | None = None if job.uid == job.schedule_id else spec.get("actor")
+    return named
+
+
 def event_of(
     job: Job | Speaking, definition: Definition, event_id: str, now: int, actor: str | None
 ) -> dict[str, Any]:
@@ -127,7 +133,7 @@ def event_of(
             "thread_id": spec.get("thread_id"),
             "message_id": job.job_id,
         },
-        "actor": actor or words.get(SPOKEN_BY) or spec.get("actor") or definition.owner,
+        "actor": actor or words.get(SPOKEN_BY) or _named_actor(job, spec) or definition.owner,
         "content": {
             "text": spec.get("text", ""),
             "structured": {**(spec.get("structured") or {}), **payload},

@@ -31,10 +31,26 @@ def merged_payload(command: Command, payload: Mapping[str, Any]) -> dict[str, An
     return {**defaults_of(command.input_schema), **payload}
 
 
-def plugin_target(plugin: str, command: str, config: Mapping[str, Any] | None = None) -> Target:
-    """The target that runs a command of a plugin with the configuration that its group has."""
+def plugin_target(
+    plugin: str, command: str, config: Mapping[str, Any] | None = None, *, tenant: str | None = None
+) -> Target:
+    """The target that runs a command of a plugin with the configuration that its group has.
+
+    `tenant` is an owner that uses somebody else's shared plugin: what it remembers there is its own (X9).
+    """
     spec = {"name": plugin, "command": command, "config": dict(config or {})}
+    if tenant is not None:
+        spec["tenant"] = tenant
     return Target("plugin", json.dumps(spec, sort_keys=True))
+
+
+def memory_of(spec: Mapping[str, Any]) -> str:
+    """The name under which the state of this target is stored.
+
+    >>> memory_of({"name": "echo"}), memory_of({"name": "echo", "tenant": "bob"})
+    ('echo', 'echo@bob')
+    """
+    return f"{spec['name']}@{spec['tenant']}" if "tenant" in spec else str(spec["name"])
 
 
 def plugin_drift(schedule_id: str, definition: Definition, manifest: Manifest | None) -> str | None:

@@ -6,6 +6,7 @@ that do not exist.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator
 
@@ -120,14 +121,16 @@ def _fault(entry: Entry, group: Group, makers: dict[str, str | None]) -> str | N
     maker = makers.get(entry.token_id or "")
     if is_anothers(group, owner) or not may_use(group, maker):
         return f"{UNUSABLE} {named}: it belongs to another owner, or to none, and is not shared"
-    if tenant_of(group, owner) is not None and _is_beyond(definition, group, f"@{owner}"):
+    if (tenant := tenant_of(group, owner)) is not None and _is_beyond(definition, group, tenant):
         return f"{UNUSABLE} {named} with limits of its own: it is shared; change anything of the schedule to drop them"
     return None
 
 
-def _is_beyond(definition: Definition, group: Group, suffix: str) -> bool:
-    """Whether it says what a tenant cannot say."""
+def _is_beyond(definition: Definition, group: Group, tenant: str) -> bool:
+    """Whether it says what a tenant cannot say, or shares what each tenant has of its own."""
     rules = [rule for rule in (definition.guard, definition.breaker) if rule is not None]
-    if not all(rule.key.endswith(suffix) for rule in rules):
+    if not all(rule.key.endswith(f"@{tenant}") for rule in rules):
+        return True
+    if definition.target.kind == "plugin" and json.loads(definition.target.spec).get("tenant") != tenant:
         return True
     return is_longer(definition.timeout, definition.target.kind, group, definition.command)

@@ -17,16 +17,22 @@ from yarl import URL
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Rule = Callable[[Address], bool]
+_NO_SUCH_NAME = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
 
 
 class ForbiddenAddressError(Exception):
-    """An address that this URL must not reach. It names the host of the URL, never what a name resolves to."""
+    """A host that this URL must not reach, or that has no address.
 
-    def __init__(self, host: str) -> None:
+    It is named as the URL names it, never by what it resolves to. Whether it resolves at all is not told either: that
+    would tell which names an internal network has.
+    """
+
+    def __init__(self, host: str, *, is_final: bool = True) -> None:
         super().__init__(
-            f"{host} is not a public address; URLs that came over REST or MCP reach those only with "
+            f"{host} is not a public address, or has none; URLs that came over REST or MCP reach others only with "
             "api.allow_private_urls"
         )
+        self.is_final = is_final
 
 
 def is_public(address: Address) -> bool:
@@ -43,13 +49,21 @@ class GuardedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        found = await self._resolver.resolve(host, port, family)
+        try:
+            found = await self._resolver.resolve(host, port, family)
+        except socket.gaierror as error:
+            raise unresolved(host, error) from None
         for entry in found:
             require(self._rule, host, entry["host"])
         return found
 
     async def close(self) -> None:
         await self._resolver.close()
+
+
+def unresolved(host: str, error: socket.gaierror) -> ForbiddenAddressError:
+    """The refusal of a name without an address; a name that could not be asked for is worth another attempt."""
+    return ForbiddenAddressError(host, is_final=error.errno in _NO_SUCH_NAME)
 
 
 def require_literal(rule: Rule, url: URL) -> None:

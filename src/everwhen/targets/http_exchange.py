@@ -73,7 +73,7 @@ class HttpExchange:
             async with self._sessions.session(key) as session:
                 return await self._exchange(session, request, words, run, token)
         except ForbiddenAddressError as error:
-            return Outcome("failed", error=str(error), is_final=True)
+            return Outcome("failed", error=str(error), is_final=error.is_final)
         except (aiohttp.ClientSSLError, aiohttp.ClientConnectorCertificateError, ssl.SSLError) as error:
             return Outcome("failed", error=f"TLS with {shown_address(words['url'])} failed: {error}")
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, ValueError) as error:

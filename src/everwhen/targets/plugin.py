@@ -17,7 +17,7 @@ from everwhen.errors import ManifestError
 from everwhen.model.manifest import missing_config
 from everwhen.model.outcome import Outcome, PluginUpdate, drifted
 from everwhen.model.payload_schema import payload_faults
-from everwhen.model.plugin_schedule import DEFAULT_COMMAND, merged_payload
+from everwhen.model.plugin_schedule import DEFAULT_COMMAND, memory_of, merged_payload
 from everwhen.ports.plugins import Plugins, PluginState
 from everwhen.ports.target import Run
 from everwhen.targets.command import (
@@ -78,7 +78,7 @@ class PluginTarget:
             code = await process.wait()
         except asyncio.CancelledError:
             return Outcome("cancelled", error=last_words(process))
-        return _outcome(words["name"], code, process, run)
+        return _outcome(memory_of(words), code, process, run)
 
     def _prepare(self, words: Mapping[str, Any], run: Run) -> _Ready | Outcome:
         """What to start; or, where what was declared is not there any more, the outcome that says so."""
@@ -99,12 +99,12 @@ class PluginTarget:
         payload = merged_payload(command, run.payload)
         if faults := payload_faults(command.input_schema, payload):
             return Outcome("failed", error="; ".join(faults), is_final=True)
-        state = self._remembered.state_of(name)
+        state = self._remembered.state_of(memory_of(words))
         request = request_of(run, command=command.name, config=config, state=state, payload=payload)
         return _Ready(plugin.entrypoint, request)
 
 
-def _outcome(plugin: str, code: int, process: Process, run: Run) -> Outcome:
+def _outcome(memory: str, code: int, process: Process, run: Run) -> Outcome:
     """What the response says, unless the process says that it is worth nothing.
 
     As with Ductile, an answer counts whatever the exit code, but for 78 (final) and an end by signal.
@@ -125,7 +125,7 @@ def _outcome(plugin: str, code: int, process: Process, run: Run) -> Outcome:
             is_interrupted=is_by_signal(code),
         )
     updates = response.state_updates
-    also = None if updates is None else PluginUpdate(plugin, json.dumps(updates))
+    also = None if updates is None else PluginUpdate(memory, json.dumps(updates))
     return Outcome("succeeded", result=response.result, also=also, events=response.events)
 
 

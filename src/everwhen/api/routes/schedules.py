@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from everwhen.api.access import Operator, Viewer
-from everwhen.api.batches import Batch, BatchStream, is_ndjson, refuse_oversize
+from everwhen.api.batches import MOST_VALUES_OF_MANY, Batch, BatchStream, is_ndjson, refuse_oversize
 from everwhen.api.bodies import CreatedResults
 from everwhen.api.calls import (
     DEFAULT_LIMIT,
@@ -25,8 +25,8 @@ from everwhen.api.calls import (
     ScheduleJson,
     answer,
     cursor_of,
-    json_body,
     nothing,
+    parse_body,
     revision_in,
     row_in,
     says,
@@ -38,7 +38,6 @@ from everwhen.api.office import Office
 from everwhen.api.problems import RefusedError
 from everwhen.api.schedule_payloads import Schedule, ScheduleList, schedule_words
 from everwhen.api.schemas import (
-    BATCH_BODY,
     GENERAL_EXAMPLE,
     MOST_AT_ONCE,
     SCHEDULE_BODY,
@@ -144,10 +143,13 @@ def create_schedule(
 
 async def _batch_body(request: Request) -> Body | None:
     """The body of a batch; None when it is read line by line."""
-    return None if is_ndjson(request) else await json_body(request)
+    return None if is_ndjson(request) else await parse_body(await request.body(), MOST_VALUES_OF_MANY)
 
 
-_BATCH = takes(BATCH_BODY, {"two": {"schedules": [GENERAL_EXAMPLE, SYRIS_EXAMPLE]}})
+_TWO = [GENERAL_EXAMPLE, SYRIS_EXAMPLE]
+_BATCH = takes(
+    {"$ref": "#/components/schemas/NewSchedules"}, {"two": _TWO, "in an object": {"schedules": _TWO}}
+)
 _BATCH["requestBody"]["content"][NDJSON] = {"schema": {"type": "string"}}
 _BATCH_ANSWERS = says(CreatedResults, "One result per schedule, in their order.")
 _BATCH_ANSWERS[200]["content"] = {NDJSON: {"schema": {"type": "string"}}}
@@ -166,7 +168,7 @@ def create_many(
     body: Annotated[Body | None, Depends(_batch_body)],
     idempotency_key: IdempotencyKey = None,
 ) -> Response:
-    """Each by itself: one with a mistake says so, and the others are made. At most 10,000 in an object of JSON; as
+    """Each by itself: one with a mistake says so, and the others are made. At most 10,000 in a list of JSON; as
     NDJSON (one schedule a line, `application/x-ndjson`) up to 16 MiB, answered a line each while they are read.
 
     With an Idempotency-Key the same request makes each of them once, also when it was cut off in between.
@@ -181,10 +183,10 @@ def create_many(
 
 
 def _wanted(words: Any) -> list[Any]:
-    if not isinstance(words, dict) or set(words) != {"schedules"} or not isinstance(words["schedules"], list):
+    wanted = words["schedules"] if isinstance(words, dict) and set(words) == {"schedules"} else words
+    if not isinstance(wanted, list):
         fault = ("schedules", "must be a list of schedules, and the only key")
-        raise RefusedError(422, 'The body is {"schedules": [schedule, …]}.', faults=[fault])
-    wanted: list[Any] = words["schedules"]
+        raise RefusedError(422, 'The body is [schedule, …] or {"schedules": [schedule, …]}.', faults=[fault])
     if len(wanted) > MOST_AT_ONCE:
         fault = ("schedules", f"has {len(wanted)} items; at most {MOST_AT_ONCE} are taken")
         raise RefusedError(422, "These are too many at once.", faults=[fault])

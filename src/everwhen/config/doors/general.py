@@ -14,6 +14,7 @@ from everwhen.config.run_words import target_of
 from everwhen.errors import SchedulerError, shown
 from everwhen.model.agent_schedule import agent_target
 from everwhen.model.fields import with_defaults
+from everwhen.model.group import tenant_of
 from everwhen.model.plugin_schedule import DEFAULT_COMMAND, plugin_target
 from everwhen.model.schedule import Target
 from everwhen.model.workflow import NOT_FOUND, workflow_target
@@ -92,7 +93,8 @@ def _plugin(
     command, manifest = words["command"], admission.manifests[name]
     if manifest is not None:
         refuse_faults(item, ("run", "plugin"), manifest, schedule_id, command, words.get("payload") or {})
-    return plugin_target(name, command, admission.groups["plugin", name].get("config"))
+    group = admission.groups["plugin", name]
+    return plugin_target(name, command, group.get("config"), tenant=tenant_of(group, words.get("owner")))
 
 
 def _agent(

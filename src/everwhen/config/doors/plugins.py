@@ -84,7 +84,7 @@ def _read(
     words.pop("id", None)
     if manifest is not None:
         refuse_faults(entry, (), manifest, schedule_id, command, words.get("payload") or {})
-    target = plugin_target(plugin, command, group.get("config"))
+    target = plugin_target(plugin, command, group.get("config"), tenant=tenant)
     admission.admit(entry, f"{plugin}.{schedule_id}", words, target, group=plugin, tenant=tenant)
 
 
