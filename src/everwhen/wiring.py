@@ -43,8 +43,8 @@ from everwhen.stores.slots import StoredSlots
 from everwhen.stores.sqlite_database import SqliteDatabase, open_sqlite, path_of
 from everwhen.stores.sqlite_firings import SqliteFirings
 from everwhen.stores.sqlite_ledger import SqliteLedger
-from everwhen.stores.sqlite_restore import restore as restore_sqlite
 from everwhen.stores.sqlite_move import SqliteMove
+from everwhen.stores.sqlite_restore import restore as restore_sqlite
 from everwhen.stores.sqlite_transaction import SqliteStore
 from everwhen.stores.sqlite_upkeep import SqlitePremises
 from everwhen.stores.sqlite_vitals import SqliteVitals

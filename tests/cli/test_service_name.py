@@ -16,7 +16,7 @@ def test_the_name_of_a_service_is_in_its_nodes_and_in_its_metrics(tmp_path: Path
     file.write_text(f"service: {{name: billing, database: 'sqlite:///{tmp_path}/x.db'}}")
     configuration = read_configuration(file, Host({}, lambda: "UTC", 0))
     settings = configuration.settings
-    stack = _opened(settings.database, settings)
+    stack = _opened(settings.database, settings, is_forced=False)
     try:
         equipment = Equipment(stack, configuration, settings)
         service = _service(stack, settings, "up", None, equipment, Nobody(), queue=None, links=None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
