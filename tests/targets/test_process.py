@@ -172,8 +172,8 @@ def test_between_sigterm_and_sigkill_lie_five_seconds(tmp_path: Path) -> None:
     async def cancelled_after() -> float:
         task = asyncio.create_task(Processes().start(launch("sh", "-c", deaf)).wait())
         loop = asyncio.get_running_loop()
-        while not mark.exists():
-            await asyncio.sleep(0.1)
+        await asyncio.sleep(0)  # it waits from here on
+        await until_async(mark.exists)
         told_at = loop.time()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
