@@ -6,7 +6,8 @@ is noted, and nothing fires twice for it, because the rows have moved on.
 A node that starts has a first heartbeat, then declares its schedules, opens its API and only then decides. Slots are
 whole seconds, and a schedule of every second that is declared at 08:00:00.9 has one at 08:00:00: were it decided at
 08:00:01.1 for the first time, that slot would be missed, in a service that was there. So where a second has begun
-since the first heartbeat, what was due before it is decided first, as of its last moment.
+since the first heartbeat, what was due before it is decided first, as of its last moment; and where none has, all of it
+as of one instant, as the second may begin between two batches.
 """
 
 from __future__ import annotations
@@ -57,13 +58,16 @@ class Ticker:
         return reports[-1].more
 
     def _first_second(self, is_over: Callable[[], bool]) -> list[TickReport]:
-        """What was due before this second, if it began while the node started."""
+        """What was due before this second, if it began while the node started; else what is due in it, however many
+        transactions that takes."""
         if self._began_for == self.alive_since or self.alive_since is None:
             return []
-        second = self._clock.now() // SECOND * SECOND
-        reports: list[TickReport] = []
-        while self.alive_since < second and (not reports or (reports[-1].more and not is_over())):
-            reports.append(self._tick(behind=False, now=second - 1))
+        now = self._clock.now()
+        second = now // SECOND * SECOND
+        as_of = second - 1 if self.alive_since < second else now
+        reports = [self._tick(behind=False, now=as_of)]
+        while reports[-1].more and not is_over():
+            reports.append(self._tick(behind=False, now=as_of))
         self._began_for = self.alive_since
         return reports
 
