@@ -108,6 +108,7 @@ def arguments(scene: Scene) -> dict[str, list[str]]:
         "token_id": [scene.token],
         "file": [str(crontab)],
         "target": [str(scene.folder / "backup")],
+        "source": [str(scene.folder / HOSTILE.replace("/", ""))],
         "directory": [str(scene.folder / HOSTILE.replace("/", ""))],
     }
 

@@ -76,7 +76,7 @@ def _declare(s: ManualScheduler) -> None:
     s.resume_system()
     s.house.messages.subscribe(s.clock.now(), "inbox")
     nights = QuietHours(zone("UTC"), (QuietWindow(parse_window("10:00-10:30")),))
-    s.house.catalogue.put_policy(s.clock.now(), QuietHoursPolicy("nights", "nights", nights, "defer"))
+    s.house.catalogue.add_policy(s.clock.now(), QuietHoursPolicy("nights", "nights", nights, "defer"))
     s.add("interval", every="30m", name="naïve ☃")
     s.add("cron", cron="15 * * * *", timezone="Europe/Berlin")
     s.add("monthly", every="monthly", first_run="after_interval")
