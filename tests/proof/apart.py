@@ -13,26 +13,27 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-_MARK = "EVERWHEN_PROOF_APART"
-_UNSHARE = ("unshare", "--net", "--mount", "--propagation", "private")
+MARK = "EVERWHEN_PROOF_APART"
+UNSHARE = ("unshare", "--net", "--mount", "--propagation", "private")
 
 
 def move_apart(arguments: Sequence[str]) -> None:
     """Begin again in namespaces of our own, where that is allowed; returns where it is not, or is done."""
-    if is_apart() or not _may_move():
+    if is_apart() or not may_move():
         return
-    again = [*_UNSHARE, sys.executable, "-m", "tests.proof", *arguments]
-    os.execvpe(again[0], again, {**os.environ, _MARK: "1"})
+    again = [*UNSHARE, sys.executable, "-m", "tests.proof", *arguments]
+    os.execvpe(again[0], again, {**os.environ, MARK: "1"})
 
 
 def is_apart() -> bool:
-    return os.environ.get(_MARK) == "1"
+    return os.environ.get(MARK) == "1"
 
 
-def _may_move() -> bool:
+def may_move() -> bool:
+    """Whether this user, on this machine, can have namespaces."""
     if os.geteuid() != 0 or not all(map(shutil.which, ("unshare", "nsenter", "ip"))):
         return False
-    return subprocess.run([*_UNSHARE, "true"], capture_output=True, check=False).returncode == 0
+    return subprocess.run([*UNSHARE, "true"], capture_output=True, check=False).returncode == 0
 
 
 def settle_in() -> None:

@@ -22,7 +22,7 @@ from everwhen.operations.schedules import list_schedules, update_schedule
 from everwhen.ports.house import House
 from everwhen.ports.ledger import JobFilter
 from tests.proof.account import Account
-from tests.proof.nemesis import Diary, Nemesis
+from tests.proof.nemesis import Diary, Nemesis, Struck
 from tests.proof.processes import Supervised
 from tests.proof.schedules import MOST_OUTSTANDING, MOST_RUNNING, OVER_INTERFACE, hushed, hushed_file
 from tests.proof.users import Users
@@ -248,12 +248,17 @@ def silences(
         Silence(
             began,
             ended,
-            [str(one.strike) for one in diary.struck if one.began < ended and one.healed > began - WAKES],
+            [_as_it_was(one) for one in diary.struck if one.began < ended and one.healed > began - WAKES],
             list(_absent(processes, began, ended)),
         )
         for began, ended in pairwise(begun)
         if ended - began >= at_least
     ]
+
+
+def _as_it_was(struck: Struck) -> str:
+    """With the seconds that it took: a server that was killed comes back when it has recovered, not when it may."""
+    return str(struck.strike._replace(lasts=struck.healed - struck.began))
 
 
 def _absent(processes: Sequence[Supervised], began: float, ended: float) -> Iterator[str]:

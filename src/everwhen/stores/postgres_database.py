@@ -60,11 +60,13 @@ SETTINGS = {
     "idle_in_transaction_session_timeout": "5s",
     # A node that is gone (a machine without power, a cable) leaves sessions behind that wait in line for locks, get one
     # after the other, and keep each for as long as an idle transaction may: all others are silent meanwhile. So the
-    # server looks after its clients while it works for them.
-    "client_connection_check_interval": "1s",
-    "tcp_keepalives_idle": "3",
+    # server looks after its clients while it works for them. Two seconds without a sign of life are enough: of a client
+    # that owes it an acknowledgement (it holds a lock, and the answer was lost), and of one that waits in line.
+    "client_connection_check_interval": "500ms",
+    "tcp_user_timeout": "2s",
+    "tcp_keepalives_idle": "1",
     "tcp_keepalives_interval": "1",
-    "tcp_keepalives_count": "3",
+    "tcp_keepalives_count": "2",
 }
 
 
