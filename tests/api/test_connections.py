@@ -9,6 +9,7 @@ import resource
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 from http.client import HTTPResponse
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -201,11 +202,24 @@ def test_the_rest_of_a_body_that_was_answered_already_is_not_waited_for(tmp_path
 def test_an_answer_that_nobody_takes_does_not_keep_a_connection(tmp_path: Path) -> None:
     quick = ConnectionLimits(connections=3, taken_within=0.3)
     with serving(tmp_path, limits=quick) as service, ExitStack() as held:
+        whole = 30 * len(replace(service.nobody, prefix="").get("/api/openapi.json").raw)
+        peers = []
         for _ in range(3):
             peer = held.enter_context(connected(service))
+            peers.append(peer)
             peer.sendall(b"GET /api/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 30)
             assert peer.recv(15) == b"HTTP/1.1 200 OK"
         until(lambda: _is_served(service))
+        # One of them was cut off to make room, and does not get everything any more.
+        assert any(_taken(peer, whole) < whole for peer in peers)
+
+
+def _taken(peer: socket.socket, most: int) -> int:
+    length = 0
+    with suppress(OSError):
+        while length < most and (piece := peer.recv(1 << 20)):
+            length += len(piece)
+    return length
 
 
 def _is_served(service: Service) -> bool:
