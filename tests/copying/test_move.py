@@ -19,6 +19,7 @@ from everwhen import Scheduler
 from everwhen.errors import CopyError, MovedError, StoreError
 from everwhen.model.instants import instant_of, moment_of
 from everwhen.operations import sessions, tokens
+from everwhen.operations.backup import back_up
 from everwhen.operations.proof import prove
 from everwhen.outpost import open_outpost
 from everwhen.ports.database_copy import Received
@@ -27,7 +28,7 @@ from everwhen.stores.binary_rows import CHUNK, TablePacker
 from everwhen.stores.sqlite_move import LEFT_BEHIND, SqliteTable, own_tables
 from everwhen.testing import manual_scheduler
 from everwhen.testing.manual import ManualScheduler
-from everwhen.wiring import move_database, open_node_stack, open_stack
+from everwhen.wiring import move_database, open_node_stack, open_stack, restore_database
 from tests.copying.installation import MOVED, Installation, make_installation, on_target
 from tests.servers.postgres import PostgresServer
 
@@ -382,6 +383,19 @@ def test_every_start_on_the_source_names_the_new_address_without_its_password(
             start()
         assert moved.url.split(":")[2].split("@")[0] not in str(caught.value)
         assert caught.value.to.startswith("postgresql://everwhen@")
+
+
+def test_no_backup_takes_the_place_of_a_file_that_was_moved(
+    installation: Installation, postgres_url: str, tmp_path: Path
+) -> None:
+    backup = tmp_path / "before.backup"
+    with closing(open_stack(installation.url)) as stack:
+        back_up(stack.house, backup)
+    move_database(installation.url, postgres_url)
+    with pytest.raises(MovedError, match="restore a backup of that one there"):
+        restore_database(installation.url, backup)
+    with pytest.raises(MovedError):
+        open_node_stack(installation.url)
 
 
 def test_force_takes_the_source_into_use_again(installation: Installation, postgres_url: str) -> None:

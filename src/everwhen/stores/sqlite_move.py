@@ -45,7 +45,7 @@ class SqliteMove:
 
     def move(self) -> Move | None:
         with self._database.read() as connection:
-            return _mark(connection)
+            return mark_in(connection)
 
     def begin_move(self, move: Move, *, now: int, silent: int) -> None:
         def work(connection: sqlite3.Connection) -> None:
@@ -58,7 +58,7 @@ class SqliteMove:
 
     def hand_over(self, move: Move, deliver: Callable[[SourceSchema], T]) -> T:
         def work(connection: sqlite3.Connection) -> T:
-            found = _mark(connection)
+            found = mark_in(connection)
             if found is None or found.copy_id != move.copy_id:
                 raise CopyError("another process changed the mark of this database meanwhile; try again")
             result = deliver(_schema(connection))
@@ -119,7 +119,7 @@ def own_tables() -> list[str]:
         database.close()
 
 
-def _mark(connection: sqlite3.Connection) -> Move | None:
+def mark_in(connection: sqlite3.Connection) -> Move | None:
     found = connection.execute("SELECT value FROM settings WHERE key = ?", (MARK,)).fetchone()
     return None if found is None else Move(**json.loads(found[0]))
 

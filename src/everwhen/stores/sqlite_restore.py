@@ -19,7 +19,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from everwhen.errors import BackupError, StoreError, shown
+from everwhen.errors import BackupError, MovedError, StoreError, shown
 from everwhen.ports.upkeep import Progress
 from everwhen.stores.backup_file import refuse_other_kind
 from everwhen.stores.file_lock import FileLock
@@ -30,6 +30,7 @@ from everwhen.stores.migrations.sqlite import MIGRATIONS
 from everwhen.stores.private_files import PRIVATE, share_like
 from everwhen.stores.sqlite_database import SqliteDatabase, usable
 from everwhen.stores.sqlite_errors import translated
+from everwhen.stores.sqlite_move import mark_in
 from everwhen.stores.sqlite_snapshot import SqliteSnapshot
 from everwhen.stores.sqlite_transaction import SqliteStore
 
@@ -161,7 +162,7 @@ def _refuse_if_used(target: Path, now: int) -> None:
     if not target.exists():
         return
     with suppress(sqlite3.DatabaseError), closing(_connect(target, "ro")) as connection:
-        _refuse_beating(connection, now)
+        _refuse_live(connection, target, now)
 
 
 @contextmanager
@@ -174,7 +175,7 @@ def _alone_with(target: Path, now: int) -> Iterator[bool]:
 
 def _is_ours(connection: sqlite3.Connection, target: Path, now: int) -> bool:
     try:
-        _refuse_beating(connection, now)
+        _refuse_live(connection, target, now)
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         (mode,) = connection.execute("PRAGMA journal_mode = DELETE").fetchone()
         if mode == "delete":
@@ -194,9 +195,18 @@ def _is_ours(connection: sqlite3.Connection, target: Path, now: int) -> bool:
     )
 
 
-def _refuse_beating(connection: sqlite3.Connection, now: int) -> None:
-    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'nodes'").fetchall():
-        refuse_beating(SqliteSnapshot(connection).nodes(), now)
+def _refuse_live(connection: sqlite3.Connection, target: Path, now: int) -> None:
+    """Refuse while a node beats, and where the installation lives at another address now: slots would fire on both."""
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'nodes'").fetchall():
+        return
+    refuse_beating(SqliteSnapshot(connection).nodes(), now)
+    move = mark_in(connection)
+    if move is not None:
+        raise MovedError(
+            f"the database {shown(str(target))} was moved to {move.to}; restore a backup of that one there. To go back "
+            "to this file, stop what runs there and start `everwhen up --force` here once; then restore",
+            to=move.to,
+        )
 
 
 def _connect(target: Path, mode: str) -> sqlite3.Connection:
