@@ -30,7 +30,7 @@ from tests.proof.work import Line
 from tests.proof.worlds import World
 
 PATIENCE, LONGEST_REST = 60.0, 300.0
-# A message that a worker of RQ took and died with, before it came to claim the job: RQ itself takes it for alive for 90 s.
+# A message that a worker of RQ took, and died with before it claimed the job, is alive for RQ itself for 90 s.
 PATIENCE_WITH_RQ = 150.0
 RECOVERY = 45.0  # seconds: leases, timeouts of connections and pauses between tries are all shorter
 BLUR = 0.05  # of the clock of programs
