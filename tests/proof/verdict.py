@@ -30,6 +30,8 @@ from tests.proof.work import Line
 from tests.proof.worlds import World
 
 PATIENCE, LONGEST_REST = 60.0, 300.0
+# A message that a worker of RQ took, and died with before it claimed the job, is alive for RQ itself for 90 s.
+PATIENCE_WITH_RQ = 150.0
 RECOVERY = 45.0  # seconds: leases, timeouts of connections and pauses between tries are all shorter
 BLUR = 0.05  # of the clock of programs
 WAKES = 1.0  # seconds: a fault that was over no longer before a silence may have to do with it
@@ -88,10 +90,11 @@ class _Rest:
 
     def wait(self, what: str, left: Callable[[], list[str]], every: float = 0.1) -> None:
         self.nemesis.tell(f"healed; until all is {what}")
+        patience = PATIENCE if self.world.valkey is None else PATIENCE_WITH_RQ
         began = changed = time.monotonic()
         found: list[str] = []
         # Backlogs are worked off in time; what does not move any more is stuck.
-        while time.monotonic() < min(changed + PATIENCE, began + LONGEST_REST):
+        while time.monotonic() < min(changed + patience, began + LONGEST_REST):
             try:
                 before, found = found, left()
             except StoreError as error:  # a connection of ours that the last fault broke
