@@ -19,6 +19,8 @@ Shape = Literal["general", "pipelit", "syris"]
 
 # What keeps a target from being run too often, too long or twice.
 PROTECTIONS = ("max_outstanding", "max_concurrent", "circuit_breaker", "timeout", "on_lost")
+# The kinds of targets that have defaults of their own.
+WITH_DEFAULTS = frozenset(("plugin", "agent"))
 _INHERITED = ("owner", "queue", "timezone")
 _LIMITS = ("max_outstanding", "max_concurrent", "circuit_breaker", "timeout")
 _BREAKER = {"threshold": 3, "reset_after": "30m"}
@@ -39,8 +41,8 @@ def with_defaults(
     disables its schedules.
     """
     given = {key: value for key, value in words.items() if value is not None}
-    if not group and shape == "general" and kind not in ("plugin", "agent"):
-        return given  # of a bulk load that is most of them
+    if not group and shape == "general" and kind not in WITH_DEFAULTS:
+        return given
     keys = group or {}
     unsaid = {
         **_of_shape(given, shape),

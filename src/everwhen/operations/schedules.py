@@ -21,7 +21,7 @@ from everwhen.errors import (
 from everwhen.model.decision import Decision
 from everwhen.model.declare import declare
 from everwhen.model.declared import Declared
-from everwhen.model.fields import with_defaults
+from everwhen.model.fields import WITH_DEFAULTS, with_defaults
 from everwhen.model.http_headers import header_fault
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State, Status, Target
 from everwhen.model.shared import Shared
@@ -118,9 +118,11 @@ def _new(
 
 
 def define(house: House, submission: Submission, now: int) -> Definition:
-    words = with_defaults(submission.words, submission.target.kind)
+    words, kind = submission.words, submission.target.kind
+    if kind in WITH_DEFAULTS:  # the others have none, and a bulk load is of those
+        words = with_defaults(words, kind)
     if words.get("timezone") == "local":  # which zone the host has is not known here
-        words["timezone"] = house.timezone
+        words = {**words, "timezone": house.timezone}
     return declare(
         submission.schedule_id,
         words,
