@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from everwhen.errors import MovedError, shown_url
+from everwhen.errors import MovedError, StoreError, shown_url
 from everwhen.ports.database_copy import Move
 from everwhen.stores.sqlite_database import open_sqlite
 from everwhen.stores.sqlite_move import SqliteMove
@@ -81,3 +82,21 @@ def test_a_commit_that_is_still_on_its_way_is_waited_for(tmp_path: Path, postgre
         until(lambda: watching.execute("SELECT 1 FROM pg_locks WHERE NOT granted").fetchone() is not None)
         earlier.commit()
         assert second.result(60).is_new is False
+
+
+def test_a_mark_that_cannot_be_written_behind_the_commit_keeps_the_source_closed(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    """As on a full disk: the target has everything, so the first mark must not be taken back."""
+    installation = make_installation(tmp_path)
+    with closing(sqlite3.connect(installation.url.removeprefix("sqlite:///"))) as connection:
+        connection.execute(
+            """CREATE TRIGGER full BEFORE UPDATE ON settings WHEN NEW.value LIKE '%"state": "moved"%'
+            BEGIN SELECT RAISE(ABORT, 'no room'); END"""
+        )
+        with pytest.raises(StoreError, match="no room"):
+            move_database(installation.url, postgres_url)
+        with pytest.raises(MovedError, match="has not ended"):
+            open_node_stack(installation.url)
+        connection.execute("DROP TRIGGER full")
+    assert move_database(installation.url, postgres_url).is_new is False
