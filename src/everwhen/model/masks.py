@@ -106,7 +106,7 @@ def _masked_text(value: str) -> str:
         return f"{assigned[1]}{assigned[2]}{_masked_secret(assigned[3])}"
     value = _SHAPES.sub(lambda found: f"{found[1]}{_kept_reference(found[2])}", value)
     if _makes_requests(value):
-        begin = max(value.find("curl"), 0)  # `date -u +%H:%M; curl …`: what stands before it has other options
+        begin = max(value.find("curl"), 0)  # `date -u +%H:%M; curl …`: options before it mean something else
         rest = _ACCOUNT.sub(lambda found: f"{found[1]}{_masked_account(found[2])}", value[begin:])
         value = value[:begin] + rest
     if "://" not in value:
