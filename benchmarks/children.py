@@ -18,7 +18,7 @@ from benchmarks.progress import Progress
 from benchmarks.rounds import ContestantFailedError, Measurements, Turn, run_rounds
 
 ANSWER_LIMIT_SECONDS = 600
-FAREWELL_LIMIT_SECONDS = 5
+SIGN_OFF_LIMIT_SECONDS = 5
 
 
 class Child:
@@ -30,9 +30,9 @@ class Child:
         python: Path,
         *,
         is_quick: bool,
-        surroundings: Mapping[str, str] = MappingProxyType({}),
+        rules: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        self.environment = plain_environment() | dict(surroundings)
+        self.environment = plain_environment() | dict(rules)
         self.name = contestant.name
         self.label = contestant.name
         quick = ["--quick"] if is_quick else []
@@ -57,7 +57,7 @@ class Child:
         # The end of its input tells a worker to tidy up and go; one that does not hear it is made to.
         with self.stack:
             try:
-                self.process.communicate(timeout=FAREWELL_LIMIT_SECONDS)
+                self.process.communicate(timeout=SIGN_OFF_LIMIT_SECONDS)
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.communicate()
@@ -89,13 +89,13 @@ class Child:
 
     def understood(self, line: bytes) -> dict[str, Any]:
         if not line:
-            raise ContestantFailedError(f"its process ended with {self.process.wait()}{self.last_words()}")
+            raise ContestantFailedError(f"its process ended with {self.process.wait()}{self.last_lines()}")
         answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise ContestantFailedError(without_paths(answer["error"]))
         return answer
 
-    def last_words(self) -> str:
+    def last_lines(self) -> str:
         self.complaints.seek(0)
         lines = self.complaints.read().decode(errors="replace").strip().splitlines()
         return f": {without_paths(lines[-1])}" if lines else ""
@@ -106,7 +106,7 @@ def measure(benchmark: Benchmark, *, rounds: int, is_quick: bool, progress: Prog
     FOLDER.mkdir(exist_ok=True)
     with ExitStack() as stack:
         try:
-            surroundings = surrounded(benchmark, stack)
+            rules = surrounded(benchmark, stack)
         except ServerUnavailableError as failure:
             for contestant in benchmark.contestants:
                 measurements.drop(contestant.name, str(failure))
@@ -114,7 +114,7 @@ def measure(benchmark: Benchmark, *, rounds: int, is_quick: bool, progress: Prog
         children = []
         for contestant in benchmark.contestants:
             try:
-                child = prepared(contestant, surroundings, is_quick=is_quick, say=progress.say)
+                child = prepared(contestant, rules, is_quick=is_quick, say=progress.say)
             except EnvironmentUnavailableError as failure:
                 measurements.drop(contestant.name, str(failure))
             else:
@@ -125,10 +125,10 @@ def measure(benchmark: Benchmark, *, rounds: int, is_quick: bool, progress: Prog
 
 def surrounded(benchmark: Benchmark, stack: ExitStack) -> dict[str, str]:
     """One file system and one server for all contestants, and nothing left of either, however they ended."""
-    surroundings = {"TMPDIR": stack.enter_context(TemporaryDirectory(prefix="scratch-", dir=FOLDER))}
+    rules = {"TMPDIR": stack.enter_context(TemporaryDirectory(prefix="scratch-", dir=FOLDER))}
     if benchmark.database == "PostgreSQL":
-        surroundings[SERVER] = stack.enter_context(a_server())
-    return surroundings
+        rules[SERVER] = stack.enter_context(a_server())
+    return rules
 
 
 def plain_environment() -> dict[str, str]:
@@ -142,7 +142,7 @@ def without_paths(text: str) -> str:
 
 
 def prepared(
-    contestant: Contestant, surroundings: Mapping[str, str], *, is_quick: bool, say: Callable[[str], None]
+    contestant: Contestant, rules: Mapping[str, str], *, is_quick: bool, say: Callable[[str], None]
 ) -> Child:
     python = python_of(contestant.environment, say)
-    return Child(contestant, python, is_quick=is_quick, surroundings=surroundings)
+    return Child(contestant, python, is_quick=is_quick, rules=rules)

@@ -124,9 +124,9 @@ def test_a_restart_finds_what_the_last_process_left_in_the_database(
 
 def test_a_month_from_now_by_default_is_told_apart_from_now() -> None:
     s = scheduler()
-    words = {"every": "monthly"}
-    create_schedule(s.house, Submission("m", words, Target("command"), first_run="after_interval"))
-    create_schedule(s.house, Submission("n", words, Target("command")))
+    fields = {"every": "monthly"}
+    create_schedule(s.runtime, Submission("m", fields, Target("command"), first_run="after_interval"))
+    create_schedule(s.runtime, Submission("n", fields, Target("command")))
     s.advance("40d")
     assert [f"{job.slot:%d %B}" for job in s.jobs("m")] == ["05 February"]
     assert [f"{job.slot:%d %B}" for job in s.jobs("n")] == ["05 January", "05 February"]

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import pytest
 
-from everwhen.api import calls, doorway, json_reader, signatures
+from everwhen.api import calls, json_reader, request_guard, signatures
 from everwhen.config import values
 from everwhen.config.schema import API, RETENTION, SERVICE
 from everwhen.config.settings import Settings, settings_of
 from everwhen.decide import catch_up, draft
-from everwhen.engine import carrier, greeting, lease, output, service
+from everwhen.engine import greeting, job_runner, lease, output, service
 from everwhen.model import payload, policy, token
 from everwhen.model.instants import DAY, MINUTE, SECOND
 from everwhen.model.schedule import Definition
@@ -58,7 +58,7 @@ DEFAULTS = {name: Definition.__dataclass_fields__[name].default for name in ("ca
         ("REST, a payload", payload.LARGEST_PAYLOAD, 64 * KIB),
         ("files, a payload", values.MOST_PAYLOAD, 64 * KIB),
         ("REST, a schedule", json_reader.MOST_SCHEDULE, 256 * KIB),
-        ("REST, a batch of lines", doorway.MOST_LINES, 16 * MIB),
+        ("REST, a batch of lines", request_guard.MOST_LINES, 16 * MIB),
         ("REST, the age of a signature", signatures.GOOD_FOR, 5 * MINUTE),
         ("REST, items of a page", calls.DEFAULT_LIMIT, 50),
         ("REST, items of a page at most", calls.MOST_LIMIT, 500),
@@ -92,4 +92,4 @@ def test_settings_that_a_file_leaves_out_are_what_the_contract_says() -> None:
 
 
 def test_whoever_abandons_what_runs_waits_for_the_sigkill() -> None:
-    assert min(service.ABANDON, carrier.ABANDON) > process.GRACE
+    assert min(service.ABANDON, job_runner.ABANDON) > process.GRACE

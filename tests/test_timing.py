@@ -13,8 +13,8 @@ from everwhen import (
     TimetableError,
     calculate_next_cron_trigger,
     calculate_next_trigger,
+    clock,
     is_schedule_due,
-    system_clock,
 )
 
 NOON = datetime(2026, 11, 15, 12, tzinfo=UTC)
@@ -36,9 +36,9 @@ def test_the_zone_is_the_argument_then_that_of_the_instant_then_the_hosts(
 
 
 def test_without_an_instant_it_is_now() -> None:
-    before = system_clock.now()
+    before = clock.now()
     found = calculate_next_cron_trigger("* * * * *", timezone="UTC")
-    assert before < found <= system_clock.now() + timedelta(minutes=1)
+    assert before < found <= clock.now() + timedelta(minutes=1)
     assert calculate_next_trigger(None, "5m") >= before
     assert is_schedule_due(before)
 
@@ -146,13 +146,13 @@ def test_the_first_day_of_the_calendar_has_a_next_in_every_zone(name: str) -> No
 )
 def test_the_hosts_zone_is_what_tz_says(spelled: str, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", spelled)
-    assert system_clock.local_zone_name() == expected
+    assert clock.local_zone_name() == expected
 
 
 def test_a_tz_that_is_no_iana_name_is_refused_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
     with pytest.raises(TimetableError, match="set TZ"):
-        system_clock.local_zone_name()
+        clock.local_zone_name()
 
 
 def test_a_link_a_copy_and_nothing_at_all_name_the_zone(tmp_path: Path) -> None:
@@ -161,7 +161,7 @@ def test_a_link_a_copy_and_nothing_at_all_name_the_zone(tmp_path: Path) -> None:
     (zones / "Europe" / "Paris").write_bytes(b"paris")
     (zones / "Europe" / "Rome").write_bytes(b"rome")
     localtime, timezone_file = tmp_path / "localtime", tmp_path / "timezone"
-    names = system_clock.names_on_disk
+    names = clock.names_on_disk
     assert list(names(localtime, timezone_file, zones)) == ["UTC"]
     localtime.write_bytes(b"rome")
     assert "Europe/Rome" in list(names(localtime, timezone_file, zones))

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
-from benchmarks.workers import houses
+from benchmarks.workers import runtimes
 from benchmarks.workers.answering import Task, Timings, answer_until_end
-from benchmarks.workers.grounds import ground_of
-from benchmarks.workers.houses import HOUR, HOURLY, NoWork, SetClock, Witness
+from benchmarks.workers.backends import backend_of
 from benchmarks.workers.places import Place, a_place
 from benchmarks.workers.raw import RawFiring
 from benchmarks.workers.raw_own import raw_on_own_tables
+from benchmarks.workers.runtimes import HOUR, HOURLY, NoWork, SetClock, Witness
 from everwhen.engine.service import Service
 from everwhen.engine.ticker import BATCH, Ticker
 from everwhen.model.instants import SECOND
@@ -28,25 +28,25 @@ PATIENCE_SECONDS = 60
 class Filled:
     """A database with hourly schedules, whose definitions were parsed before the clock starts."""
 
-    version = houses.VERSION
+    version = runtimes.VERSION
     kept = 0  # the row of the last job that stays
 
     def __init__(self, place: Place, count: int) -> None:
         self.count = count
         self.clock = SetClock()
-        self.stack = houses.a_stack(place.fresh(), self.clock)
-        self.slots = self.stack.house.slots
+        self.stack = runtimes.a_stack(place.fresh(), self.clock)
+        self.slots = self.stack.runtime.slots
         self.amounts: dict[str, float] = {}
 
     def check(self) -> dict[str, str]:
-        houses.load_many(self.stack, self.count, HOURLY)
+        runtimes.load_many(self.stack, self.count, HOURLY)
         self.come_due()
         while self.fire():
             pass
         return {}
 
     def come_due(self) -> None:
-        houses.forget_jobs(self.stack, after=self.kept)
+        runtimes.forget_jobs(self.stack, after=self.kept)
         self.clock.set(self.clock.now() // HOUR * HOUR + HOUR)
 
     def fire(self) -> int:
@@ -75,18 +75,18 @@ class Growing(Firing):
     def check(self) -> dict[str, str]:
         super().check()
         if self.old_jobs:
-            ground = ground_of(self.stack.database)
+            backend = backend_of(self.stack.database)
             past = {
                 "job_id": "job_id || '-' || copy",
-                "slot_at": ground.later("slot_at", f"0 - copy * {SECOND}"),
+                "slot_at": backend.later("slot_at", f"0 - copy * {SECOND}"),
                 "status": "'succeeded'",
                 "ready_at": "NULL",
                 "ended_at": "due_at",
             }
-            houses.multiply(self.stack, "jobs", "true", self.old_jobs // self.count, past)
-            ground.change("UPDATE jobs SET status = 'succeeded', ready_at = NULL WHERE ready_at IS NOT NULL")
-            self.kept = ground.rows("SELECT max(row_id) FROM jobs")[0][0]
-            ground.tidy()
+            runtimes.multiply(self.stack, "jobs", "true", self.old_jobs // self.count, past)
+            backend.change("UPDATE jobs SET status = 'succeeded', ready_at = NULL WHERE ready_at IS NOT NULL")
+            self.kept = backend.rows("SELECT max(row_id) FROM jobs")[0][0]
+            backend.tidy()
         return {}
 
 
@@ -117,14 +117,14 @@ class Cycle(Filled):
 
     def check(self) -> dict[str, str]:
         super().check()
-        self.witness = self.stack.house.slots = Witness(self.slots)
+        self.witness = self.stack.runtime.slots = Witness(self.slots)
         return {}
 
     def run(self, _part: int, _parts: int) -> Timings:
         self.come_due()
         self.clock.run_on()
         self.witness.settled = 0
-        service = Service(self.stack.house, {"command": NoWork()}, max_workers=AT_ONCE)
+        service = Service(self.stack.runtime, {"command": NoWork()}, max_workers=AT_ONCE)
         began = perf_counter()
         service.start()
         try:
@@ -146,25 +146,25 @@ class Cycle(Filled):
 class Holding:
     """B15: evaluations beside 10,000 schedules of one (plugin, command), held by their guard or not."""
 
-    version = houses.VERSION
+    version = runtimes.VERSION
     others = 500
 
     def __init__(self, place: Place, *, is_held: bool) -> None:
         self.is_held = is_held
         self.clock = SetClock()
-        self.stack = houses.a_stack(place.fresh(), self.clock)
-        self.ticker = Ticker(self.stack.house.slots, self.clock)
+        self.stack = runtimes.a_stack(place.fresh(), self.clock)
+        self.ticker = Ticker(self.stack.runtime.slots, self.clock)
 
     def check(self) -> dict[str, str]:
         guard = {"max_outstanding": 1} if self.is_held else {}
-        words: dict[str, Any] = {"every": "30d", "command": "sync", **guard}
+        fields: dict[str, Any] = {"every": "30d", "command": "sync", **guard}
         for start in range(0, MANY, 1_000):
-            batch = [houses.submission(f"h{start + number}", "plugin", words) for number in range(1_000)]
-            create_schedules(self.stack.house, batch)
-        houses.load(self.stack, self.others, {**HOURLY, "if_running": "allow"}, name="other")
+            batch = [runtimes.submission(f"h{start + number}", "plugin", fields) for number in range(1_000)]
+            create_schedules(self.stack.runtime, batch)
+        runtimes.load(self.stack, self.others, {**HOURLY, "if_running": "allow"}, name="other")
         while self.ticker.step():
             pass
-        held = ground_of(self.stack.database).rows("SELECT count(held_slot_at) FROM schedules")[0][0]
+        held = backend_of(self.stack.database).rows("SELECT count(held_slot_at) FROM schedules")[0][0]
         expected = MANY - 1 if self.is_held else 0
         if held != expected:
             raise AssertionError(f"{held} schedules are held, not {expected}")

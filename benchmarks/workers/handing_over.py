@@ -7,7 +7,7 @@ from redis import Redis
 from rq import Queue
 from rq import __version__ as rq_version
 
-from benchmarks.workers import houses
+from benchmarks.workers import runtimes
 from benchmarks.workers.answering import Task, Timings, answer_until_end
 from benchmarks.workers.places import Place, a_place
 from everwhen.engine.dispatcher import BATCH, Dispatcher
@@ -24,14 +24,14 @@ TARGET = Target("command", '{"argv": ["true"]}')
 class HandingOver:
     """Fires a slot of every schedule, then times the dispatcher until all are in the queue."""
 
-    version = houses.VERSION
+    version = runtimes.VERSION
 
     def __init__(self, place: Place, url: str, count: int) -> None:
         self.count = count
-        self.stack = houses.a_stack(place.fresh())
+        self.stack = runtimes.a_stack(place.fresh())
         self.redis = Redis.from_url(url)
-        house = self.stack.house
-        self.dispatcher = Dispatcher(house.outbox, RqQueue(url), house.clock, patience=NEVER)
+        runtime = self.stack.runtime
+        self.dispatcher = Dispatcher(runtime.outbox, RqQueue(url), runtime.clock, patience=NEVER)
         self.rounds = 0
 
     def check(self) -> dict[str, str]:
@@ -41,13 +41,13 @@ class HandingOver:
     def run(self, _part: int, _parts: int) -> Timings:
         self.rounds += 1
         names = [f"r{self.rounds}-{number}" for number in range(self.count)]
-        for start in range(0, self.count, houses.LOADED_AT_ONCE):
-            batch = names[start : start + houses.LOADED_AT_ONCE]
-            words = {"every": "24h"}
+        for start in range(0, self.count, runtimes.LOADED_AT_ONCE):
+            batch = names[start : start + runtimes.LOADED_AT_ONCE]
+            fields = {"every": "24h"}
             create_schedules(
-                self.stack.house, [Submission(name, words, TARGET, source="config") for name in batch]
+                self.stack.runtime, [Submission(name, fields, TARGET, source="config") for name in batch]
             )
-        ticker = Ticker(self.stack.house.slots, self.stack.house.clock)
+        ticker = Ticker(self.stack.runtime.slots, self.stack.runtime.clock)
         while ticker.step():
             pass
         began = perf_counter()

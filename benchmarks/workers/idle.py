@@ -9,7 +9,7 @@ from time import perf_counter, sleep
 
 import psycopg
 
-from benchmarks.workers import houses
+from benchmarks.workers import runtimes
 from benchmarks.workers.answering import Task, Timings, answer_until_end
 from benchmarks.workers.places import Place, a_place
 from everwhen.engine.ticker import Ticker
@@ -24,7 +24,7 @@ SPREAD = 1_000  # microseconds between the due instants of copies, a year away
 class Idle:
     """A database filled by another process, so that loading leaves no trace in this one."""
 
-    version = houses.VERSION
+    version = runtimes.VERSION
 
     def __init__(self, place: Place, count: int) -> None:
         self.url = place.fresh()
@@ -33,9 +33,9 @@ class Idle:
 
     def check(self) -> dict[str, str]:
         command = [sys.executable, "-m", "benchmarks.workers.idle", "fill", str(self.count)]
-        subprocess.run(command, check=True, env={**os.environ, houses.DATABASE: self.url})
-        self.stack = houses.a_stack(self.url)
-        self.ticker = Ticker(self.stack.house.slots, self.stack.house.clock)
+        subprocess.run(command, check=True, env={**os.environ, runtimes.DATABASE: self.url})
+        self.stack = runtimes.a_stack(self.url)
+        self.ticker = Ticker(self.stack.runtime.slots, self.stack.runtime.clock)
         self.evaluate(EVALUATIONS)
         return {}
 
@@ -99,8 +99,8 @@ class SelectOne:
 
 
 def fill(url: str, count: int) -> None:
-    stack = houses.a_stack(url)
-    houses.load_many(stack, count, {"every": "365d", "first_run": "after_interval"}, spread=SPREAD)
+    stack = runtimes.a_stack(url)
+    runtimes.load_many(stack, count, {"every": "365d", "first_run": "after_interval"}, spread=SPREAD)
     stack.close()
 
 
@@ -121,7 +121,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     if options.task == "fill":
-        fill(os.environ[houses.DATABASE], int(options.count))
+        fill(os.environ[runtimes.DATABASE], int(options.count))
         return
     many = QUICK_MANY if options.quick else MANY
     with a_place() as place:

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from threading import Event
 from time import time_ns
 
-from benchmarks.workers import houses
+from benchmarks.workers import runtimes
 from benchmarks.workers.answering import Task, Timings, answer_until_end
-from benchmarks.workers.grounds import ground_of
-from benchmarks.workers.houses import NoWork, SetClock, Witness
+from benchmarks.workers.backends import backend_of
 from benchmarks.workers.percentiles import percentile
 from benchmarks.workers.places import Place, a_place
+from benchmarks.workers.runtimes import NoWork, SetClock, Witness
 from everwhen.engine.service import Service
 from everwhen.model.instants import SECOND
 from everwhen.model.schedule import Target
@@ -33,9 +33,9 @@ class Lag:
     An outage is made by filling the database with a clock that stands an hour in the past.
     """
 
-    version = houses.VERSION
+    version = runtimes.VERSION
 
-    def __init__(self, place: Place, seconds: int, behind: int = 0, target: Target = houses.TARGET) -> None:
+    def __init__(self, place: Place, seconds: int, behind: int = 0, target: Target = runtimes.TARGET) -> None:
         self.place = place
         self.seconds = seconds
         self.behind = behind
@@ -45,17 +45,17 @@ class Lag:
     def check(self) -> dict[str, str]:
         self.template = self.place.fresh()
         now = time_ns() // 1_000
-        stack = houses.a_stack(self.template, SetClock(now - OUTAGE if self.behind else now))
+        stack = runtimes.a_stack(self.template, SetClock(now - OUTAGE if self.behind else now))
         if self.behind:
-            houses.load_many(stack, self.behind, PER_MINUTE, name="behind")
+            runtimes.load_many(stack, self.behind, PER_MINUTE, name="behind")
         stack.close()
         return {}
 
     def run(self, _part: int, _parts: int) -> Timings:
         url = self.place.copy_of(self.template)
-        stack = houses.a_stack(url)
-        houses.load(stack, EVERY_SECOND, PER_SECOND, name="live", target=self.target)
-        witness = stack.house.slots = Witness(stack.house.slots)
+        stack = runtimes.a_stack(url)
+        runtimes.load(stack, EVERY_SECOND, PER_SECOND, name="live", target=self.target)
+        witness = stack.runtime.slots = Witness(stack.runtime.slots)
         began, ended = self.watch(stack)
         lags = list(self.lags(stack, witness, began, ended))
         stack.close()
@@ -66,7 +66,7 @@ class Lag:
 
     def watch(self, stack: Stack) -> tuple[int, int]:
         """Run the node; the whole seconds in which every slot must be found, from the next one on."""
-        service = Service(stack.house, {"command": NoWork()}, max_workers=AT_ONCE)
+        service = Service(stack.runtime, {"command": NoWork()}, max_workers=AT_ONCE)
         began = time_ns() // 1_000 // SECOND * SECOND + SECOND
         ended = began + self.seconds * SECOND
         service.start()
@@ -79,9 +79,9 @@ class Lag:
 
     def lags(self, stack: Stack, witness: Witness, began: int, ended: int) -> Iterator[int]:
         """Jobs were inserted in the order of the ticks, so each tick's commit belongs to the next few rows."""
-        ground = ground_of(stack.database)
+        backend = backend_of(stack.database)
         query = "FROM jobs WHERE origin IN ('schedule', 'catch_up') ORDER BY row_id"
-        rows = iter(ground.rows(f"SELECT {ground.microseconds('due_at')}, schedule_id {query}"))
+        rows = iter(backend.rows(f"SELECT {backend.microseconds('due_at')}, schedule_id {query}"))
         for committed_at, fired in witness.commits:
             for _ in range(fired):
                 due_at, schedule_id = next(rows)
@@ -95,7 +95,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     with a_place() as place:
-        target = houses.SAYING if options.task == "messages" else houses.TARGET
+        target = runtimes.SAYING if options.task == "messages" else runtimes.TARGET
         task: Task = Lag(place, QUICK_SECONDS if options.quick else ROUND_SECONDS, target=target)
         if options.task == "backlog":
             seconds = QUICK_BACKLOG_SECONDS if options.quick else BACKLOG_SECONDS

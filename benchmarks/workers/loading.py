@@ -17,10 +17,10 @@ class Loading:
     """everwhen: through the operation that every surface calls."""
 
     def __init__(self, place: Place, count: int, at_once: int) -> None:
-        from benchmarks.workers import houses
+        from benchmarks.workers import runtimes
 
-        self.houses = houses
-        self.version = houses.VERSION
+        self.runtimes = runtimes
+        self.version = runtimes.VERSION
         self.place = place
         self.count = count
         self.at_once = at_once
@@ -31,15 +31,15 @@ class Loading:
         return {}
 
     def run(self, part: int, parts: int) -> Timings:
-        houses = self.houses
+        runtimes = self.runtimes
         if part == 0:
             self.begin_anew()
         share = self.count // parts
         began = perf_counter()
         for start in range(part * share, (part + 1) * share, self.at_once):
             numbers = range(start, start + self.at_once)
-            batch = [houses.submission(f"s{n}", "g", words(n)) for n in numbers]
-            houses.create_schedules(self.stack.house, batch)
+            batch = [runtimes.submission(f"s{n}", "g", fields(n)) for n in numbers]
+            runtimes.create_schedules(self.stack.runtime, batch)
         return {"schedule": (perf_counter() - began, share)}
 
     def begin_anew(self) -> None:
@@ -47,10 +47,10 @@ class Loading:
             self.stack.close()
             self.place.drop(self.url)
         self.url = self.place.fresh()
-        self.stack = self.houses.a_stack(self.url)
+        self.stack = self.runtimes.a_stack(self.url)
 
 
-def words(number: int) -> dict[str, Any]:
+def fields(number: int) -> dict[str, Any]:
     """Half intervals, half cron."""
     if number % 2:
         return {"cron": f"{number % 60} {number % 24} * * *"}

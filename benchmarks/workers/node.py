@@ -3,8 +3,8 @@
 import os
 from threading import Event
 
-from benchmarks.workers import houses
-from benchmarks.workers.houses import NoWork, Witness
+from benchmarks.workers import runtimes
+from benchmarks.workers.runtimes import NoWork, Witness
 from everwhen.engine.service import Service
 from everwhen.ports.slots import TickReport
 
@@ -18,9 +18,9 @@ class Telling(Witness):
 
 
 def main() -> None:
-    stack = houses.a_stack(os.environ[houses.DATABASE])
-    stack.house.slots = Telling(stack.house.slots)
-    Service(stack.house, {"command": NoWork()}).start()
+    stack = runtimes.a_stack(os.environ[runtimes.DATABASE])
+    stack.runtime.slots = Telling(stack.runtime.slots)
+    Service(stack.runtime, {"command": NoWork()}).start()
     Event().wait()
 
 

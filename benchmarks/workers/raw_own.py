@@ -12,17 +12,17 @@ from time import perf_counter
 
 import psycopg
 
-from benchmarks.workers import houses
+from benchmarks.workers import runtimes
 from benchmarks.workers.answering import Timings
-from benchmarks.workers.houses import GROUPS, HOUR, HOURLY, SetClock
 from benchmarks.workers.places import Place, is_file, path_in
+from benchmarks.workers.runtimes import GROUPS, HOUR, HOURLY, SetClock
 from everwhen.model.instants import SECOND
 from everwhen.model.limits import Limit
 from everwhen.stores import postgres_statements, sqlite_statements
 from everwhen.stores.flows.commit import FIRED, JOB_INSERTED
 from everwhen.stores.postgres_adapters import At, Integers, Texts, columns_of, register
 from everwhen.stores.postgres_batches import insert, update
-from everwhen.stores.postgres_database import connection_words
+from everwhen.stores.postgres_database import describe_connection
 
 BATCH = 500
 PRAGMAS = ("synchronous = FULL", "wal_autocheckpoint = 16384", "cache_size = -16384", "secure_delete = FAST")
@@ -40,8 +40,8 @@ class RawOnOwnTables(ABC):
         self.clock = SetClock()
 
     def check(self) -> dict[str, str]:
-        self.stack = houses.a_stack(self.url, self.clock)
-        houses.load_many(self.stack, self.count, HOURLY)
+        self.stack = runtimes.a_stack(self.url, self.clock)
+        runtimes.load_many(self.stack, self.count, HOURLY)
         self.connect()
         self.come_due()
         while self.fire():
@@ -57,7 +57,7 @@ class RawOnOwnTables(ABC):
         return {"slot": (perf_counter() - began, fired)}
 
     def come_due(self) -> None:
-        houses.forget_jobs(self.stack)
+        runtimes.forget_jobs(self.stack)
         self.clock.set(self.clock.now() // HOUR * HOUR + HOUR)
 
     @abstractmethod
@@ -92,7 +92,7 @@ class OnPostgres(RawOnOwnTables):
     version = f"psycopg {psycopg.__version__}"
 
     def connect(self) -> None:
-        connection = psycopg.connect(self.url, **connection_words(self.url))
+        connection = psycopg.connect(self.url, **describe_connection(self.url))
         register(connection)
         self.cursor = connection.cursor(binary=True)
 
@@ -100,7 +100,7 @@ class OnPostgres(RawOnOwnTables):
         cursor, now, sql = self.cursor, self.clock.now(), postgres_statements
         span = {"now": At(now), "floor": At(now - 10 * SECOND), "limit": BATCH, "offset": 0, "until": BATCH}
         cursor.execute("BEGIN")
-        seen = cursor.execute(sql.GLANCE_DUE.encode(), span).fetchall()
+        seen = cursor.execute(sql.PEEK_DUE.encode(), span).fetchall()
         cursor.execute(f"{sql.LIMITS} FOR UPDATE".encode(), (Texts(KEYS),))
         taken = {"rows": Integers([row[0] for row in seen]), "now": At(now)}
         if due := cursor.execute(sql.TAKE_DUE.encode(), taken).fetchall():

@@ -18,7 +18,7 @@ from typing import Any
 
 import psycopg
 
-from benchmarks.workers import houses
+from benchmarks.workers import runtimes
 from benchmarks.workers.answering import Task, Timings, answer_until_end
 from benchmarks.workers.places import path_in
 from tests.servers.ports import LOOPBACK, HeldPort
@@ -52,7 +52,7 @@ WHERE row_id > {{}} AND schedule_id NOT LIKE 'patient%' GROUP BY 1 HAVING count(
 Look = Callable[[str], Any]  # the one value that a query finds
 
 
-def file_words(url: str, port: int) -> dict[str, Any]:
+def file_to_json(url: str, port: int) -> dict[str, Any]:
     """Messages and commands in every second, and schedules of two minutes of which some are due in any fault."""
     live = {"every": "1s", "if_running": "allow"}
     patient = {"every": f"{INTERVAL}s", "misfire_grace": f"{GRACE}s"}
@@ -78,9 +78,9 @@ def first_at(second: int) -> str:
 class Node:
     """A process of `everwhen`, ready when it is made; its lines are kept from filling a pipe by a file."""
 
-    def __init__(self, words: Sequence[str], config: Path) -> None:
+    def __init__(self, fields: Sequence[str], config: Path) -> None:
         self.log = config.with_suffix(f".{monotonic()}.log")
-        command = [sys.executable, "-m", "everwhen", *words, "--config", str(config)]
+        command = [sys.executable, "-m", "everwhen", *fields, "--config", str(config)]
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
@@ -107,7 +107,7 @@ def await_that(is_so: Callable[[], object]) -> float:
 class Fault(ABC):
     """Nodes on a database, and what becomes of them in a round."""
 
-    version = houses.VERSION
+    version = runtimes.VERSION
     nodes: Sequence[Sequence[str]] = (("up",),)
 
     def __init__(self, ending: ExitStack) -> None:
@@ -120,14 +120,14 @@ class Fault(ABC):
         port = HeldPort()
         self.ending.callback(port.release)
         self.config = folder / "everwhen.yaml"
-        self.config.write_text(json.dumps(file_words(self.made(folder), port.number)))
-        self.running = [self.started(words) for words in self.nodes]
-        with self.looking() as look:
+        self.config.write_text(json.dumps(file_to_json(self.made(folder), port.number)))
+        self.running = [self.started(fields) for fields in self.nodes]
+        with self.schedule_history() as look:
             await_that(lambda: look(BEGUN.format(0)))
         return {}
 
-    def started(self, words: Sequence[str]) -> Node:
-        node = Node(words, self.config)
+    def started(self, fields: Sequence[str]) -> Node:
+        node = Node(fields, self.config)
         self.ending.callback(node.kill)
         return node
 
@@ -136,7 +136,7 @@ class Fault(ABC):
         """The URL of an empty database."""
 
     @abstractmethod
-    def looking(self) -> AbstractContextManager[Look]:
+    def schedule_history(self) -> AbstractContextManager[Look]:
         """A way to ask the database, as long as the block lasts."""
 
     def timed(self, look: Look, newest: int, over: float) -> Timings:
@@ -165,13 +165,13 @@ class Locked(Fault):
         return self.url
 
     @contextmanager
-    def looking(self) -> Iterator[Look]:
+    def schedule_history(self) -> Iterator[Look]:
         with closing(sqlite3.connect(path_in(self.url), isolation_level=None)) as connection:
             yield lambda query: connection.execute(query).fetchone()[0]
 
     def run(self, _part: int, _parts: int) -> Timings:
         self.rounds += 1
-        with self.looking() as look:
+        with self.schedule_history() as look:
             with closing(
                 sqlite3.connect(path_in(self.url), isolation_level=None, timeout=PATIENCE)
             ) as locking:
@@ -190,7 +190,7 @@ class Served(Fault):
         return self.url
 
     @contextmanager
-    def looking(self) -> Iterator[Look]:
+    def schedule_history(self) -> Iterator[Look]:
         with psycopg.connect(self.url, autocommit=True) as connection:
 
             def look(query: str) -> Any:
@@ -212,13 +212,13 @@ class Restarted(Served):
 
     def run(self, _part: int, _parts: int) -> Timings:
         self.rounds += 1
-        with self.looking() as look:
+        with self.schedule_history() as look:
             newest = self.newest(look)
         self.server.stop()
         sleep(AWAY_SECONDS)
         self.server.start()
         over = monotonic()
-        with self.looking() as look:
+        with self.schedule_history() as look:
             return self.timed(look, newest, over)
 
 
@@ -230,7 +230,7 @@ class Killed(Served):
     def run(self, _part: int, _parts: int) -> Timings:
         self.rounds += 1
         victim = self.rounds % 2
-        with self.looking() as look:
+        with self.schedule_history() as look:
             missed, newest = look(MISSED), self.newest(look)
             await_that(lambda: look(FIRED.format(newest)))
             self.running[victim].kill()

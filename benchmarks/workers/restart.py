@@ -6,10 +6,10 @@ import subprocess
 import sys
 from time import perf_counter, sleep, time_ns
 
-from benchmarks.workers import houses
+from benchmarks.workers import runtimes
 from benchmarks.workers.answering import Timings, answer_until_end
-from benchmarks.workers.houses import SetClock
 from benchmarks.workers.places import Place, a_place
+from benchmarks.workers.runtimes import SetClock
 
 FEW, MANY, QUICK_MANY = 1_000, 100_000, 20_000
 LIVE = 100  # due in every second
@@ -19,7 +19,7 @@ AWAY_SECONDS = 1.2
 class Restarting:
     """A database with schedules that are due in half a day, and a hundred of every second."""
 
-    version = houses.VERSION
+    version = runtimes.VERSION
 
     def __init__(self, place: Place, count: int) -> None:
         self.url = place.fresh()
@@ -27,9 +27,9 @@ class Restarting:
         self.amounts: dict[str, float] = {}
 
     def check(self) -> dict[str, str]:
-        stack = houses.a_stack(self.url, SetClock(time_ns() // 1_000))
-        houses.load_many(stack, self.count, {"every": "12h", "first_run": "after_interval"})
-        houses.load(stack, LIVE, {"every": "1s", "if_running": "allow"}, name="live")
+        stack = runtimes.a_stack(self.url, SetClock(time_ns() // 1_000))
+        runtimes.load_many(stack, self.count, {"every": "12h", "first_run": "after_interval"})
+        runtimes.load(stack, LIVE, {"every": "1s", "if_running": "allow"}, name="live")
         stack.close()
         self.first_firing()
         return {}
@@ -53,8 +53,8 @@ class Restarting:
 
     def node(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "benchmarks.workers.node"]
-        surroundings = {**os.environ, houses.DATABASE: self.url}
-        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=surroundings)
+        rules = {**os.environ, runtimes.DATABASE: self.url}
+        return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=rules)
 
     def wait(self, node: subprocess.Popen[bytes]) -> None:
         assert node.stdout is not None

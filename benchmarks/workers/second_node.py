@@ -6,10 +6,10 @@ import subprocess
 import sys
 from time import perf_counter
 
-from benchmarks.workers import houses
+from benchmarks.workers import runtimes
 from benchmarks.workers.answering import Timings, answer_until_end
-from benchmarks.workers.houses import HOUR, HOURLY, SetClock
 from benchmarks.workers.places import Place, a_place
+from benchmarks.workers.runtimes import HOUR, HOURLY, SetClock
 from everwhen.engine.ticker import Ticker
 
 COUNT, QUICK_COUNT = 20_000, 6_000
@@ -19,30 +19,30 @@ ALONE = {"every": "1h", "first_run": "after_interval"}
 class SecondNode:
     """A database with hourly schedules, and the processes on it."""
 
-    version = houses.VERSION
+    version = runtimes.VERSION
 
     def __init__(self, place: Place, count: int, *, nodes: int, has_limits: bool) -> None:
         self.url = place.fresh()
         self.count = count
         self.nodes = nodes
-        self.words = HOURLY if has_limits else ALONE
+        self.fields = HOURLY if has_limits else ALONE
         self.clock = SetClock()
 
     def check(self) -> dict[str, str]:
-        self.stack = houses.a_stack(self.url, self.clock)
-        houses.load_many(self.stack, self.count, self.words)
+        self.stack = runtimes.a_stack(self.url, self.clock)
+        runtimes.load_many(self.stack, self.count, self.fields)
         command = [sys.executable, "-m", "benchmarks.workers.second_node", "node"]
-        surroundings = {**os.environ, houses.DATABASE: self.url}
+        rules = {**os.environ, runtimes.DATABASE: self.url}
         pipe = subprocess.PIPE
         self.processes = [
-            subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=surroundings)
+            subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=rules)
             for _ in range(self.nodes)
         ]
         self.run(0, 1)
         return {}
 
     def run(self, _part: int, _parts: int) -> Timings:
-        houses.forget_jobs(self.stack)
+        runtimes.forget_jobs(self.stack)
         self.clock.set(self.clock.now() // HOUR * HOUR + HOUR)
         began = perf_counter()
         for process in self.processes:
@@ -66,8 +66,8 @@ class SecondNode:
 def be_node() -> None:
     """Set the clock to the instant of each line, fire until nothing is due, and say how much that was."""
     clock = SetClock()
-    stack = houses.a_stack(os.environ[houses.DATABASE], clock)
-    ticker = Ticker(stack.house.slots, clock)
+    stack = runtimes.a_stack(os.environ[runtimes.DATABASE], clock)
+    ticker = Ticker(stack.runtime.slots, clock)
     for line in sys.stdin:
         clock.set(int(line))
         before = ticker.counts.fired

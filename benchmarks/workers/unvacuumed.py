@@ -5,10 +5,10 @@ from time import perf_counter
 
 import psycopg
 
-from benchmarks.workers import houses
+from benchmarks.workers import runtimes
 from benchmarks.workers.answering import Timings, answer_until_end
-from benchmarks.workers.houses import HOUR, SetClock
 from benchmarks.workers.places import Place, a_place
+from benchmarks.workers.runtimes import HOUR, SetClock
 from everwhen.engine.ticker import Ticker
 from everwhen.model.instants import SECOND
 
@@ -21,7 +21,7 @@ WORDS = {"every": "1h", "first_run": "after_interval", "if_running": "allow"}
 class Unvacuumed:
     """Some program holds a snapshot from before; everything it might still see stays, in tables and indexes."""
 
-    version = houses.VERSION
+    version = runtimes.VERSION
 
     def __init__(self, place: Place, count: int, firings: int) -> None:
         self.url = place.fresh()
@@ -30,12 +30,12 @@ class Unvacuumed:
         self.clock = SetClock()
 
     def check(self) -> dict[str, str]:
-        stack = houses.a_stack(self.url, self.clock)
-        houses.load_many(stack, self.count, WORDS)
+        stack = runtimes.a_stack(self.url, self.clock)
+        runtimes.load_many(stack, self.count, WORDS)
         self.old = psycopg.connect(self.url)
         self.old.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         self.old.execute("SELECT count(*) FROM schedules")
-        self.ticker = Ticker(stack.house.slots, self.clock)
+        self.ticker = Ticker(stack.runtime.slots, self.clock)
         for _ in range(self.firings):
             self.clock.set(self.clock.now() // HOUR * HOUR + HOUR)
             while self.ticker.step():

@@ -13,10 +13,10 @@ from typing import Any
 
 import aiohttp
 
-from benchmarks.workers import houses
+from benchmarks.workers import runtimes
 from benchmarks.workers.answering import Task, Timings, answer_until_end
-from benchmarks.workers.houses import NoWork, Witness
 from benchmarks.workers.places import Place, a_place
+from benchmarks.workers.runtimes import NoWork, Witness
 from everwhen.engine.service import Service
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedules
@@ -71,12 +71,12 @@ def refuse_failures(ends: Sequence[JobEnd]) -> None:
 class Queued:
     """Fires a slot of every schedule, then times a node that works the jobs off."""
 
-    version = houses.VERSION
+    version = runtimes.VERSION
 
     def __init__(self, place: Place, count: int, in_flight: int, kind: str, spec: dict[str, Any]) -> None:
         self.count, self.in_flight = count, in_flight
-        self.stack = houses.a_stack(place.fresh())
-        self.witness = self.stack.house.slots = Strict(self.stack.house.slots)
+        self.stack = runtimes.a_stack(place.fresh())
+        self.witness = self.stack.runtime.slots = Strict(self.stack.runtime.slots)
         self.target = Target(kind, json.dumps(spec))
         self.rounds = 0
 
@@ -87,10 +87,10 @@ class Queued:
     def run(self, _part: int, _parts: int) -> Timings:
         self.rounds += 1
         ids = [f"r{self.rounds}-{number}" for number in range(self.count)]
-        for start in range(0, self.count, houses.LOADED_AT_ONCE):
-            batch = ids[start : start + houses.LOADED_AT_ONCE]
-            create_schedules(self.stack.house, [self.submission(name) for name in batch])
-        service = Service(self.stack.house, self.targets(), max_workers=self.in_flight)
+        for start in range(0, self.count, runtimes.LOADED_AT_ONCE):
+            batch = ids[start : start + runtimes.LOADED_AT_ONCE]
+            create_schedules(self.stack.runtime, [self.submission(name) for name in batch])
+        service = Service(self.stack.runtime, self.targets(), max_workers=self.in_flight)
         while service.ticker.step():
             pass
         self.witness.settled = 0
@@ -110,7 +110,7 @@ class Queued:
         return {
             "no-op": NoWork(),
             "command": CommandTarget(),
-            "http": HttpTarget(self.stack.house.clock.now),
+            "http": HttpTarget(self.stack.runtime.clock.now),
         }
 
     def wait(self) -> None:

@@ -11,36 +11,23 @@ from typing import TYPE_CHECKING
 from everwhen.version import __version__
 
 if TYPE_CHECKING:
-    from everwhen.app.agent_run import (
+    from everwhen.compat.herdctl_run import (
         RunScheduleOptions,
         ScheduleRunnerLogger,
         ScheduleRunResult,
         run_schedule,
     )
-    from everwhen.app.agent_state import (
+    from everwhen.compat.herdctl_state import (
         ScheduleState,
         get_agent_schedule_states,
         get_schedule_state,
         update_schedule_state,
     )
-    from everwhen.app.answers import Backfilled, ScheduleInfo, SchedulerState, Upcoming, Why
-    from everwhen.app.options import (
-        AgentScheduleInfo,
-        NewSchedule,
-        Run,
-        ScheduleOptions,
-        SchedulerLogger,
-        SchedulerOptions,
-        SchedulerStatus,
-        SchedulerTriggerCallback,
-        StopOptions,
-    )
-    from everwhen.app.scheduled_jobs import (
+    from everwhen.compat.pipelit_jobs import (
         execute_scheduled_job,
         recover_scheduled_jobs,
         start_scheduled_job,
     )
-    from everwhen.app.scheduler import Scheduler
     from everwhen.decide.check import ScheduleCheckResult
     from everwhen.errors import (
         ConfigError,
@@ -54,6 +41,19 @@ if TYPE_CHECKING:
     )
     from everwhen.model.reasons import ScheduleSkipReason
     from everwhen.model.work_item import WorkItem, build_schedule_prompt
+    from everwhen.scheduler.answers import Backfilled, ScheduleInfo, SchedulerState, Upcoming, Why
+    from everwhen.scheduler.options import (
+        AgentScheduleInfo,
+        NewSchedule,
+        Run,
+        ScheduleOptions,
+        SchedulerLogger,
+        SchedulerOptions,
+        SchedulerStatus,
+        SchedulerTriggerCallback,
+        StopOptions,
+    )
+    from everwhen.scheduler.scheduler import Scheduler
     from everwhen.targets.trigger_info import TriggerInfo, TriggerMetadata
     from everwhen.timetable.cron import CronExpression
     from everwhen.timetable.interval import parse_interval
@@ -76,20 +76,20 @@ _HOMES = {
         "StoreError",
         "TimetableError",
     ),
-    "everwhen.app.agent_run": (
+    "everwhen.compat.herdctl_run": (
         "RunScheduleOptions",
         "ScheduleRunResult",
         "ScheduleRunnerLogger",
         "run_schedule",
     ),
-    "everwhen.app.agent_state": (
+    "everwhen.compat.herdctl_state": (
         "ScheduleState",
         "get_agent_schedule_states",
         "get_schedule_state",
         "update_schedule_state",
     ),
-    "everwhen.app.answers": ("Backfilled", "ScheduleInfo", "SchedulerState", "Upcoming", "Why"),
-    "everwhen.app.options": (
+    "everwhen.scheduler.answers": ("Backfilled", "ScheduleInfo", "SchedulerState", "Upcoming", "Why"),
+    "everwhen.scheduler.options": (
         "AgentScheduleInfo",
         "NewSchedule",
         "Run",
@@ -100,12 +100,12 @@ _HOMES = {
         "SchedulerTriggerCallback",
         "StopOptions",
     ),
-    "everwhen.app.scheduled_jobs": (
+    "everwhen.compat.pipelit_jobs": (
         "execute_scheduled_job",
         "recover_scheduled_jobs",
         "start_scheduled_job",
     ),
-    "everwhen.app.scheduler": ("Scheduler",),
+    "everwhen.scheduler.scheduler": ("Scheduler",),
     "everwhen.decide.check": ("ScheduleCheckResult",),
     "everwhen.model.reasons": ("ScheduleSkipReason",),
     "everwhen.model.work_item": ("WorkItem", "build_schedule_prompt"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from everwhen import system_clock
+from everwhen import clock
 from everwhen.errors import CronParseError, TimetableError, shown
 from everwhen.timetable.civil_time import Zone, zone, zone_of
 from everwhen.timetable.cron import CronExpression, parse_cron
@@ -48,7 +48,7 @@ def calculate_next_trigger(
     length = interval if isinstance(interval, timedelta) else parse_interval(interval)
     if length <= timedelta(0):
         raise TimetableError("interval must be longer than zero", key="interval", value=interval)
-    now = system_clock.now() if now is None else _aware(now, "now")
+    now = clock.now() if now is None else _aware(now, "now")
     if last_completed_at is None:
         return now
     last = _aware(last_completed_at, "last_completed_at")
@@ -65,7 +65,7 @@ def calculate_next_trigger(
 
 def is_schedule_due(next_at: datetime, *, now: datetime | None = None) -> bool:
     """Whether the time has come."""
-    now = system_clock.now() if now is None else _aware(now, "now")
+    now = clock.now() if now is None else _aware(now, "now")
     return _aware(next_at, "next_at") <= now
 
 
@@ -96,7 +96,7 @@ def calculate_next_cron_trigger(
     """
     expression = parse_cron(text)
     where = _zone_for(after, timezone)
-    moment = system_clock.now() if after is None else _in_zone(after, where)
+    moment = clock.now() if after is None else _in_zone(after, where)
     slot = CronSeries(expression, where).next_datetime(moment)
     if slot is None:
         raise TimetableError(
@@ -111,7 +111,7 @@ def _zone_for(after: datetime | None, timezone: str | None) -> Zone:
     if timezone is None and isinstance(after, datetime) and after.utcoffset() is not None:
         assert after.tzinfo is not None
         return zone_of(after.tzinfo)
-    return zone(system_clock.local_zone_name())
+    return zone(clock.local_zone_name())
 
 
 def _in_zone(moment: datetime, where: Zone) -> datetime:
@@ -124,7 +124,7 @@ def _aware(moment: datetime, name: str) -> datetime:
     _check_datetime(moment, name)
     try:
         if moment.utcoffset() is None:
-            moment = moment.replace(tzinfo=zone(system_clock.local_zone_name()).tzinfo)
+            moment = moment.replace(tzinfo=zone(clock.local_zone_name()).tzinfo)
         return moment.astimezone(UTC)
     except (OverflowError, OSError):
         raise TimetableError(f"{name} lies outside the years 1 to 9999", key=name, value=moment) from None

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from everwhen.clock import SystemClock
 from everwhen.engine.chain_watch import ChainWatch
 from everwhen.engine.delivery import Deliveries
 from everwhen.engine.dispatcher import Dispatcher
@@ -22,12 +23,12 @@ from everwhen.operations.validity import restore_valid_schedules
 from everwhen.ports.clock import Clock
 from everwhen.ports.database_copy import Move, Received
 from everwhen.ports.firings import Firings
-from everwhen.ports.house import House
 from everwhen.ports.ledger import Ledger
 from everwhen.ports.links import Links
 from everwhen.ports.observer import Observer
 from everwhen.ports.plugins import Plugins
 from everwhen.ports.queue import Queue
+from everwhen.ports.runtime import Runtime
 from everwhen.ports.subscriber import Subscriber
 from everwhen.ports.upkeep import Progress
 from everwhen.ports.vitals import Vitals
@@ -46,30 +47,29 @@ from everwhen.stores.sqlite_ledger import SqliteLedger
 from everwhen.stores.sqlite_move import SqliteMove
 from everwhen.stores.sqlite_restore import restore as restore_sqlite
 from everwhen.stores.sqlite_transaction import SqliteStore
-from everwhen.stores.sqlite_upkeep import SqlitePremises
+from everwhen.stores.sqlite_upkeep import SqliteMaintenance
 from everwhen.stores.sqlite_vitals import SqliteVitals
 from everwhen.stores.tokens import StoredTokens
 from everwhen.stores.transaction import Store
-from everwhen.stores.upkeep import Premises, StoredUpkeep
-from everwhen.system_clock import SystemClock
+from everwhen.stores.upkeep import Maintenance, StoredUpkeep
+from everwhen.target_registry import TargetRegistry, open_target_registry
 from everwhen.targets.http import HttpTarget
 from everwhen.targets.plugin_folders import PluginFolders
 from everwhen.targets.python_function import UnknownFunctionError, load
 from everwhen.targets.subscribers import HttpSubscriber
-from everwhen.workshop import Workshop, open_workshop
 
 DEFAULT_REDIS = "redis://127.0.0.1:6379/0"
 
 
 @dataclass(slots=True)
 class Stack:
-    """A house with the database that it stands on; `leave` ends what was started around it."""
+    """a runtime with the database that it stands on; `leave` ends what was started around it."""
 
-    house: House
+    runtime: Runtime
     database: Any
     plans: PlanCache
     changes: Callable[[], int] | None = None  # a number that is another one when any process has committed
-    listen: Callable[[House], Callable[[], None]] | None = None  # wakes a house; returns how to end it
+    listen: Callable[[Runtime], Callable[[], None]] | None = None  # wakes a runtime; returns how to end it
     leave: list[Callable[[], None]] = field(default_factory=list)
 
     def close(self) -> None:
@@ -104,30 +104,30 @@ def open_stack(
     lately = int(10 * check_interval * 1_000_000)
     prepare = _refuse_outdated if is_existing else _migrate
     if is_postgres(url):
-        ground = _on_postgres(url, clock, prepare)
+        backend = _on_postgres(url, clock, prepare)
     else:
         if is_existing:
             _refuse_missing(url)
-        ground = _on_sqlite(url, clock, database, prepare)
+        backend = _on_sqlite(url, clock, database, prepare)
     plans = PlanCache()
-    slots = StoredSlots(ground.store, plans, lately=lately, stagger=catch_up_stagger)
-    catalogue = StoredCatalogue(ground.store, plans)
-    house = House(
+    slots = StoredSlots(backend.store, plans, lately=lately, stagger=catch_up_stagger)
+    catalogue = StoredCatalogue(backend.store, plans)
+    runtime = Runtime(
         slots=slots,
         catalogue=catalogue,
-        ledger=ground.ledger,
-        firings=ground.firings,
-        vitals=ground.vitals,
-        messages=StoredMessages(ground.store),
-        plugin_state=StoredPluginState(ground.store),
-        upkeep=StoredUpkeep(ground.store, ground.premises, ground.clock),
-        tokens=StoredTokens(ground.store),
-        outbox=StoredOutbox(ground.store, plans),
-        clock=ground.clock,
+        ledger=backend.ledger,
+        firings=backend.firings,
+        vitals=backend.vitals,
+        messages=StoredMessages(backend.store),
+        plugin_state=StoredPluginState(backend.store),
+        upkeep=StoredUpkeep(backend.store, backend.maintenance, backend.clock),
+        tokens=StoredTokens(backend.store),
+        outbox=StoredOutbox(backend.store, plans),
+        clock=backend.clock,
         timezone=timezone,
-        clock_skew=ground.clock_skew,
+        clock_skew=backend.clock_skew,
     )
-    return Stack(house, ground.database, plans, ground.changes, ground.listen)
+    return Stack(runtime, backend.database, plans, backend.changes, backend.listen)
 
 
 def open_node_stack(url: str, *, is_forced: bool = False, **keys: Any) -> Stack:
@@ -171,18 +171,18 @@ def _moved_error(url: str, move: Move) -> MovedError:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class Backend:
     """What a kind of database brings."""
 
     database: Any
     store: Store
     ledger: Ledger
     firings: Firings
-    premises: Premises
+    maintenance: Maintenance
     vitals: Vitals
     clock: Clock
     changes: Callable[[], int] | None = None
-    listen: Callable[[House], Callable[[], None]] | None = None
+    listen: Callable[[Runtime], Callable[[], None]] | None = None
     clock_skew: Callable[[], int] = lambda: 0
 
 
@@ -208,7 +208,7 @@ def _refuse_missing(url: str) -> None:
         )
 
 
-def _on_sqlite(url: str, clock: Clock | None, database: SqliteDatabase | None, prepare: Prepare) -> Ground:
+def _on_sqlite(url: str, clock: Clock | None, database: SqliteDatabase | None, prepare: Prepare) -> Backend:
     clock = clock or SystemClock()
     found = database or open_sqlite(url)
     try:
@@ -217,19 +217,19 @@ def _on_sqlite(url: str, clock: Clock | None, database: SqliteDatabase | None, p
         if database is None:
             found.close()
         raise
-    return Ground(
+    return Backend(
         found,
         SqliteStore(found, clock),
         SqliteLedger(found),
         SqliteFirings(found),
-        SqlitePremises(found),
+        SqliteMaintenance(found),
         SqliteVitals(found),
         clock,
         found.change_counter,
     )
 
 
-def _on_postgres(url: str, clock: Clock | None, prepare: Prepare) -> Ground:
+def _on_postgres(url: str, clock: Clock | None, prepare: Prepare) -> Backend:
     postgres = _postgres()
     database = postgres.PostgresDatabase(url)
     by_database = postgres.DatabaseClock(database, SystemClock())
@@ -239,19 +239,19 @@ def _on_postgres(url: str, clock: Clock | None, prepare: Prepare) -> Ground:
         database.close()
         raise
 
-    def listen(house: House) -> Callable[[], None]:
-        listener = postgres.Listener(url, on_slots=house.wake_scheduler, on_jobs=house.wake_workers)
+    def listen(runtime: Runtime) -> Callable[[], None]:
+        listener = postgres.Listener(url, on_slots=runtime.wake_scheduler, on_jobs=runtime.wake_workers)
         close: Callable[[], None] = listener.close
         return close
 
     horizon = postgres.Horizon(database)
     skew: Callable[[], int] = by_database.skew if clock is None else lambda: 0
-    return Ground(
+    return Backend(
         database,
         postgres.PostgresStore(database, skew=skew, has_time=clock is None, clock=clock),
         postgres.PostgresLedger(database),
         postgres.PostgresFirings(database, horizon),
-        postgres.PostgresPremises(database),
+        postgres.PostgresMaintenance(database),
         postgres.PostgresVitals(database, horizon),
         clock or by_database,
         listen=listen,
@@ -372,9 +372,9 @@ def open_links(url: str | None) -> Links:
     return RqLinks(url or DEFAULT_REDIS)
 
 
-def http_subscriber(stack: Stack, subscriber_id: str, words: Mapping[str, Any]) -> Subscriber:
+def http_subscriber(stack: Stack, subscriber_id: str, fields: Mapping[str, Any]) -> Subscriber:
     """A server that gets every message."""
-    return HttpSubscriber(subscriber_id, words, lambda: HttpTarget(stack.house.clock.now))
+    return HttpSubscriber(subscriber_id, fields, lambda: HttpTarget(stack.runtime.clock.now))
 
 
 def python_fault(name: str) -> str | None:
@@ -428,7 +428,7 @@ def build_service(
     lease: float = 30.0,
     retention: Retention | None = None,
     observer: Observer | None = None,
-    workshop: Workshop | None = None,
+    target_registry: TargetRegistry | None = None,
     groups: Callable[[], Groups] = dict,
     subscribers: Sequence[Subscriber] = (),
     queue: Queue | None = None,
@@ -442,12 +442,12 @@ def build_service(
     Where a queue carries the jobs it works on none. With `links` it does not tick either: schedules go on by
     themselves, and it watches over that.
     """
-    house = stack.house
-    dispatcher = None if queue is None else Dispatcher(house.outbox, queue, house.clock, patience=lease)
-    workshop = workshop or open_workshop(house, max_workers=max_workers)
+    runtime = stack.runtime
+    dispatcher = None if queue is None else Dispatcher(runtime.outbox, queue, runtime.clock, patience=lease)
+    target_registry = target_registry or open_target_registry(runtime, max_workers=max_workers)
     service = Service(
-        house,
-        workshop.targets,
+        runtime,
+        target_registry.targets,
         role=role if queue is None and links is None else "scheduler",
         queues=queues,
         check_interval=check_interval,
@@ -456,14 +456,14 @@ def build_service(
         retention=retention,
         changes=stack.changes,
         observer=observer,
-        deliveries=Deliveries(house.messages, house.clock, subscribers),
-        heal=partial(restore_valid_schedules, house, workshop.fault_of, groups),
+        deliveries=Deliveries(runtime.messages, runtime.clock, subscribers),
+        heal=partial(restore_valid_schedules, runtime, target_registry.fault_of, groups),
         dispatcher=dispatcher,
-        chain_watch=None if links is None else ChainWatch(house, links),
+        chain_watch=None if links is None else ChainWatch(runtime, links),
         name=name,
-        greet=workshop.greet,
+        greet=target_registry.greet,
         when_cut_off=when_cut_off,
     )
     if stack.listen is not None:
-        stack.leave.append(stack.listen(stack.house))
+        stack.leave.append(stack.listen(stack.runtime))
     return service

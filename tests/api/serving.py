@@ -15,17 +15,17 @@ from fastapi import FastAPI
 
 from everwhen.api.app import create_app
 from everwhen.api.connections import ConnectionLimits
-from everwhen.api.office import Office
+from everwhen.api.context import ApiContext
 from everwhen.api.readiness import Unready
 from everwhen.api.server import ApiServer
 from everwhen.config.api_settings import ApiSettings
 from everwhen.config.read import Configuration, Host, read_configuration
-from everwhen.config.submission import Surroundings, surroundings_of
+from everwhen.config.submission import SubmissionRules, rules_of
 from everwhen.model.token import AccessRole, TokenLimits, limits_of
 from everwhen.operations.apply import apply
 from everwhen.operations.tokens import create_token
 from everwhen.ports.clock import Clock
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 from everwhen.wiring import open_stack, plugins_in, python_fault
 
 PROBLEM = "application/problem+json"
@@ -46,17 +46,17 @@ class Answer:
     raw: bytes
 
     @property
-    def words(self) -> Any:
+    def fields(self) -> Any:
         return json.loads(self.raw)
 
     @property
     def problem(self) -> str:
         """The kind of a problem, whose shape is checked here for all tests."""
         assert self.headers["content-type"] == PROBLEM
-        words = self.words
-        assert words["status"] == self.status
-        assert words["detail"] and words["title"]
-        kind: str = words["type"].removeprefix("urn:everwhen:problem:")
+        fields = self.fields
+        assert fields["status"] == self.status
+        assert fields["detail"] and fields["title"]
+        kind: str = fields["type"].removeprefix("urn:everwhen:problem:")
         return kind
 
 
@@ -101,26 +101,26 @@ class Client:
     def patch(self, path: str, body: Any, **more: Any) -> Answer:
         return self.call("PATCH", path, body, **more)
 
-    def create(self, **words: Any) -> dict[str, Any]:
+    def create(self, **fields: Any) -> dict[str, Any]:
         """A schedule that was made."""
-        answer = self.post("/schedules/", {"every": "1h", "run": HTTP_RUN, **words})
+        answer = self.post("/schedules/", {"every": "1h", "run": HTTP_RUN, **fields})
         assert answer.status == 201, answer.raw
-        found: dict[str, Any] = answer.words
+        found: dict[str, Any] = answer.fields
         return found
 
 
 @dataclass(slots=True)
 class Service:
-    """A house with its API."""
+    """a runtime with its API."""
 
-    house: House
-    office: Office
+    runtime: Runtime
+    context: ApiContext
     url: str
     admin: Client
     app: FastAPI
 
     def client(self, role: AccessRole = "operator", owner: str | None = None, **limits: Any) -> Client:
-        made = create_token(self.house, f"{role} {owner}", role, owner=owner, limits=_limits(limits))
+        made = create_token(self.runtime, f"{role} {owner}", role, owner=owner, limits=_limits(limits))
         return replace(self.admin, secret=made.secret)
 
     @property
@@ -128,8 +128,8 @@ class Service:
         return replace(self.admin, secret=None)
 
 
-def _limits(words: dict[str, Any]) -> TokenLimits:
-    return limits_of(words)
+def _limits(fields: dict[str, Any]) -> TokenLimits:
+    return limits_of(fields)
 
 
 @contextmanager
@@ -147,31 +147,31 @@ def serving(
     configuration = configuration_of(folder, file)
     chosen = ApiSettings(port=0, **settings)
     stack = open_stack(url or f"sqlite:///{folder}/api.db", clock=clock)
-    around = around_of(configuration, stack.house)
-    apply(stack.house, configuration.declared)
-    office = Office(
-        stack.house,
+    around = around_of(configuration, stack.runtime)
+    apply(stack.runtime, configuration.declared)
+    context = ApiContext(
+        stack.runtime,
         chosen,
         lambda: around,
         unready,
         stack.changes,
         limits=limits or ConnectionLimits(),
     )
-    app = create_app(office)
+    app = create_app(context)
     server = ApiServer(app, chosen, stop_within=1)
     try:
         server.start()
-        admin = create_token(stack.house, "admin", "admin")
-        yield Service(stack.house, office, server.url, Client(server.url, admin.secret), app)
+        admin = create_token(stack.runtime, "admin", "admin")
+        yield Service(stack.runtime, context, server.url, Client(server.url, admin.secret), app)
     finally:
         server.stop()
         stack.close()
 
 
-def around_of(configuration: Configuration, house: House) -> Surroundings:
+def around_of(configuration: Configuration, runtime: Runtime) -> SubmissionRules:
     """What submissions are judged by under that configuration."""
-    host = Host({}, lambda: "UTC", house.clock.now(), plugins_in=plugins_in, python_fault=python_fault)
-    return surroundings_of(configuration, host, ())
+    host = Host({}, lambda: "UTC", runtime.clock.now(), plugins_in=plugins_in, python_fault=python_fault)
+    return rules_of(configuration, host, ())
 
 
 def configuration_of(folder: Path, file: str) -> Configuration:

@@ -42,7 +42,7 @@ WRITES = [
 
 
 def denials(service: Service) -> int:
-    return len(service.house.ledger.events(EventFilter(types=["auth.denied"]), limit=1_000))
+    return len(service.runtime.ledger.events(EventFilter(types=["auth.denied"]), limit=1_000))
 
 
 def test_without_a_token_nothing_is_told(service: Service) -> None:
@@ -63,22 +63,22 @@ def test_an_unknown_token_is_refused_and_on_record_without_its_secret(service: S
     answer = service.nobody.call("GET", "/schedules/", headers={"Authorization": f"Bearer {guess}"})
     assert (answer.status, answer.problem) == (401, "unauthenticated")
     assert denials(service) == before + 1
-    (last,) = service.house.ledger.events(EventFilter(types=["auth.denied"]), limit=1)
+    (last,) = service.runtime.ledger.events(EventFilter(types=["auth.denied"]), limit=1)
     assert guess not in repr(last) and last.event.detail["path"] == "/api/v1/schedules/"
 
 
 def test_the_database_has_no_secret(service: Service, tmp_path: Path) -> None:
-    made = create_token(service.house, "hidden", "viewer")
-    assert find_token(service.house, made.secret) == made.token
-    assert made.secret not in repr(service.house.tokens.all())
+    made = create_token(service.runtime, "hidden", "viewer")
+    assert find_token(service.runtime, made.secret) == made.token
+    assert made.secret not in repr(service.runtime.tokens.all())
 
 
 def test_a_revoked_token_is_refused_at_once(service: Service) -> None:
-    made = create_token(service.house, "brief", "viewer")
+    made = create_token(service.runtime, "brief", "viewer")
     client = Client(service.url, made.secret)
     assert client.get("/schedules/").status == 200
-    revoke_token(service.house, made.token.token_id)
-    service.office.known_tokens.clear()  # as the call that revokes does; other processes follow within a second
+    revoke_token(service.runtime, made.token.token_id)
+    service.context.known_tokens.clear()  # as the call that revokes does; other processes follow within a second
     assert client.get("/schedules/").status == 401
 
 
@@ -92,7 +92,7 @@ def test_a_viewer_reads_and_changes_nothing(service: Service) -> None:
         answer = viewer.call(method, path.format(id=made["id"]), body)
         assert (answer.status, answer.problem) == (403, "forbidden"), path
     assert denials(service) == before + len(WRITES)
-    assert service.admin.get(f"/schedules/{made['id']}/").words == made
+    assert service.admin.get(f"/schedules/{made['id']}/").fields == made
 
 
 @pytest.mark.parametrize("role", ["viewer", "operator", "admin"])
@@ -111,12 +111,12 @@ def test_someone_elses_schedule_and_an_unknown_one_look_the_same(service: Servic
                 ]
                 assert [answer.status for answer in answers] == [404, 404], path
                 assert answers[0].raw == answers[1].raw
-        many = mine.post("/schedules/batch-pause/", {"schedule_ids": [theirs["id"]]}).words
+        many = mine.post("/schedules/batch-pause/", {"schedule_ids": [theirs["id"]]}).fields
         assert many["items"][0]["problem"]["detail"] == "Scheduled job not found."
         assert mine.post("/schedules/batch-delete/", {"schedule_ids": [theirs["id"]]}).status == 204
-    assert mine.get("/schedules/?owner=them").words["items"] == []
-    assert mine.get("/schedules/?q=secret").words["total"] == 0
-    assert service.admin.get(f"/schedules/{theirs['id']}/").words == theirs
+    assert mine.get("/schedules/?owner=them").fields["items"] == []
+    assert mine.get("/schedules/?q=secret").fields["total"] == 0
+    assert service.admin.get(f"/schedules/{theirs['id']}/").fields == theirs
 
 
 def test_what_a_token_with_an_owner_makes_is_the_owners(service: Service) -> None:
@@ -128,12 +128,12 @@ def test_what_a_token_with_an_owner_makes_is_the_owners(service: Service) -> Non
     assert ada.patch(f"/schedules/{made['id']}/", {"owner": "bob"}).status == 403
     # Her key is not the one of somebody else with the same name.
     body = {"every": "1h", "run": HTTP_RUN}
-    first = ada.call("PUT", "/schedules/key/daily/", body).words["id"]
-    assert service.client(owner="bob").call("PUT", "/schedules/key/daily/", body).words["id"] != first
+    first = ada.call("PUT", "/schedules/key/daily/", body).fields["id"]
+    assert service.client(owner="bob").call("PUT", "/schedules/key/daily/", body).fields["id"] != first
 
 
 @pytest.mark.parametrize("run", [{"command": ["id"]}, {"python": "os:getcwd"}])
-def test_code_is_refused_unless_the_house_allows_it_and_an_admin_asks(
+def test_code_is_refused_unless_the_runtime_allows_it_and_an_admin_asks(
     service: Service, tmp_path: Path, run: dict[str, object]
 ) -> None:
     body = {"every": "1h", "run": run}
@@ -141,9 +141,9 @@ def test_code_is_refused_unless_the_house_allows_it_and_an_admin_asks(
     assert (answer.status, answer.problem) == (403, "forbidden")
     made = service.admin.create()
     assert service.admin.patch(f"/schedules/{made['id']}/", {"run": run}).status == 403
-    with serving(tmp_path, allow_code_targets=True) as open_house:
-        assert open_house.client("operator").post("/schedules/", body).status == 403
-        assert open_house.admin.post("/schedules/", body).status == 201
+    with serving(tmp_path, allow_code_targets=True) as open_runtime:
+        assert open_runtime.client("operator").post("/schedules/", body).status == 403
+        assert open_runtime.admin.post("/schedules/", body).status == 201
 
 
 @pytest.mark.parametrize("role", ["operator", "admin"])
@@ -164,8 +164,8 @@ def test_code_and_the_environment_are_not_for_tokens_with_an_owner(
     body = {"every": "1h", "run": run}
     with serving(
         tmp_path, file='agents: {bot: {command: ["true"], owner: ada}}', allow_code_targets=True
-    ) as house:
-        ada = house.client(role, owner="ada")  # type: ignore[arg-type]
+    ) as runtime:
+        ada = runtime.client(role, owner="ada")  # type: ignore[arg-type]
         made = ada.create()
         answers = [
             ada.post("/schedules/", body),
@@ -173,9 +173,9 @@ def test_code_and_the_environment_are_not_for_tokens_with_an_owner(
             ada.patch(f"/schedules/{made['id']}/", {"run": run}),
         ]
         assert [answer.status for answer in answers] == [status] * 3
-        (item,) = ada.post("/schedules/batch/", {"schedules": [body]}).words["items"]
+        (item,) = ada.post("/schedules/batch/", {"schedules": [body]}).fields["items"]
         assert item["problem"]["status"] == status
-        assert house.admin.post("/schedules/", body).status == 201
+        assert runtime.admin.post("/schedules/", body).status == 201
         assert (
             ada.patch(f"/schedules/{made['id']}/", {"ping": {"url": "https://x.example/${HOME}"}}).status
             == 422
@@ -185,7 +185,7 @@ def test_code_and_the_environment_are_not_for_tokens_with_an_owner(
 def test_the_environment_of_workers_is_not_for_callers(service: Service) -> None:
     run = {"http": {"url": "https://example.com/", "headers": {"X": "${DATABASE_PASSWORD}"}}}
     answer = service.admin.post("/schedules/", {"every": "1h", "run": run})
-    assert (answer.status, answer.words["errors"][0]["path"]) == (422, "run.http.headers.X")
+    assert (answer.status, answer.fields["errors"][0]["path"]) == (422, "run.http.headers.X")
 
 
 def test_a_secret_in_a_header_is_not_told_again(service: Service) -> None:
@@ -193,10 +193,10 @@ def test_a_secret_in_a_header_is_not_told_again(service: Service) -> None:
     run = {"http": {"url": "https://ada:hunter2@example.com/", "headers": headers}}
     made = service.admin.post("/schedules/", {"every": "1h", "run": run})
     assert "hunter2" not in made.raw.decode()
-    assert made.words["run"]["http"]["headers"] == {"Authorization": "***", "Accept": "text/plain"}
+    assert made.fields["run"]["http"]["headers"] == {"Authorization": "***", "Accept": "text/plain"}
     # An edit of something else keeps what only the database knows.
-    service.admin.patch(f"/schedules/{made.words['id']}/", {"name": "x"})
-    stored = service.house.catalogue.get(made.words["id"])
+    service.admin.patch(f"/schedules/{made.fields['id']}/", {"name": "x"})
+    stored = service.runtime.catalogue.get(made.fields["id"])
     assert stored is not None and "hunter2" in stored.definition.target.spec
 
 
@@ -242,7 +242,7 @@ def test_a_token_makes_only_the_targets_that_it_may(service: Service) -> None:
 def test_firings_are_paid_by_the_token_that_made_the_schedule(service: Service) -> None:
     made = service.client(fires_per_hour=3).create()
     service.admin.patch(f"/schedules/{made['id']}/", {"name": "edited by another"})
-    schedule = service.house.catalogue.get(made["id"])
+    schedule = service.runtime.catalogue.get(made["id"])
     assert schedule is not None
     assert [(budget.per_hour, budget.per_day) for budget in schedule.definition.budgets] == [(3, None)]
 
@@ -256,7 +256,7 @@ def test_what_needs_approval_waits_for_an_operator(service: Service) -> None:
         assert agent.post(f"{path}/{deed}/").status == 403
     assert agent.patch(f"{path}/", {"enabled": True}).status == 403
     assert agent.patch(f"{path}/", {"name": "better"}).status == 200
-    assert service.client().post(f"{path}/approve/", {"revision": 2}).words["status"] == "active"
+    assert service.client().post(f"{path}/approve/", {"revision": 2}).fields["status"] == "active"
     assert agent.post(f"{path}/trigger/").status == 202
 
 
@@ -277,7 +277,7 @@ def test_wrong_tokens_are_counted_per_address_and_then_not_even_looked_up(tmp_pa
 def test_a_token_that_asks_too_often_is_told_when_to_come_again(tmp_path: Path) -> None:
     with serving(tmp_path) as service:
         client = service.client("viewer")
-        service.office.rates = Rates(burst=1, per_second=0.001, monotonic=lambda: 0.0)
+        service.context.rates = Rates(burst=1, per_second=0.001, monotonic=lambda: 0.0)
         assert client.get("/schedules/").status == 200
         answer = client.get("/schedules/")
         assert (answer.status, answer.problem) == (429, "too-many-requests")
@@ -298,6 +298,6 @@ def test_a_page_of_another_origin_changes_nothing(service: Service) -> None:
     foreign = {"Origin": "https://evil.example"}
     answer = service.admin.post(f"/schedules/{made['id']}/pause/", headers=foreign)
     assert (answer.status, answer.problem) == (403, "forbidden")
-    assert service.admin.get(f"/schedules/{made['id']}/").words["status"] == "active"
+    assert service.admin.get(f"/schedules/{made['id']}/").fields["status"] == "active"
     own = {"Origin": service.url}
     assert service.admin.post(f"/schedules/{made['id']}/pause/", headers=own).status == 200

@@ -28,7 +28,7 @@ def clock() -> ManualClock:
 def service(tmp_path: Path, clock: ManualClock) -> Iterator[Service]:
     with serving(tmp_path, clock=clock) as found:
         yield found
-        assert prove(found.house).is_clean
+        assert prove(found.runtime).is_clean
 
 
 @pytest.fixture
@@ -44,23 +44,23 @@ def approved(service: Service, schedule: dict[str, Any]) -> dict[str, Any]:
     """The schedule after the admin has looked at it."""
     answer = service.admin.post(f"{path_of(schedule)}/approve/", {"revision": schedule["revision"]})
     assert answer.status == 200, answer.raw
-    found: dict[str, Any] = answer.words
+    found: dict[str, Any] = answer.fields
     return found
 
 
 def now(service: Service, schedule: dict[str, Any]) -> tuple[str, str | None, int]:
-    words = service.admin.get(f"{path_of(schedule)}/").words
-    return words["status"], words["paused_by"], words["revision"]
+    fields = service.admin.get(f"{path_of(schedule)}/").fields
+    return fields["status"], fields["paused_by"], fields["revision"]
 
 
 def events(service: Service, schedule: dict[str, Any]) -> list[str]:
-    found = service.admin.get(f"/audit/?schedule_id={schedule['id']}").words["items"]
+    found = service.admin.get(f"/audit/?schedule_id={schedule['id']}").fields["items"]
     return [event["type"].removeprefix("schedule.") for event in reversed(found)]
 
 
 def tick(service: Service) -> None:
     for behind in (False, True):
-        service.house.slots.tick(service.house.clock.now(), limit=500, behind=behind)
+        service.runtime.slots.tick(service.runtime.clock.now(), limit=500, behind=behind)
 
 
 def test_what_is_asked_for_is_on_record_with_its_instants(service: Service, agent: Client) -> None:
@@ -70,7 +70,7 @@ def test_what_is_asked_for_is_on_record_with_its_instants(service: Service, agen
         "approval",
         "waits for approval",
     )
-    (event,) = service.admin.get("/audit/?type=schedule.approval_requested").words["items"]
+    (event,) = service.admin.get("/audit/?type=schedule.approval_requested").fields["items"]
     assert event["actor"].startswith("token:")
     assert event["detail"] == {
         "of_revision": 1,
@@ -112,19 +112,19 @@ def test_resuming_is_approving_only_with_the_revision(service: Service, agent: C
         admin.patch(f"{path}/", {"enabled": True}),
     ):
         assert (answer.status, answer.problem) == (428, "revision-needed")
-    (result,) = admin.post("/schedules/batch-resume/", {"schedule_ids": [made["id"]]}).words["items"]
+    (result,) = admin.post("/schedules/batch-resume/", {"schedule_ids": [made["id"]]}).fields["items"]
     assert result["problem"]["status"] == 428
     assert admin.post(f"{path}/resume/", headers={"If-Match": '"2"'}).status == 412
     assert now(service, made) == ("paused", "approval", 1)
-    assert admin.post(f"{path}/resume/", headers={"If-Match": '"1"'}).words["status"] == "active"
+    assert admin.post(f"{path}/resume/", headers={"If-Match": '"1"'}).fields["status"] == "active"
     assert "approved" in events(service, made)
 
 
 def test_an_edit_that_switches_it_on_approves_what_was_read(service: Service, agent: Client) -> None:
     made = agent.create()
-    words = {"every": "2h", "enabled": True}
-    answer = service.admin.patch(f"{path_of(made)}/", words, headers={"If-Match": '"1"'})
-    assert (answer.words["status"], answer.words["revision"]) == ("active", 2)
+    fields = {"every": "2h", "enabled": True}
+    answer = service.admin.patch(f"{path_of(made)}/", fields, headers={"If-Match": '"1"'})
+    assert (answer.fields["status"], answer.fields["revision"]) == ("active", 2)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_later_edit_by_the_agent_waits_again(
     made = agent.create()
     approved(service, made)
     answer = agent.patch(f"{path_of(made)}/", change)
-    assert (answer.status, answer.words["status"], answer.words["next_run_at"]) == (200, "paused", None)
+    assert (answer.status, answer.fields["status"], answer.fields["next_run_at"]) == (200, "paused", None)
     assert now(service, made) == ("paused", "approval", 2)
     assert events(service, made)[-3:] == ["updated", "paused", "approval_requested"]
     for deed in ("resume", "trigger", "revive"):
@@ -164,10 +164,10 @@ def test_another_name_needs_no_approval(service: Service, agent: Client) -> None
 
 def test_a_replaced_definition_waits_again(service: Service, agent: Client) -> None:
     body = {"every": "1h", "run": HTTP_RUN}
-    made = agent.call("PUT", "/schedules/key/k/", body).words
+    made = agent.call("PUT", "/schedules/key/k/", body).fields
     approved(service, made)
-    assert agent.call("PUT", "/schedules/key/k/", body).words["status"] == "active"
-    assert agent.call("PUT", "/schedules/key/k/", {**body, "every": "1m"}).words["paused_by"] == "approval"
+    assert agent.call("PUT", "/schedules/key/k/", body).fields["status"] == "active"
+    assert agent.call("PUT", "/schedules/key/k/", {**body, "every": "1m"}).fields["paused_by"] == "approval"
 
 
 def test_an_edit_by_who_may_approve_changes_nothing_about_waiting(service: Service, agent: Client) -> None:
@@ -187,7 +187,7 @@ def test_a_pause_that_ends_by_itself_does_not_start_what_nobody_looked_at(
     agent.post(f"{path_of(made)}/pause/", {"until": "2026-01-05T09:00:00Z"})
     agent.patch(f"{path_of(made)}/", {"every": "1m"})
     clock.advance("2h")
-    assert end_pauses(service.house) == 0
+    assert end_pauses(service.runtime) == 0
     assert now(service, made) == ("paused", "approval", 2)
 
 
@@ -207,11 +207,11 @@ def test_a_one_shot_that_is_armed_anew_waits(service: Service, agent: Client, cl
 def test_what_is_dead_is_not_revived_before_somebody_has_looked(service: Service, agent: Client) -> None:
     made = agent.create(max_retries=0, interval_seconds=60, every=None)
     approved(service, made)
-    clock = service.house.clock
+    clock = service.runtime.clock
     assert isinstance(clock, ManualClock)
     clock.advance("1m")
     tick(service)
-    (job,) = service.admin.get(f"/jobs/?schedule_id={made['id']}").words["items"]
+    (job,) = service.admin.get(f"/jobs/?schedule_id={made['id']}").fields["items"]
     ran(service, job["id"], FAILED)
     assert now(service, made)[0] == "dead"
     agent.patch(f"{path_of(made)}/", {"payload": {"to": "an enemy"}})
@@ -219,13 +219,13 @@ def test_what_is_dead_is_not_revived_before_somebody_has_looked(service: Service
     assert agent.post(f"{path_of(made)}/revive/").status == 403
     assert service.admin.post(f"{path_of(made)}/revive/").status == 428
     assert approved(service, {**made, "revision": 2})["status"] == "dead"
-    assert agent.post(f"{path_of(made)}/revive/").words["status"] == "active"
+    assert agent.post(f"{path_of(made)}/revive/").fields["status"] == "active"
 
 
 def test_what_cannot_run_waits_and_does_not_come_back_by_itself(service: Service, agent: Client) -> None:
     made = agent.create()
     approved(service, made)
-    invalidate_schedule(service.house, made["id"], "the target is gone")
+    invalidate_schedule(service.runtime, made["id"], "the target is gone")
     agent.patch(f"{path_of(made)}/", {"payload": {"to": "an enemy"}})
     assert now(service, made) == ("paused", "approval", 2)
     assert approved(service, {**made, "revision": 2})["status"] == "active"
@@ -239,7 +239,7 @@ def test_what_the_old_revision_had_queued_is_over(
     clock.advance("1h")
     tick(service)
     agent.patch(f"{path_of(made)}/", {"payload": {"to": "an enemy"}})
-    (job,) = service.admin.get(f"/jobs/?schedule_id={made['id']}").words["items"]
+    (job,) = service.admin.get(f"/jobs/?schedule_id={made['id']}").fields["items"]
     assert (job["status"], job["reason"]) == ("cancelled", "pause")
 
 
@@ -247,7 +247,7 @@ def test_what_is_declined_is_deleted_and_on_record(service: Service, agent: Clie
     made = agent.create()
     assert service.admin.post(f"{path_of(made)}/decline/", {"note": "once a day is enough"}).status == 204
     assert service.admin.get(f"{path_of(made)}/").status == 404
-    (event,) = service.admin.get("/audit/?type=schedule.declined").words["items"]
+    (event,) = service.admin.get("/audit/?type=schedule.declined").fields["items"]
     assert (event["schedule_id"], event["detail"]["note"]) == (made["id"], "once a day is enough")
     assert event["actor"].startswith("token:")
     there = service.admin.create()
@@ -287,8 +287,8 @@ def test_the_command_line_approves_and_declines(service: Service, agent: Client)
     wanted, unwanted = agent.create(), agent.create()
     reach = ["--url", service.url, "--token", service.admin.secret or ""]
 
-    def run(*words: str) -> str:
-        answer = CliRunner().invoke(everwhen, ["schedules", *words, *reach])
+    def run(*fields: str) -> str:
+        answer = CliRunner().invoke(everwhen, ["schedules", *fields, *reach])
         assert answer.exit_code == 0, answer.output
         return answer.output
 
@@ -312,4 +312,4 @@ def test_on_postgresql_an_approval_binds_too(
         agent.patch(f"{path_of(made)}/", {"every": "3h"})
         assert now(service, made) == ("paused", "approval", 3)
         assert service.admin.post(f"{path_of(made)}/decline/").status == 204
-        assert prove(service.house).is_clean
+        assert prove(service.runtime).is_clean

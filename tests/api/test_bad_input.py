@@ -79,7 +79,7 @@ def test_a_key_that_is_there_twice_is_refused_in_every_body(service: Service, pa
     schedule = service.admin.create()
     answer = service.admin.post(path.replace("{id}", schedule["id"]), raw=raw)
     assert (answer.status, answer.problem) == (400, "malformed")
-    assert "is there twice" in answer.words["detail"]
+    assert "is there twice" in answer.fields["detail"]
 
 
 @pytest.mark.parametrize(
@@ -117,11 +117,11 @@ def test_a_key_that_is_there_twice_is_refused_in_every_body(service: Service, pa
     ids=lambda value: str(value)[:40],
 )
 def test_a_word_that_cannot_be_is_named(service: Service, change: dict[str, Any], path: str) -> None:
-    before = service.admin.get("/schedules/").words["total"]
+    before = service.admin.get("/schedules/").fields["total"]
     answer = service.admin.post("/schedules/", {**GOOD, **change})
     assert (answer.status, answer.problem) == (422, "invalid"), answer.raw
-    assert path in [fault["path"] for fault in answer.words["errors"]], answer.raw
-    assert service.admin.get("/schedules/").words["total"] == before
+    assert path in [fault["path"] for fault in answer.fields["errors"]], answer.raw
+    assert service.admin.get("/schedules/").fields["total"] == before
 
 
 @pytest.mark.parametrize("triggers", [{"every": None}, {"cron": "0 2 * * *"}, {"interval_seconds": 5}])
@@ -175,11 +175,11 @@ def test_who_announces_a_body_and_sends_none_is_answered_all_the_same(tmp_path: 
             assert connection.recv(100).startswith(b"HTTP/1.1 413 ")
 
 
-def test_a_house_may_take_less_than_others(tmp_path: Path) -> None:
+def test_a_runtime_may_take_less_than_others(tmp_path: Path) -> None:
     with serving(tmp_path, max_payload=100) as service:
         service.admin.create(payload={"a": "x" * 50})
         answer = service.admin.post("/schedules/", {**GOOD, "payload": {"a": "x" * 100}})
-        assert (answer.status, answer.words["errors"][0]["path"]) == (413, "payload")
+        assert (answer.status, answer.fields["errors"][0]["path"]) == (413, "payload")
 
 
 def test_unknown_paths_and_methods_are_problems_too(service: Service) -> None:

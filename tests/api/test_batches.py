@@ -45,15 +45,15 @@ def test_every_line_has_its_result_in_its_place(service: Service) -> None:
 
 def test_a_list_of_json_is_a_batch_as_an_object_with_one_is(service: Service) -> None:
     wanted = [GOOD, {**GOOD, "every": "never"}, []]
-    found = [service.admin.post("/schedules/batch/", body).words for body in (wanted, {"schedules": wanted})]
-    for words in found:
-        assert (words["total"], words["failed"]) == (3, 2)
-        assert [one["problem"] and one["problem"]["status"] for one in words["items"]] == [None, 422, 422]
-    assert service.admin.post("/schedules/batch/", []).words == {"items": [], "total": 0, "failed": 0}
+    found = [service.admin.post("/schedules/batch/", body).fields for body in (wanted, {"schedules": wanted})]
+    for fields in found:
+        assert (fields["total"], fields["failed"]) == (3, 2)
+        assert [one["problem"] and one["problem"]["status"] for one in fields["items"]] == [None, 422, 422]
+    assert service.admin.post("/schedules/batch/", []).fields == {"items": [], "total": 0, "failed": 0}
     wrongs: list[Any] = [{}, {"schedules": [], "more": 1}, {"schedules": {}}, "x", [GOOD] * 10_001]
     for wrong in wrongs:
         assert service.admin.post("/schedules/batch/", wrong).status == 422
-    document = replace(service.nobody, prefix="").get("/api/openapi.json").words
+    document = replace(service.nobody, prefix="").get("/api/openapi.json").fields
     body = document["paths"]["/api/v1/schedules/batch/"]["post"]["requestBody"]["content"]["application/json"]
     name = body["schema"]["$ref"].removeprefix("#/components/schemas/")
     assert [one["type"] for one in document["components"]["schemas"][name]["anyOf"]] == ["array", "object"]
@@ -67,12 +67,12 @@ def test_a_line_that_is_too_long_is_refused_and_the_others_are_made(service: Ser
 
 def test_a_batch_of_lines_may_be_larger_than_any_other_body(tmp_path: Path) -> None:
     with serving(tmp_path) as service:
-        words = {**GOOD, "payload": {"a": "x" * 5_000}}
-        raw = lines_of(*[words] * 600)
+        fields = {**GOOD, "payload": {"a": "x" * 5_000}}
+        raw = lines_of(*[fields] * 600)
         assert len(raw) > 2 << 20
         found = results(post(service.admin, raw))  # this client reads nothing before it has sent everything
         assert len({one["id"] for one in found if one["problem"] is None}) == 600
-        assert service.admin.get("/schedules/").words["total"] == 600
+        assert service.admin.get("/schedules/").fields["total"] == 600
         answer = post(service.admin, b" " * (17 << 20))
         assert (answer.status, answer.problem) == (413, "too-large")
 
@@ -106,7 +106,7 @@ def test_the_same_batch_under_the_same_key_makes_each_once(service: Service) -> 
     raw, maker = lines_of(*[GOOD] * 250), service.client(owner="twice")
     first, again = (results(post(maker, raw, **{"Idempotency-Key": "k"})) for _ in range(2))
     assert first == again
-    assert maker.get("/schedules/").words["total"] == 250
+    assert maker.get("/schedules/").fields["total"] == 250
 
 
 def test_who_may_not_make_schedules_is_refused_before_a_line_is_read(service: Service) -> None:

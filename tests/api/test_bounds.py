@@ -39,7 +39,7 @@ def test_a_payload_and_a_schedule_beyond_their_bounds_are_413(service: Service, 
     ):
         answer = service.admin.call(method, path, body)
         assert (answer.status, answer.problem) == (413, "too-large"), (method, path)
-    items = service.admin.post("/schedules/batch/", {"schedules": [body, GOOD]}).words["items"]
+    items = service.admin.post("/schedules/batch/", {"schedules": [body, GOOD]}).fields["items"]
     assert (items[0]["problem"]["status"], items[1]["problem"]) == (413, None)
 
 
@@ -82,18 +82,18 @@ def test_a_body_of_very_many_values_is_refused_before_they_are_made(
     service: Service, path: str, raw: bytes
 ) -> None:
     answer = service.admin.post(path.replace("{id}", service.admin.create()["id"]), raw=raw)
-    assert (answer.status, answer.words["detail"]) == (413, "The body has more than 50,000 values.")
+    assert (answer.status, answer.fields["detail"]) == (413, "The body has more than 50,000 values.")
 
 
 def test_commas_and_brackets_of_a_text_are_no_values(service: Service) -> None:
     made, text = service.admin.create(), '\\" \\\\' + "[{," * 18_000
     answer = service.admin.post(f"/schedules/{made['id']}/trigger/", {"payload": {"a": text}})
-    assert (answer.status, answer.words["job"]["payload"]) == (202, {"a": text})
+    assert (answer.status, answer.fields["job"]["payload"]) == (202, {"a": text})
 
 
 def test_ten_thousand_schedules_are_not_too_many_values() -> None:
-    words = {"name": "a", "every": "1h", "payload": {"a": [1, 2]}, "run": {"message": {"text": "x"}}}
-    raw = json.dumps([words] * 10_000).encode()
+    fields = {"name": "a", "every": "1h", "payload": {"a": [1, 2]}, "run": {"message": {"text": "x"}}}
+    raw = json.dumps([fields] * 10_000).encode()
     assert len(parse_json(raw[: 1 << 20], MOST_VALUES_OF_MANY)) == 10_000
 
 
@@ -107,7 +107,7 @@ def many_keys(count: int) -> dict[str, Any]:
 def test_twenty_unknown_keys_are_named_and_the_rest_is_counted(service: Service) -> None:
     answer = service.admin.post("/schedules/", {**GOOD, **many_keys(10_000)})
     assert answer.status == 422
-    faults = answer.words["errors"]
+    faults = answer.fields["errors"]
     assert len([fault for fault in faults if fault["path"].startswith("key")]) == 20
     assert {"path": "", "message": "has 9,980 further unknown keys"} in faults
 

@@ -18,7 +18,7 @@ import pytest
 
 from everwhen.api.connections import ConnectionLimits
 from tests.api.serving import Service, serving
-from tests.app.waiting import until
+from tests.scheduler.waiting import until
 
 QUICK = ConnectionLimits(head_within=0.3, body_within=0.3, idle=1)
 PATIENT = ConnectionLimits(head_within=600, body_within=600)

@@ -30,8 +30,8 @@ STREAMS = ("/events/stream/", "/messages/stream/")
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with serving(tmp_path_factory.mktemp("contract")) as found:
-        found.office.rates.unlimited = True
-        found.office.failures.unlimited = True
+        found.context.rates.unlimited = True
+        found.context.failures.unlimited = True
         yield found
 
 

@@ -51,7 +51,7 @@ class Call:
 
     method: str
     path: str
-    words: dict[str, Any]
+    fields: dict[str, Any]
     schemas: dict[str, Any]
 
     def __str__(self) -> str:
@@ -59,12 +59,12 @@ class Call:
 
     @property
     def is_open(self) -> bool:
-        return not self.words.get("security")
+        return not self.fields.get("security")
 
     @property
     def roles(self) -> list[str]:
         """As the document says them: the role, and `no-owner` where a token with an owner is refused."""
-        (first, *others) = [scopes for one in self.words["security"] for scopes in one.values()]
+        (first, *others) = [scopes for one in self.fields["security"] for scopes in one.values()]
         assert all(other == first for other in others), f"{self}: not the same for both headers"
         return list(first)
 
@@ -79,10 +79,10 @@ class Call:
 
     @property
     def is_stream(self) -> bool:
-        return "text/event-stream" in str(self.words["responses"].get("200"))
+        return "text/event-stream" in str(self.fields["responses"].get("200"))
 
     def names(self, where: str) -> list[str]:
-        return [one["name"] for one in self.words.get("parameters", ()) if one["in"] == where]
+        return [one["name"] for one in self.fields.get("parameters", ()) if one["in"] == where]
 
     def target(self, things: dict[str, str]) -> str:
         """The path with the things in it, and those that its query can name."""
@@ -93,7 +93,7 @@ class Call:
         return path + (f"?{urlencode(query)}" if query else "")
 
     def body(self, things: dict[str, str]) -> Any:
-        content = self.words.get("requestBody", {}).get("content", {}).get("application/json")
+        content = self.fields.get("requestBody", {}).get("content", {}).get("application/json")
         if content is None:
             return None
         example = next((one["value"] for one in content.get("examples", {}).values()), None)
@@ -149,12 +149,12 @@ class Scene:
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     with serving(tmp_path_factory.mktemp("calls"), file=FILE) as service:
-        service.office.rates.unlimited = service.office.failures.unlimited = True
-        document = replace(service.admin, prefix="").get("/api/openapi.json").words
+        service.context.rates.unlimited = service.context.failures.unlimited = True
+        document = replace(service.admin, prefix="").get("/api/openapi.json").fields
         calls = [
-            Call(method, path, words, document["components"]["schemas"])
+            Call(method, path, fields, document["components"]["schemas"])
             for path, methods in document["paths"].items()
-            for method, words in methods.items()
+            for method, fields in methods.items()
         ]
         assert len(calls) > 50
         yield Scene(service, calls, things_of(service))
@@ -170,12 +170,12 @@ def things_of(service: Service) -> dict[str, str]:
         "PUT", "/schedules/key/their-key/", {"every": "24h", "run": {"message": {"text": MARK}}, "name": MARK}
     )
     assert key.status == 201
-    service.house.slots.tick(service.house.clock.now(), limit=100, behind=False)
-    (job,) = team.get(f"/jobs/?schedule_id={broken['id']}").words["items"]
+    service.runtime.slots.tick(service.runtime.clock.now(), limit=100, behind=False)
+    (job,) = team.get(f"/jobs/?schedule_id={broken['id']}").fields["items"]
     ran(service, job["id"], replace(FAILED, error=MARK))
     said(service, job["id"], MARK.encode())
-    (breaker,) = team.get("/breakers/").words["items"]
-    token = team.post("/tokens/", {"name": MARK, "role": "viewer", "owner": "team-a"}).words
+    (breaker,) = team.get("/breakers/").fields["items"]
+    token = team.post("/tokens/", {"name": MARK, "role": "viewer", "owner": "team-a"}).fields
     return {
         "schedule_id": schedule["id"],
         "job_id": job["id"],
@@ -188,8 +188,8 @@ def things_of(service: Service) -> dict[str, str]:
         "policy_id": "nights",
         "owner": "team-a",
         "q": MARK,
-        "from": moment_of(service.house.clock.now() - DAY).isoformat(),
-        "to": moment_of(service.house.clock.now() + DAY).isoformat(),
+        "from": moment_of(service.runtime.clock.now() - DAY).isoformat(),
+        "to": moment_of(service.runtime.clock.now() + DAY).isoformat(),
     }
 
 
@@ -217,7 +217,7 @@ def ask(client: Client, call: Call, things: dict[str, str]) -> Answer:
 
 
 def is_refused_by_role(answer: Answer) -> bool:
-    return answer.status == 403 and answer.words["detail"].startswith("This call needs the role")
+    return answer.status == 403 and answer.fields["detail"].startswith("This call needs the role")
 
 
 # -- the document --
@@ -238,7 +238,7 @@ def test_every_other_call_names_one_role(scene: Scene) -> None:
 
 def test_without_a_token_and_with_a_wrong_one_no_call_says_anything(scene: Scene) -> None:
     wrong = replace(scene.service.admin, secret="ew_wrong")
-    before = scene.service.admin.get(f"/schedules/{scene.theirs['schedule_id']}/").words
+    before = scene.service.admin.get(f"/schedules/{scene.theirs['schedule_id']}/").fields
     for call in scene.calls:
         for client in (scene.service.nobody, wrong):
             answer = ask(client, call, scene.theirs)
@@ -246,7 +246,7 @@ def test_without_a_token_and_with_a_wrong_one_no_call_says_anything(scene: Scene
             if not call.is_open:
                 assert (answer.status, answer.problem) == (401, "unauthenticated"), call
                 assert answer.raw == ask(client, call, unknown(scene.theirs)).raw, call
-    assert scene.service.admin.get(f"/schedules/{scene.theirs['schedule_id']}/").words == before
+    assert scene.service.admin.get(f"/schedules/{scene.theirs['schedule_id']}/").fields == before
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -14,10 +14,10 @@ from tests.api.serving import Service
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def client(service: Service, *words: str, token: str | None = None) -> subprocess.CompletedProcess[str]:
+def client(service: Service, *fields: str, token: str | None = None) -> subprocess.CompletedProcess[str]:
     secret = token or service.admin.secret or ""
     return subprocess.run(
-        [sys.executable, str(EXAMPLES / "pipelit-client" / "client.py"), *words],
+        [sys.executable, str(EXAMPLES / "pipelit-client" / "client.py"), *fields],
         env={"PATH": os.environ["PATH"], "EVERWHEN_URL": service.url, "EVERWHEN_TOKEN": secret},
         capture_output=True,
         text=True,

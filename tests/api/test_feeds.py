@@ -266,11 +266,11 @@ def test_what_is_forgotten_of_one_sequence_does_not_send_a_reader_of_the_other_t
 def test_what_stands_is_told_when_it_is_new_and_has_no_id() -> None:
     async def play() -> None:
         table = Table()
-        standing: dict[Hashable, Item] = {"old": Item(None, 0, None, b"old|")}
-        feed = Feed(Source(table.after, table.last, lambda: dict(standing)), lambda: len(table.items))
+        counts: dict[Hashable, Item] = {"old": Item(None, 0, None, b"old|")}
+        feed = Feed(Source(table.after, table.last, lambda: dict(counts)), lambda: len(table.items))
         async with feed.reader(None, None) as reader, feed.reader(None, "ada") as ada:
-            standing["new"] = Item(None, 0, None, b"new|")
-            standing["hers"] = Item(None, 0, "ada", b"hers|")
+            counts["new"] = Item(None, 0, None, b"new|")
+            counts["hers"] = Item(None, 0, "ada", b"hers|")
             assert await reader.next(PATIENCE) == b"new|hers|"
             assert await ada.next(PATIENCE) == b"hers|"
             table.add(1)

@@ -23,25 +23,25 @@ DERIVED = frozenset(get_args(DerivedType))
 MOVES = "&".join(f"type={kind}" for kind in ("job.started", "job.succeeded", "job.failed", "job.timed_out"))
 
 
-def fire(service: Service, owner: str | None = None, **words: Any) -> dict[str, Any]:
-    made: dict[str, Any] = service.admin.create(**{"every": "1h", "run": HTTP_RUN, "owner": owner, **words})
+def fire(service: Service, owner: str | None = None, **fields: Any) -> dict[str, Any]:
+    made: dict[str, Any] = service.admin.create(**{"every": "1h", "run": HTTP_RUN, "owner": owner, **fields})
     tick(service)
     return made
 
 
 def shut(service: Service) -> dict[str, Any]:
     """Words of a schedule whose slots wait: it opens in some hours."""
-    hour = service.house.clock.now() // HOUR % 24
+    hour = service.runtime.clock.now() // HOUR % 24
     window = f"{(hour + 3) % 24:02}:00-{(hour + 4) % 24:02}:00"
     return {"only_between": window, "outside_window": "defer", "timezone": "UTC"}
 
 
 def tick(service: Service) -> None:
-    service.house.slots.tick(service.house.clock.now(), limit=500, behind=False)
+    service.runtime.slots.tick(service.runtime.clock.now(), limit=500, behind=False)
 
 
 def told(client: Client, query: str = "") -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = client.get(f"/audit/?{query}").words["items"]
+    found: list[dict[str, Any]] = client.get(f"/audit/?{query}").fields["items"]
     return found
 
 
@@ -49,14 +49,14 @@ def types(events: list[dict[str, Any]]) -> list[str]:
     return [event["type"] for event in events]
 
 
-def test_a_firing_stands_in_the_list_and_in_the_stream_in_the_same_words(on_each: Service) -> None:
+def test_a_firing_stands_in_the_list_and_in_the_stream_in_the_same_to_json(on_each: Service) -> None:
     with stream(on_each.admin, "/events/stream/") as opened:
         made = fire(on_each, "ada")
         created, fired = opened.take(2)
     assert (created.kind, fired.kind) == ("schedule.created", "schedule.fired")
     listed = told(on_each.admin, f"schedule_id={made['id']}")
-    assert listed == [fired.words, created.words]
-    job = on_each.admin.get(f"/jobs/?schedule_id={made['id']}").words["items"][0]
+    assert listed == [fired.fields, created.fields]
+    job = on_each.admin.get(f"/jobs/?schedule_id={made['id']}").fields["items"][0]
     assert (listed[0]["id"], listed[0]["job_id"], listed[0]["at"]) == (None, job["id"], job["created_at"])
     assert (listed[0]["owner"], listed[0]["slot_at"]) == ("ada", job["slot_at"])
     assert listed[0]["detail"]["origin"] == "schedule"
@@ -64,10 +64,10 @@ def test_a_firing_stands_in_the_list_and_in_the_stream_in_the_same_words(on_each
 
 def test_what_is_told_beside_the_audit_is_not_on_record(on_each: Service) -> None:
     fire(on_each)
-    recorded = on_each.house.ledger.events(EventFilter(), limit=100)
+    recorded = on_each.runtime.ledger.events(EventFilter(), limit=100)
     assert {one.event.type for one in recorded}.isdisjoint(DERIVED)
-    with on_each.house.ledger.history() as history:
-        assert {one.event.type for life in history.lives for one in life.events}.isdisjoint(DERIVED)
+    with on_each.runtime.ledger.history() as record:
+        assert {one.event.type for history in record.histories for one in history.events}.isdisjoint(DERIVED)
 
 
 def test_a_reader_that_comes_back_gets_events_and_firings_once_each(on_each: Service) -> None:
@@ -88,7 +88,7 @@ def test_a_reader_that_comes_back_gets_events_and_firings_once_each(on_each: Ser
 
 
 def key(one: Told) -> tuple[str, str, str | None]:
-    return one.kind, one.words["schedule_id"], one.words["job_id"]
+    return one.kind, one.fields["schedule_id"], one.fields["job_id"]
 
 
 def test_the_plain_id_of_an_event_goes_on_with_the_events_behind_it(on_each: Service) -> None:
@@ -99,9 +99,9 @@ def test_the_plain_id_of_an_event_goes_on_with_the_events_behind_it(on_each: Ser
         created = opened.next()
         made = fire(on_each)
         rest = opened.take(2)
-    assert (created.kind, created.words["schedule_id"]) == ("schedule.created", after["id"])
+    assert (created.kind, created.fields["schedule_id"]) == ("schedule.created", after["id"])
     assert [one.kind for one in rest] == ["schedule.created", "schedule.fired"]
-    assert {one.words["schedule_id"] for one in rest} == {made["id"]}
+    assert {one.fields["schedule_id"] for one in rest} == {made["id"]}
 
 
 def test_pages_tell_everything_once_newest_first(on_each: Service) -> None:
@@ -112,7 +112,7 @@ def test_pages_tell_everything_once_newest_first(on_each: Service) -> None:
     for limit in (1, 2, 3, 7):
         seen, cursor = [], ""
         while True:
-            page = on_each.admin.get(f"/audit/?owner=pages&limit={limit}{cursor}").words
+            page = on_each.admin.get(f"/audit/?owner=pages&limit={limit}{cursor}").fields
             assert page["total"] == 10
             seen += page["items"]
             if page["next_cursor"] is None:
@@ -140,7 +140,7 @@ def test_types_choose_among_both(on_each: Service) -> None:
 
 def test_a_retry_is_told_as_one(on_each: Service) -> None:
     made = fire(on_each, run=HTTP_RUN, max_retries=3, retry_delay="1m")
-    (job,) = on_each.admin.get(f"/jobs/?schedule_id={made['id']}").words["items"]
+    (job,) = on_each.admin.get(f"/jobs/?schedule_id={made['id']}").fields["items"]
     ran(on_each, job["id"], FAILED)
     kinds = "type=schedule.retried&type=schedule.fired"
     retried, fired = told(on_each.admin, f"schedule_id={made['id']}&{kinds}")
@@ -174,23 +174,23 @@ def test_the_start_and_the_end_of_a_job_are_told_in_the_list_and_in_the_stream(
     started, ended = streamed["job.started"], streamed[kind]
     assert (started.id, ended.id) == (None, None)
     listed = told(on_each.admin, f"schedule_id={made['id']}&{MOVES}")
-    assert listed == [ended.words, started.words]
-    assert (ended.words["job_id"], ended.words["owner"], ended.words["detail"]["attempt"]) == (
+    assert listed == [ended.fields, started.fields]
+    assert (ended.fields["job_id"], ended.fields["owner"], ended.fields["detail"]["attempt"]) == (
         job_id,
         "moves",
         1,
     )
-    assert ("error" in ended.words["detail"]) == bool(error)
-    assert "Traceback" not in str(ended.words)
-    assert told(on_each.admin, f"job_id={job_id}&type={kind}") == [ended.words]
+    assert ("error" in ended.fields["detail"]) == bool(error)
+    assert "Traceback" not in str(ended.fields)
+    assert told(on_each.admin, f"job_id={job_id}&type={kind}") == [ended.fields]
     assert told(on_each.client("viewer", owner="somebody"), MOVES) == []
 
 
 def test_a_job_that_waited_is_told_when_it_begins_and_a_rescued_one_again(on_each: Service) -> None:
     made = fire(on_each)  # before anybody listens
-    (job,) = on_each.admin.get(f"/jobs/?schedule_id={made['id']}").words["items"]
+    (job,) = on_each.admin.get(f"/jobs/?schedule_id={made['id']}").fields["items"]
     with stream(on_each.admin, "/events/stream/") as opened:
-        slots, now = on_each.house.slots, on_each.house.clock.now()
+        slots, now = on_each.runtime.slots, on_each.runtime.clock.now()
         slots.heartbeat(now, node="first", version="1", is_scheduler=False)
         assert slots.claim_job(now, node="first", job_id=job["id"]) is not None
         first = opened.next()
@@ -198,7 +198,7 @@ def test_a_job_that_waited_is_told_when_it_begins_and_a_rescued_one_again(on_eac
         opened.take(2)  # job.lost, job.rescued
         assert slots.claim_job(now + HOUR, node="second", job_id=job["id"]) is not None
         again = opened.next()
-    assert [(one.kind, one.words["detail"]["attempt"]) for one in (first, again)] == [
+    assert [(one.kind, one.fields["detail"]["attempt"]) for one in (first, again)] == [
         ("job.started", 1),
         ("job.started", 2),
     ]
@@ -213,7 +213,7 @@ def test_pages_tell_starts_and_ends_once_each(on_each: Service) -> None:
     for limit in (1, 3, 7):
         seen, cursor = [], ""
         while True:
-            page = on_each.admin.get(f"/audit/?owner=moving&limit={limit}{cursor}").words
+            page = on_each.admin.get(f"/audit/?owner=moving&limit={limit}{cursor}").fields
             seen += page["items"]
             if page["next_cursor"] is None:
                 break
@@ -234,12 +234,12 @@ def test_instants_in_details_are_told_as_instants(on_each: Service) -> None:
 def test_what_belongs_to_a_job_has_its_trace(on_each: Service) -> None:
     made = fire(on_each, run=MESSAGE)
     fired, *moves = told(on_each.admin, f"schedule_id={made['id']}&type=schedule.fired&{MOVES}")
-    message = on_each.admin.get(f"/messages/?schedule_id={made['id']}").words["items"][0]["event"]
+    message = on_each.admin.get(f"/messages/?schedule_id={made['id']}").fields["items"][0]["event"]
     assert {one["trace_id"] for one in (fired, *moves)} == {message["correlation"]["trace_id"]}
     waiting = fire(on_each)
-    (job,) = on_each.admin.get(f"/jobs/?schedule_id={waiting['id']}").words["items"]
+    (job,) = on_each.admin.get(f"/jobs/?schedule_id={waiting['id']}").fields["items"]
     on_each.admin.post(f"/jobs/{job['id']}/cancel/")
-    (recorded,) = on_each.house.ledger.events(EventFilter(job_id=job["id"]), limit=5)
+    (recorded,) = on_each.runtime.ledger.events(EventFilter(job_id=job["id"]), limit=5)
     assert (
         recorded.event.trace_id
         == told(on_each.admin, f"job_id={job['id']}&type=schedule.fired")[0]["trace_id"]
@@ -252,7 +252,7 @@ def test_a_slot_that_is_held_is_told_as_long_as_it_is(on_each: Service) -> None:
         created, held = sorted(opened.take(2), key=lambda one: one.kind)
     (listed,) = told(on_each.admin, "type=schedule.held")
     assert (created.kind, held.kind, held.id) == ("schedule.created", "schedule.held", None)
-    assert held.words == listed
+    assert held.fields == listed
     assert (listed["schedule_id"], listed["reason"]) == (made["id"], "outside_window")
     assert types(told(on_each.admin, f"schedule_id={made['id']}")) == ["schedule.held", "schedule.created"]
     on_each.admin.call("DELETE", f"/schedules/{made['id']}/")
@@ -261,12 +261,12 @@ def test_a_slot_that_is_held_is_told_as_long_as_it_is(on_each: Service) -> None:
 
 def test_the_list_goes_forward_from_where_it_ended(on_each: Service) -> None:
     fire(on_each)
-    behind = on_each.admin.get("/audit/").words["last_event_id"]
+    behind = on_each.admin.get("/audit/").fields["last_event_id"]
     made = fire(on_each, "forward")
     fire(on_each)
     seen: list[dict[str, Any]] = []
     while True:
-        page = on_each.admin.get(f"/audit/?after={behind}&owner=forward&limit=1").words
+        page = on_each.admin.get(f"/audit/?after={behind}&owner=forward&limit=1").fields
         seen += page["items"]
         if page["last_event_id"] == behind:
             break
@@ -281,12 +281,12 @@ def test_firings_and_holds_of_others_are_not_told(tmp_path: Path, role: Any) -> 
         fire(service, "bob")
         held = fire(service, "bob", **shut(service))
         assert types(told(service.admin, "type=schedule.held")) == ["schedule.held"]
-        behind = service.admin.get("/audit/").words["last_event_id"]
+        behind = service.admin.get("/audit/").fields["last_event_id"]
         ada = service.client(role, owner="ada")
         with stream(ada, "/events/stream/", after="0.0") as opened:
             fire(service, "bob")
             fire(service, "ada")
-            assert {one.words["owner"] for one in opened.take(2)} == {"ada"}
+            assert {one.fields["owner"] for one in opened.take(2)} == {"ada"}
         assert {one["owner"] for one in told(ada)} == {"ada"}
         for query in ("owner=bob", f"schedule_id={held['id']}", "type=schedule.held", "after=0.0&owner=bob"):
             assert told(ada, query) == [], query

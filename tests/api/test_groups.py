@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -70,17 +71,17 @@ def put_plugins(folder: Path) -> None:
         put_plugin(folder / "plugins", name=name)
 
 
-def all_ways(client: Client, words: dict[str, Any], key: str) -> Iterator[Answer]:
+def all_ways(client: Client, fields: dict[str, Any], key: str) -> Iterator[Answer]:
     """Every call that would make something run this."""
-    mine, body = client.create()["id"], {"every": "1h", **words}
+    mine, body = client.create()["id"], {"every": "1h", **fields}
     client.call("PUT", f"/schedules/key/{key}/", {"every": "1h", "run": {"message": {"text": "x"}}})
     yield client.post("/schedules/", body)
     yield client.post("/schedules/", {**body, "owner": "team-b"})
     yield client.post("/schedules/", body, headers={"Idempotency-Key": key})
     yield client.call("PUT", f"/schedules/key/{key}-new/", body)
     yield client.call("PUT", f"/schedules/key/{key}/", body)
-    yield client.patch(f"/schedules/{mine}/", words)
-    yield client.patch(f"/schedules/{mine}/", {**words, "name": "x", "circuit_breaker": {"threshold": 1}})
+    yield client.patch(f"/schedules/{mine}/", fields)
+    yield client.patch(f"/schedules/{mine}/", {**fields, "name": "x", "circuit_breaker": {"threshold": 1}})
     yield client.post("/schedules/batch/", {"schedules": [body, {**body, "owner": "team-b"}]})
 
 
@@ -93,29 +94,29 @@ def test_what_belongs_to_another_or_to_nobody_is_like_what_is_not_there(
     client = service.client(role, owner="team-b")
     found, unknown = (
         [
-            (answer.status, _without(answer, words))
-            for answer in all_ways(client, words, f"{form.replace(' ', '-')}-{role}-{name}")
+            (answer.status, _without(answer, fields))
+            for answer in all_ways(client, fields, f"{form.replace(' ', '-')}-{role}-{name}")
         ]
-        for name, words in ((name, FORMS[form](name)) for name in (whose, "unknown"))
+        for name, fields in ((name, FORMS[form](name)) for name in (whose, "unknown"))
     )
     assert found == unknown
     assert {status for status, _ in found} <= {404, 422, 200} and [status for status, _ in found].count(
         200
     ) == 1
-    assert all(item.get("workflow_id") is None for item in client.get("/schedules/").words["items"])
-    assert all(item["group"] is None for item in client.get("/schedules/").words["items"])
+    assert all(item.get("workflow_id") is None for item in client.get("/schedules/").fields["items"])
+    assert all(item["group"] is None for item in client.get("/schedules/").fields["items"])
 
 
-def _without(answer: Answer, words: dict[str, Any]) -> str:
+def _without(answer: Answer, fields: dict[str, Any]) -> str:
     """An answer without the name that was asked for."""
-    (name,) = _names(words)
+    (name,) = _names(fields)
     return answer.raw.decode().replace(name, "NAME")
 
 
-def _names(words: Any) -> list[str]:
-    if isinstance(words, dict):
-        return [name for value in words.values() for name in _names(value)]
-    return [str(words)]
+def _names(fields: Any) -> list[str]:
+    if isinstance(fields, dict):
+        return [name for value in fields.values() for name in _names(value)]
+    return [str(fields)]
 
 
 @kinds
@@ -125,12 +126,12 @@ def test_groups_of_the_owner_and_shared_ones_are_there(service: Service, form: s
         for answer in all_ways(client, FORMS[form](whose), f"{form}-{whose}"):
             if answer.status == 422:  # only the breaker of a shared one
                 assert whose == "shared"
-                assert answer.words["errors"][0]["path"] == "circuit_breaker"
+                assert answer.fields["errors"][0]["path"] == "circuit_breaker"
                 continue
             assert answer.status in (200, 201), answer.raw
-            words = answer.words
-            assert words.get("failed", 0) == 0
-            assert words.get("owner", "team-b") == "team-b"
+            fields = answer.fields
+            assert fields.get("failed", 0) == 0
+            assert fields.get("owner", "team-b") == "team-b"
 
 
 @kinds
@@ -138,10 +139,10 @@ def test_what_runs_a_group_belongs_to_its_owner(service: Service, form: str) -> 
     theirs, admin = FORMS[form]("theirs"), service.admin
     assert admin.create(**{"run": None, **theirs})["owner"] == "team-a"
     answer = admin.post("/schedules/", {"every": "1h", **theirs, "owner": "team-b"})
-    assert (answer.status, answer.words["errors"][0]["path"]) == (422, "owner")
+    assert (answer.status, answer.fields["errors"][0]["path"]) == (422, "owner")
     made = admin.create(owner="team-b")
     answer = admin.patch(f"/schedules/{made['id']}/", theirs)
-    assert (answer.status, answer.words["errors"][0]["path"]) == (422, "owner")
+    assert (answer.status, answer.fields["errors"][0]["path"]) == (422, "owner")
     # Whoever has no owner may give what is nobody's to somebody, who then does not reach it.
     given = admin.create(**{"run": None, **FORMS[form]("nobodys")}, owner="team-b")
     client, path = service.client(owner="team-b"), f"/schedules/{given['id']}"
@@ -155,7 +156,7 @@ def test_what_runs_a_group_belongs_to_its_owner(service: Service, form: str) -> 
 
 @kinds
 @pytest.mark.parametrize(
-    "words",
+    "fields",
     [
         {"circuit_breaker": {"threshold": 9}},
         {"circuit_breaker": False},
@@ -168,20 +169,20 @@ def test_what_runs_a_group_belongs_to_its_owner(service: Service, form: str) -> 
         {"timeout_seconds": 3600},
     ],
 )
-def test_on_a_shared_group_its_words_count(service: Service, form: str, words: dict[str, Any]) -> None:
-    client, (key,) = service.client(owner="team-b"), words
+def test_on_a_shared_group_its_words_count(service: Service, form: str, fields: dict[str, Any]) -> None:
+    client, (key,) = service.client(owner="team-b"), fields
     body = {"every": "1h", **FORMS[form]("shared")}
-    made = client.post("/schedules/", body).words
+    made = client.post("/schedules/", body).fields
     for answer in (
-        client.post("/schedules/", {**body, **words}),
-        client.patch(f"/schedules/{made['id']}/", words),
+        client.post("/schedules/", {**body, **fields}),
+        client.patch(f"/schedules/{made['id']}/", fields),
     ):
-        assert (answer.status, [error["path"] for error in answer.words["errors"]]) == (422, [key])
+        assert (answer.status, [error["path"] for error in answer.fields["errors"]]) == (422, [key])
     # Its owner says for it what an owner may say.
-    assert service.client(owner="team-a").post("/schedules/", {**body, **words}).status == 201
+    assert service.client(owner="team-a").post("/schedules/", {**body, **fields}).status == 201
     changed = client.patch(f"/schedules/{made['id']}/", {"name": "x", "timeout": "30s"})
     assert changed.status == 200
-    assert (changed.words["queue"], changed.words["timeout"]) == ("slow", "30s")
+    assert (changed.fields["queue"], changed.fields["timeout"]) == ("slow", "30s")
 
 
 @kinds
@@ -191,15 +192,15 @@ def test_a_tenant_has_a_breaker_and_a_guard_of_its_own_and_capacity_is_common(
     body = {"every": "1h", **FORMS[form]("shared")}
     rules = {}
     for owner in ("team-a", "team-b"):
-        made = service.client(owner=owner).post("/schedules/", body).words
-        schedule = service.house.catalogue.get(made["id"])
+        made = service.client(owner=owner).post("/schedules/", body).fields
+        schedule = service.runtime.catalogue.get(made["id"])
         assert schedule is not None
         definition = schedule.definition
         assert definition.breaker and definition.guard and definition.capacity
         rules[owner] = (definition.breaker.key, definition.guard.key, definition.capacity.key)
         if owner == "team-b":
             assert definition.timeout == 60_000_000
-            renamed = service.client(owner=owner).patch(f"/schedules/{made['id']}/", {"name": "x"}).words
+            renamed = service.client(owner=owner).patch(f"/schedules/{made['id']}/", {"name": "x"}).fields
             assert renamed["revision"] == 2 and renamed["circuit_breaker"] == made["circuit_breaker"]
     a, b = rules["team-a"], rules["team-b"]
     assert b == (f"{a[0]}@team-b", f"{a[1]}@team-b", a[2])
@@ -217,7 +218,7 @@ def test_a_tenant_of_a_shared_plugin_has_a_memory_of_its_own(tmp_path: Path) -> 
     put_plugin(tmp_path / "plugins", name="pl-shared", program=COUNTS)
     with serving(tmp_path, file=FILE) as service:
         a, b = service.client(owner="team-a"), service.client(owner="team-b")
-        target = PluginTarget(PluginFolders([tmp_path / "plugins"]), service.house.plugin_state)
+        target = PluginTarget(PluginFolders([tmp_path / "plugins"]), service.runtime.plugin_state)
         made = {client: client.create(**{"run": None, **FORMS["plugin"]("shared")}) for client in (a, b)}
 
         def seen(client: Client) -> str | None:
@@ -229,7 +230,7 @@ def test_a_tenant_of_a_shared_plugin_has_a_memory_of_its_own(tmp_path: Path) -> 
 
         assert [seen(client) for client in (a, a, b, a, b)] == ["1", "2", "1", "3", "2"]
         # An edit leaves it with what it remembers.
-        assert b.patch(f"/schedules/{made[b]['id']}/", {"name": "x"}).words["run"] == made[b]["run"]
+        assert b.patch(f"/schedules/{made[b]['id']}/", {"name": "x"}).fields["run"] == made[b]["run"]
         assert seen(b) == "3"
 
 
@@ -239,7 +240,7 @@ def test_a_plugin_that_becomes_shared_keeps_its_memory_from_those_who_used_it(tm
         run = {"run": None, **FORMS["plugin"]("nobodys")}
         made = service.admin.create(**run, owner="team-b", max_outstanding=0, circuit_breaker=False)
         shared = configuration_of(tmp_path, FILE.replace("pl-nobodys: {}", "pl-nobodys: {shared: true}"))
-        assert invalidate_unusable(service.house, shared.groups) == [made["id"]]
+        assert invalidate_unusable(service.runtime, shared.groups) == [made["id"]]
 
 
 def test_the_failures_of_a_tenant_open_its_own_breaker_alone(tmp_path: Path) -> None:
@@ -248,20 +249,20 @@ def test_the_failures_of_a_tenant_open_its_own_breaker_alone(tmp_path: Path) -> 
         a, b = service.client(owner="team-a"), service.client(owner="team-b")
         run = {"agent": {"name": "ag-shared"}}
         b.create(run=run)
-        house = service.house
-        house.slots.tick(house.clock.now(), limit=10, behind=False)
-        house.slots.heartbeat(house.clock.now(), node=NODE, version="1", is_scheduler=False)
-        (claim,) = house.slots.claim_jobs(house.clock.now(), node=NODE, limit=10)
+        runtime = service.runtime
+        runtime.slots.tick(runtime.clock.now(), limit=10, behind=False)
+        runtime.slots.heartbeat(runtime.clock.now(), node=NODE, version="1", is_scheduler=False)
+        (claim,) = runtime.slots.claim_jobs(runtime.clock.now(), node=NODE, limit=10)
         end(service, claim, Outcome("failed", error="on purpose"))
-        assert [(one["key"], one["state"]) for one in b.get("/breakers/").words["items"]] == [
+        assert [(one["key"], one["state"]) for one in b.get("/breakers/").fields["items"]] == [
             ("ag-shared@team-b", "open")
         ]
-        assert a.get("/breakers/").words["items"] == []
+        assert a.get("/breakers/").fields["items"] == []
         assert a.get("/breakers/ag-shared@team-b/").status == 404
         made = a.create(run=run)
-        house.slots.tick(house.clock.now(), limit=10, behind=False)
-        assert a.get(f"/jobs/?schedule_id={made['id']}").words["total"] == 1
-        assert b.post("/breakers/ag-shared@team-b/reset/").words["state"] == "closed"
+        runtime.slots.tick(runtime.clock.now(), limit=10, behind=False)
+        assert a.get(f"/jobs/?schedule_id={made['id']}").fields["total"] == 1
+        assert b.post("/breakers/ag-shared@team-b/reset/").fields["state"] == "closed"
 
 
 def test_what_the_file_gives_an_owner_of_a_group_without_one_is_not_triggered_by_that_owner(
@@ -278,22 +279,22 @@ schedules: [{id: given, every: 1h, owner: team-b, run: {agent: {name: bot}}}]
         assert client.post("/schedules/mine.s/trigger/").status == 202
         assert service.admin.post("/schedules/given/trigger/").status == 202
         # Agents of a program are not in the file: what a program declares belongs to whom it says.
-        around = around_of(configuration_of(tmp_path, "{}"), service.house)
-        service.office.surroundings = lambda: around
+        around = around_of(configuration_of(tmp_path, "{}"), service.runtime)
+        service.context.rules = lambda: around
         assert client.post("/schedules/mine.s/trigger/").status == 202
 
 
 def test_nobody_approves_what_runs_a_group_that_is_not_there_for_them(tmp_path: Path) -> None:
     put_plugins(tmp_path)
     with serving(tmp_path, file=FILE) as service:
-        asking, approving = (
+        query_connection, approving = (
             service.client(owner="team-b", approval="required"),
             service.client(owner="team-b"),
         )
-        made = asking.create(run={"agent": {"name": "ag-ours"}})
+        made = query_connection.create(run={"agent": {"name": "ag-ours"}})
         file = FILE.replace("owner: team-b", "owner: team-a")
-        around = around_of(configuration_of(tmp_path, file), service.house)
-        service.office.surroundings = lambda: around
+        around = around_of(configuration_of(tmp_path, file), service.runtime)
+        service.context.rules = lambda: around
         path = f"/schedules/{made['id']}"
         assert approving.post(f"{path}/approve/", {"revision": 1}).status == 404
         assert approving.post(f"{path}/resume/", headers={"If-Match": '"1"'}).status == 404
@@ -310,12 +311,12 @@ def test_a_group_that_went_to_another_owner_is_like_one_that_is_gone(tmp_path: P
         client = service.client(owner="team-b")
         made = client.create(**{"run": None, **FORMS[form]("ours")}, first_run="after_interval")
         path, group = f"/schedules/{made['id']}", made["group"]
-        job = client.post(f"{path}/trigger/").words["job"]["id"]
+        job = client.post(f"{path}/trigger/").fields["job"]["id"]
         client.post(f"/jobs/{job}/cancel/")
         answers = []
         for file in (FILE.replace("owner: team-b", "owner: team-a"), GONE):
-            around = around_of(configuration_of(tmp_path, file), service.house)
-            service.office.surroundings = lambda around=around: around  # type: ignore[misc]
+            around = around_of(configuration_of(tmp_path, file), service.runtime)
+            service.context.rules = lambda around=around: around  # type: ignore[misc]
             calls = [
                 client.post(f"{path}/trigger/"),
                 client.post(
@@ -332,15 +333,15 @@ def test_a_group_that_went_to_another_owner_is_like_one_that_is_gone(tmp_path: P
             assert service.client("operator").post(f"{path}/trigger/").status == 202
         assert answers[0] == answers[1]
         # What is its own is still there to be stopped, and no list tells of the group.
-        around = around_of(configuration_of(tmp_path, FILE.replace("team-b", "team-a")), service.house)
-        service.office.surroundings = lambda: around
+        around = around_of(configuration_of(tmp_path, FILE.replace("team-b", "team-a")), service.runtime)
+        service.context.rules = lambda: around
         assert client.get(f"{path}/").status == 200
         for listed in (
             f"/schedules/?group={group}",
             f"/jobs/?group={group}",
             f"/schedules/?workflow_id={group}",
         ):
-            assert client.get(listed).words == client.get(listed.replace(group, "unknown")).words
+            assert client.get(listed).fields == client.get(listed.replace(group, "unknown")).fields
         assert client.get(f"/agents/{group}/schedules/").raw == client.get("/agents/unknown/schedules/").raw
         enable = f"/agents/{group}/schedules/{made['id']}/enable/"
         assert client.post(enable).raw == client.post(enable.replace(group, "unknown")).raw
@@ -361,16 +362,18 @@ def test_a_stored_schedule_of_a_group_that_its_owner_may_not_use_is_invalid(
         before = configuration_of(tmp_path, FILE)
         new_owner = "owner: team-a" if whose == "team-a" else "timezone: UTC"
         after = configuration_of(tmp_path, FILE.replace("owner: team-b", new_owner))
-        assert invalidate_unusable(service.house, before.groups) == []
-        assert invalidate_unusable(service.house, after.groups) == [made["id"]]
-        found = client.get(f"/schedules/{made['id']}/").words
+        assert invalidate_unusable(service.runtime, before.groups) == []
+        assert invalidate_unusable(service.runtime, after.groups) == [made["id"]]
+        found = client.get(f"/schedules/{made['id']}/").fields
         assert found["status"] == "invalid" and found["next_run_at"] is None
         assert found["status_reason"].startswith(UNUSABLE) and "team-a" not in found["status_reason"]
-        assert client.get(f"/schedules/{kept['id']}/").words["status"] == "active"
+        assert client.get(f"/schedules/{kept['id']}/").fields["status"] == "active"
         # Nobody who does not know the group, and finds no other fault, brings it back.
         for groups in ({}, after.groups):
-            assert restore_valid_schedules(service.house, lambda *_: None, lambda groups=groups: groups) == []  # type: ignore[misc]
-        assert restore_valid_schedules(service.house, lambda *_: None, lambda: before.groups) == [made["id"]]
+            assert restore_valid_schedules(service.runtime, lambda *_: None, partial(dict, groups)) == []
+        assert restore_valid_schedules(service.runtime, lambda *_: None, lambda: before.groups) == [
+            made["id"]
+        ]
 
 
 def test_a_group_that_becomes_shared_takes_its_own_limits_back(tmp_path: Path) -> None:
@@ -381,12 +384,12 @@ def test_a_group_that_becomes_shared_takes_its_own_limits_back(tmp_path: Path) -
         run = {"agent": {"name": "ag-ours"}}
         made = client.create(run=run, circuit_breaker={"threshold": 5})
         configuration = configuration_of(tmp_path, file)
-        assert invalidate_unusable(service.house, configuration.groups) == [made["id"]]
-        around = around_of(configuration, service.house)
-        service.office.surroundings = lambda: around
-        found = client.patch(f"/schedules/{made['id']}/", {"name": "mine"}).words
+        assert invalidate_unusable(service.runtime, configuration.groups) == [made["id"]]
+        around = around_of(configuration, service.runtime)
+        service.context.rules = lambda: around
+        found = client.patch(f"/schedules/{made['id']}/", {"name": "mine"}).fields
         assert (found["status"], found["circuit_breaker"]["threshold"]) == ("active", 1)
-        assert invalidate_unusable(service.house, configuration.groups) == []
+        assert invalidate_unusable(service.runtime, configuration.groups) == []
 
 
 def test_a_pause_does_not_end_by_itself_where_the_group_went_to_another_owner(tmp_path: Path) -> None:
@@ -397,11 +400,11 @@ def test_a_pause_does_not_end_by_itself_where_the_group_went_to_another_owner(tm
         made = client.create(run={"agent": {"name": "ag-ours"}}, first_run="after_interval")
         client.post(f"/schedules/{made['id']}/pause/", {"until": "2026-11-17T08:10:00Z"})
         after = configuration_of(tmp_path, FILE.replace("owner: team-b", "owner: team-a"))
-        assert invalidate_unusable(service.house, after.groups) == [made["id"]]
+        assert invalidate_unusable(service.runtime, after.groups) == [made["id"]]
         clock.advance(timedelta(hours=1))
-        assert end_pauses(service.house) == 0
-        found = client.get(f"/schedules/{made['id']}/").words
+        assert end_pauses(service.runtime) == 0
+        found = client.get(f"/schedules/{made['id']}/").fields
         assert (found["status"], found["paused_by"]) == ("paused", "token")
         assert found["status_reason"].startswith(UNUSABLE)
-        assert invalidate_unusable(service.house, after.groups) == []
-        assert prove(service.house).is_clean
+        assert invalidate_unusable(service.runtime, after.groups) == []
+        assert prove(service.runtime).is_clean

@@ -47,7 +47,7 @@ def holding(path: Path) -> Iterator[None]:
 def test_health_needs_no_token_and_no_name_and_tells_one_word(service: Service) -> None:
     for path, word in (("/healthz", "ok"), ("/readyz", "ready")):
         answer = ask(service, path, Host="10.1.2.3")
-        assert (answer.status, answer.words) == (200, {"status": word, "reason": None})
+        assert (answer.status, answer.fields) == (200, {"status": word, "reason": None})
         assert answer.headers["cache-control"] == "no-store"
 
 
@@ -55,7 +55,7 @@ def test_a_loop_that_stalls_is_not_ready_and_one_that_goes_on_is(tmp_path: Path)
     stack = open_stack(f"sqlite:///{tmp_path}/api.db", check_interval=0.05)
     node = build_service(stack, check_interval=0.05)
     with serving(tmp_path, unready=node.unreadiness) as service:
-        assert ask(service, "/readyz").words["reason"] == "the scheduler is stopped"
+        assert ask(service, "/readyz").fields["reason"] == "the scheduler is stopped"
         node.start()
         try:
             until(lambda: ask(service, "/readyz").status == 200)
@@ -63,7 +63,7 @@ def test_a_loop_that_stalls_is_not_ready_and_one_that_goes_on_is(tmp_path: Path)
             with holding(tmp_path / "api.db.lock"):  # its next slot cannot be written
                 until(lambda: ask(service, "/readyz").status == 503)
                 answer = ask(service, "/readyz")
-                assert answer.words["reason"] == "the loop has completed no evaluation for 0.5s"
+                assert answer.fields["reason"] == "the loop has completed no evaluation for 0.5s"
                 assert ask(service, "/healthz").status == 200
             until(lambda: ask(service, "/readyz").status == 200)
         finally:
@@ -111,11 +111,11 @@ def test_readiness_and_status_name_what_is_wrong_with_the_database(
         try:
             until(lambda: ask(service, "/readyz").status == 200)
             with harm(database, path):
-                until(lambda: cause in (ask(service, "/readyz").words["reason"] or ""))
-                assert str(tmp_path) not in ask(service, "/readyz").words["reason"]
-                assert cause in service.admin.get("/system/status/").words["unready"]
+                until(lambda: cause in (ask(service, "/readyz").fields["reason"] or ""))
+                assert str(tmp_path) not in ask(service, "/readyz").fields["reason"]
+                assert cause in service.admin.get("/system/status/").fields["unready"]
             until(lambda: ask(service, "/readyz").status == 200)  # it goes on by itself
-            assert service.admin.get("/system/status/").words["unready"] is None
+            assert service.admin.get("/system/status/").fields["unready"] is None
         finally:
             node.stop()
             stack.close()
@@ -136,7 +136,7 @@ def test_a_database_that_became_read_only_is_named(postgres: PostgresServer, tmp
             until(lambda: ask(service, "/readyz").status == 200)
             admin.execute(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
             admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
-            until(lambda: "the database is read-only" in (ask(service, "/readyz").words["reason"] or ""))
+            until(lambda: "the database is read-only" in (ask(service, "/readyz").fields["reason"] or ""))
             admin.execute(f'ALTER DATABASE "{name}" RESET default_transaction_read_only')
             admin.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
             until(lambda: ask(service, "/readyz").status == 200)
@@ -158,7 +158,7 @@ def test_with_a_queue_its_broker_has_to_answer(tmp_path: Path, dispatch: str) ->
             try:
                 until(lambda: ask(service, "/readyz").status == 200)
                 broker.stop()
-                assert ask(service, "/readyz").words["reason"] == "the broker does not answer"
+                assert ask(service, "/readyz").fields["reason"] == "the broker does not answer"
                 broker.start()
                 until(lambda: ask(service, "/readyz").status == 200)
             finally:
@@ -189,7 +189,7 @@ def test_an_api_alone_is_ready_while_its_database_answers(postgres: PostgresServ
     with serving(tmp_path, url=url) as service:
         assert ask(service, "/readyz").status == 200
         postgres.drop_database(url)
-        until(lambda: ask(service, "/readyz").words["reason"] == "the database is away")
+        until(lambda: ask(service, "/readyz").fields["reason"] == "the database is away")
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])

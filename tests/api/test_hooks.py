@@ -17,7 +17,7 @@ from everwhen.ports.ledger import EventFilter
 from everwhen.testing.manual import ManualClock
 from tests.api.serving import Answer, Service, serving
 
-SECRET = "a secret of the house"
+SECRET = "a secret of the service"
 NOW = 1_800_000_000  # 2027-01-15T08:00:00Z
 FILE = """
 agents:
@@ -67,11 +67,11 @@ def post(service: Service, path: str, body: bytes, headers: dict[str, str]) -> A
 
 
 def fired(service: Service) -> int:
-    return sum(schedule.state.fire_count for schedule in service.house.catalogue.of_source("config"))
+    return sum(schedule.state.fire_count for schedule in service.runtime.catalogue.of_source("config"))
 
 
 def denials(service: Service) -> int:
-    return len(service.house.ledger.events(EventFilter(types=["auth.denied"]), limit=1_000))
+    return len(service.runtime.ledger.events(EventFilter(types=["auth.denied"]), limit=1_000))
 
 
 def assert_refused(service: Service, answer: Answer, *, is_on_record: bool = True) -> None:
@@ -89,10 +89,10 @@ def test_a_signed_request_fires_and_its_body_is_the_payload(service: Service, pa
     body = json.dumps({"ref": "refs/heads/main", "ü": [1, None]}).encode()
     answer = post(service, path, body, sign(body))
     assert answer.status == 202, answer.raw
-    job = answer.words["job"]
+    job = answer.fields["job"]
     assert (job["origin"], job["schedule_id"], job["status"]) == ("webhook", path.split("/")[2], "queued")
     assert job["payload"] == {"body": {"ref": "refs/heads/main", "ü": [1, None]}}
-    assert answer.words["skipped"] is None
+    assert answer.fields["skipped"] is None
 
 
 @pytest.mark.parametrize(
@@ -107,11 +107,11 @@ def test_a_signed_request_fires_and_its_body_is_the_payload(service: Service, pa
         ("application/json", b"", None),
     ],
 )
-def test_a_body_is_data_where_it_is_json_and_text_elsewhere(
+def test_a_body_is_data_where_it_is_json_and_text_external(
     service: Service, kind: str, body: bytes, payload: Any
 ) -> None:
     answer = post(service, HOOK, body, {**ours(body), "Content-Type": kind})
-    assert (answer.status, answer.words["job"]["payload"]) == (202, {"body": payload})
+    assert (answer.status, answer.fields["job"]["payload"]) == (202, {"body": payload})
 
 
 @pytest.mark.parametrize(
@@ -136,9 +136,9 @@ def test_a_body_that_cannot_be_a_payload_is_refused(
 def test_a_token_fires_without_a_signature_and_as_often_as_it_asks(service: Service, role: Any) -> None:
     for _ in range(2):
         answer = service.client(role, owner="ada").post("/hooks/bot.on-push/", {"by": "token"})
-        assert (answer.status, answer.words["job"]["payload"]) == (202, {"body": {"by": "token"}})
-    assert service.client(role).post("/chat/bot.ask/", {"text": "hi"}).words["job"]["origin"] == "chat"
-    assert service.client(role).post("/hooks/bot.open/").words["job"]["payload"] == {"body": None}
+        assert (answer.status, answer.fields["job"]["payload"]) == (202, {"body": {"by": "token"}})
+    assert service.client(role).post("/chat/bot.ask/", {"text": "hi"}).fields["job"]["origin"] == "chat"
+    assert service.client(role).post("/hooks/bot.open/").fields["job"]["payload"] == {"body": None}
     assert fired(service) == 4
 
 
@@ -190,7 +190,7 @@ def test_a_signature_of_another_body_or_by_another_secret_is_refused_and_on_reco
     for headers in (sign(b'{"a": 1}'), sign(b'{"a": 2}', secret="another")):
         assert post(service, path, b'{"a": 2}', headers).status == 401
     assert (fired(service), denials(service)) == (0, 2)
-    (last,) = service.house.ledger.events(EventFilter(types=["auth.denied"]), limit=1)
+    (last,) = service.runtime.ledger.events(EventFilter(types=["auth.denied"]), limit=1)
     assert (last.event.reason, last.event.detail["path"]) == ("signature", f"/api/v1{path}")
     assert SECRET not in repr(last)
 
@@ -244,7 +244,7 @@ def test_the_same_signature_fires_once_and_gets_the_same_answer(
     body = b'{"order": 7}'
     first, again = [post(service, path, body, sign(body)) for _ in range(2)]
     assert (first.status, again.status) == (202, 202)
-    assert again.words == first.words
+    assert again.fields == first.fields
     assert ("idempotent-replayed" in first.headers, again.headers["idempotent-replayed"]) == (False, "true")
     assert fired(service) == 1
 
@@ -273,7 +273,7 @@ def test_another_process_after_a_restart_fires_no_copy_either(
     first = post(service, HOOK, body, ours(body))
     with serving(tmp_path, file=FILE, clock=clock) as other:
         again = post(other, HOOK, body, ours(body))
-        assert again.words == first.words
+        assert again.fields == first.fields
         assert fired(other) == 1
 
 
@@ -305,7 +305,7 @@ def test_githubs_signature_has_no_age_and_is_remembered_as_long_as_its_job(
         other = str(clock.now()).encode()  # what is remembered anew makes what is too old be forgotten
         assert post(service, HOOK, other, ours(other, clock.now() // 1_000_000)).status == 202
         assert post(service, GITHUB_HOOK, body, githubs(body)).status == 202
-        schedule = service.house.catalogue.get("bot.from-github")
+        schedule = service.runtime.catalogue.get("bot.from-github")
         assert schedule is not None and schedule.state.fire_count == total
 
 
@@ -319,12 +319,12 @@ def test_on_another_hook_the_same_signature_fires_too(service: Service) -> None:
 def test_a_skip_says_its_reason_and_is_on_record(service: Service) -> None:
     service.admin.post("/hooks/bot.one/", {})
     answer = service.admin.post("/hooks/bot.one/", {})
-    assert (answer.status, answer.words) == (202, {"job": None, "skipped": "already_running"})
+    assert (answer.status, answer.fields) == (202, {"job": None, "skipped": "already_running"})
     service.admin.post("/schedules/bot.on-push/pause/")
     body = b"{}"
-    signed = [post(service, HOOK, body, ours(body)).words for _ in range(2)]
+    signed = [post(service, HOOK, body, ours(body)).fields for _ in range(2)]
     assert signed == [{"job": None, "skipped": "paused"}] * 2
-    found = service.house.ledger.events(EventFilter(types=["schedule.skipped"]), limit=9)
+    found = service.runtime.ledger.events(EventFilter(types=["schedule.skipped"]), limit=9)
     assert [one.event.reason for one in found] == ["paused", "already_running"]
 
 

@@ -48,7 +48,7 @@ def brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def stored(service: Service, kind: str) -> str:
     """A schedule of that kind, as a program adds it."""
     target = Target(kind, '{"argv": ["id"]}')
-    create_schedule(service.house, Submission(f"a-{kind}", {"every": "1h"}, target, source="api"))
+    create_schedule(service.runtime, Submission(f"a-{kind}", {"every": "1h"}, target, source="api"))
     return f"/schedules/a-{kind}/"
 
 
@@ -61,7 +61,7 @@ def test_a_kind_of_another_package_counts_as_code_unless_it_says_otherwise(tmp_p
         answer = operator.patch(path, {"payload": {"script": "rm"}})
         assert answer.status == KINDS[kind], answer.raw
         if answer.status == 403:
-            assert answer.problem == "forbidden" and "runs code" in answer.words["detail"]
+            assert answer.problem == "forbidden" and "runs code" in answer.fields["detail"]
         assert service.admin.patch(path, {"payload": {"script": "rm -r"}}).status == 200
     with serving(tmp_path) as service:
         assert service.admin.patch(f"/schedules/a-{kind}/", {"payload": {}}).status == KINDS[kind]

@@ -9,31 +9,31 @@ from typing import Any
 import pytest
 
 from everwhen.api.job_payloads import Job
-from everwhen.decide.check_ledger import check_ledger
 from everwhen.errors import StatusError
 from everwhen.model.outcome import Outcome
 from everwhen.ports.ledger import EventFilter
+from everwhen.verify.ledger import check_ledger
 from tests.api.serving import HTTP_RUN, Client, Service, serving
 from tests.api.working import FAILED, claimed, end, ran, said, triggered
 
 
 def listed(client: Client, query: str = "") -> list[str]:
-    return [item["id"] for item in client.get(f"/jobs/{query}").words["items"]]
+    return [item["id"] for item in client.get(f"/jobs/{query}").fields["items"]]
 
 
 def test_a_job_has_every_documented_key_and_no_other(service: Service) -> None:
     job = triggered(service.admin, service.admin.create(), payload={"a": 1})
     assert set(job) == set(Job.model_fields)
     found = service.admin.get(f"/jobs/{job['id']}/")
-    assert (found.status, found.words) == (200, {**job, "handed_over_at": None, "delivery": None})
+    assert (found.status, found.fields) == (200, {**job, "handed_over_at": None, "delivery": None})
     assert job["payload"] == {"a": 1} and job["origin"] == "manual"
 
 
 def test_a_job_that_a_queue_has_says_since_when(service: Service) -> None:
     job = triggered(service.admin, service.admin.create())
-    now = service.house.clock.now()
-    sent = {one.job_id: one for one in service.house.outbox.hand_over(now, limit=1_000, until=now + 1)}
-    found = service.admin.get(f"/jobs/{job['id']}/").words
+    now = service.runtime.clock.now()
+    sent = {one.job_id: one for one in service.runtime.outbox.hand_over(now, limit=1_000, until=now + 1)}
+    found = service.admin.get(f"/jobs/{job['id']}/").fields
     assert (found["status"], found["delivery"]) == ("queued", sent[job["id"]].number)
     assert found["handed_over_at"] is not None
 
@@ -79,13 +79,13 @@ def test_pages_of_jobs_go_through_all_newest_first(tmp_path: Path, how: str) -> 
             jobs.append(triggered(service.admin, made)["id"])
             ran(service, jobs[-1], FAILED)
         seen, path = [], f"/jobs/?{how.format(id=made['id'])}limit=3"
-        page = service.admin.get(path).words
+        page = service.admin.get(path).fields
         while True:
             assert (page["total"], page["total_is_approximate"]) == (7, False)
             seen += [item["id"] for item in page["items"]]
             if page["next_cursor"] is None:
                 break
-            page = service.admin.get(f"{path}&cursor={page['next_cursor']}").words
+            page = service.admin.get(f"{path}&cursor={page['next_cursor']}").fields
         assert seen == jobs[::-1]
         assert listed(service.admin, "?limit=2&offset=5") == jobs[1::-1]
 
@@ -105,7 +105,7 @@ def test_someone_elses_job_and_an_unknown_one_look_the_same(service: Service) ->
     ]:
         answers = [mine.call(method, path.format(id=each)) for each in (job["id"], "sched-unknown-n1-rc0")]
         assert [answer.status for answer in answers] == [404, 404], path
-        assert answers[0].words["type"] == answers[1].words["type"]
+        assert answers[0].fields["type"] == answers[1].fields["type"]
         assert (
             theirs.call("GET", path.format(id=job["id"]).replace("cancel/", "").replace("rerun/", "")).status
             == 200
@@ -120,7 +120,7 @@ def test_jobs_of_a_deleted_schedule_are_still_its_owners(service: Service) -> No
     job = triggered(ada, made)
     ran(service, job["id"])
     assert ada.call("DELETE", f"/schedules/{made['id']}/").status == 204
-    assert ada.get(f"/jobs/{job['id']}/").words["status"] == "succeeded"
+    assert ada.get(f"/jobs/{job['id']}/").fields["status"] == "succeeded"
     assert listed(ada, f"?schedule_id={made['id']}") == [job["id"]]
     assert service.client(owner="bob").get(f"/jobs/{job['id']}/").status == 404
     again = ada.post(f"/jobs/{job['id']}/rerun/")
@@ -142,11 +142,11 @@ def test_a_queued_job_is_cancelled_at_once_and_only_once(service: Service) -> No
     made = service.admin.create()
     job = triggered(service.admin, made)
     answer = service.admin.post(f"/jobs/{job['id']}/cancel/")
-    assert (answer.status, answer.words["status"], answer.words["reason"]) == (200, "cancelled", "person")
+    assert (answer.status, answer.fields["status"], answer.fields["reason"]) == (200, "cancelled", "person")
     again = service.admin.post(f"/jobs/{job['id']}/cancel/")
     assert (again.status, again.problem) == (400, "wrong-status")
-    assert again.words["detail"] == str(StatusError("cancel", "cancelled"))
-    (event,) = service.house.ledger.events(EventFilter(types=["job.cancelled"], uid=made["uid"]), limit=2)
+    assert again.fields["detail"] == str(StatusError("cancel", "cancelled"))
+    (event,) = service.runtime.ledger.events(EventFilter(types=["job.cancelled"], uid=made["uid"]), limit=2)
     assert event.event.actor is not None and event.event.actor.startswith("token:")
 
 
@@ -156,20 +156,20 @@ def test_a_rerun_is_a_new_job_of_the_same_slot_and_payload(service: Service) -> 
     early = service.admin.post(f"/jobs/{job['id']}/rerun/")
     assert (early.status, early.problem) == (400, "wrong-status")
     ran(service, job["id"], FAILED)
-    before = service.admin.get(f"/schedules/{made['id']}/").words
+    before = service.admin.get(f"/schedules/{made['id']}/").fields
     answer = service.admin.post(f"/jobs/{job['id']}/rerun/")
-    new = answer.words["job"]
-    assert (answer.status, answer.words["skipped"]) == (202, None)
+    new = answer.fields["job"]
+    assert (answer.status, answer.fields["skipped"]) == (202, None)
     assert new["id"] != job["id"] and (new["origin"], new["status"]) == ("manual", "queued")
     assert (new["slot_at"], new["payload"]) == (job["slot_at"], {"day": 3})
     ran(service, new["id"])
-    after = service.admin.get(f"/schedules/{made['id']}/").words
+    after = service.admin.get(f"/schedules/{made['id']}/").fields
     for key in ("next_run_at", "run_count", "error_count", "last_error"):
         assert after[key] == before[key]
-    (event,) = service.house.ledger.events(EventFilter(types=["job.rerun"], uid=made["uid"]), limit=2)
+    (event,) = service.runtime.ledger.events(EventFilter(types=["job.rerun"], uid=made["uid"]), limit=2)
     assert event.event.detail == {"of": job["id"]} and event.event.job_id == new["id"]
-    with service.house.ledger.history() as history:
-        assert check_ledger(history, service.house.clock.now()).is_clean
+    with service.runtime.ledger.history() as history:
+        assert check_ledger(history, service.runtime.clock.now()).is_clean
 
 
 def test_a_rerun_may_be_skipped(service: Service) -> None:
@@ -178,7 +178,7 @@ def test_a_rerun_may_be_skipped(service: Service) -> None:
     ran(service, job["id"])
     triggered(service.admin, made)
     answer = service.admin.post(f"/jobs/{job['id']}/rerun/", {"if_running": "skip"})
-    assert answer.words == {"job": None, "skipped": "already_running"}
+    assert answer.fields == {"job": None, "skipped": "already_running"}
 
 
 # -- output --
@@ -187,16 +187,16 @@ def test_a_rerun_may_be_skipped(service: Service) -> None:
 def test_the_output_of_a_job_is_followed_by_position(service: Service) -> None:
     job = triggered(service.admin, service.admin.create())
     claim, path = claimed(service, job["id"]), f"/jobs/{job['id']}/log/"
-    assert service.admin.get(path).words["items"] == []
+    assert service.admin.get(path).fields["items"] == []
     said(service, job["id"], "grüße".encode()[:3])  # half of the ü
-    first = service.admin.get(path).words
+    first = service.admin.get(path).fields
     assert [item["text"] for item in first["items"]] == ["gr"] and not first["is_over"]
     said(service, job["id"], "grüße\n".encode())
     said(service, job["id"], b"oh\n", stream="stderr")
-    second = service.admin.get(f"{path}?after={first['next_after']}").words
+    second = service.admin.get(f"{path}?after={first['next_after']}").fields
     assert {item["stream"]: item["text"] for item in second["items"]} == {"stdout": "üße\n", "stderr": "oh\n"}
     end(service, claim)
-    third = service.admin.get(f"{path}?after={second['next_after']}").words
+    third = service.admin.get(f"{path}?after={second['next_after']}").fields
     assert (third["items"], third["is_over"], third["next_after"]) == ([], True, second["next_after"])
 
 
@@ -209,7 +209,7 @@ def test_the_output_is_plain_text_for_whoever_wants_that(service: Service) -> No
     assert plain.headers["content-type"].startswith("text/plain")
     assert plain.raw.decode() == "begin\n\n… 94 bytes are not kept …\nend\n"
     end(service, claim)
-    assert service.admin.get(f"/jobs/{job['id']}/log/", Accept="text/html, */*").words["total"] == 2
+    assert service.admin.get(f"/jobs/{job['id']}/log/", Accept="text/html, */*").fields["total"] == 2
     for nonsense in ("%25", "abc", "MS5zdGRvdXQuLTE", "MS5zdGRvdXQ"):
         assert service.admin.get(f"/jobs/{job['id']}/log/?after={nonsense}").status == 422
 
@@ -217,7 +217,7 @@ def test_the_output_is_plain_text_for_whoever_wants_that(service: Service) -> No
 # -- outcomes from elsewhere --
 
 
-def elsewhere(service: Service, secret: str) -> dict[str, Any]:
+def external(service: Service, secret: str) -> dict[str, Any]:
     """A job whose request was answered 202."""
     made = service.admin.create(run=HTTP_RUN, timeout="1h")
     job = triggered(service.admin, made)
@@ -227,7 +227,7 @@ def elsewhere(service: Service, secret: str) -> dict[str, Any]:
 
 
 def test_an_outcome_is_reported_once_and_by_its_token_alone(service: Service) -> None:
-    job = elsewhere(service, "one-time")
+    job = external(service, "one-time")
     path, body = f"/jobs/{job['id']}/outcome/", {"status": "succeeded", "result": {"rows": 3}}
     nobody = service.nobody
     assert nobody.post(path, body).status == 401
@@ -236,7 +236,7 @@ def test_an_outcome_is_reported_once_and_by_its_token_alone(service: Service) ->
         nobody.post(path, {"status": "great"}, headers={"Everwhen-Outcome-Token": "one-time"}).status == 422
     )
     answer = nobody.post(path, body, headers={"Everwhen-Outcome-Token": "one-time"})
-    assert (answer.status, answer.words["status"], answer.words["result"]) == (
+    assert (answer.status, answer.fields["status"], answer.fields["result"]) == (
         200,
         "succeeded",
         '{"rows": 3}',
@@ -246,7 +246,7 @@ def test_an_outcome_is_reported_once_and_by_its_token_alone(service: Service) ->
 
 def test_guessed_outcome_tokens_are_counted(tmp_path: Path) -> None:
     with serving(tmp_path) as service:
-        job = elsewhere(service, "one-time")
+        job = external(service, "one-time")
         guess = {"Everwhen-Outcome-Token": "guess"}
         statuses = [
             service.nobody.post(f"/jobs/{job['id']}/outcome/", {"status": "failed"}, headers=guess).status

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from everwhen.model.schedule import Target
-from everwhen.model.words import text_of
+from everwhen.model.serialize import text_of
 from everwhen.testing.manual import ManualClock
 from tests.api.serving import Client, Service, serving
 from tests.api.working import NODE, triggered
@@ -39,17 +39,17 @@ def service(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) 
 
 
 def actor_of(client: Client) -> str:
-    return f"token:{client.get('/me/').words['id']}"
+    return f"token:{client.get('/me/').fields['id']}"
 
 
 def actors(service: Service) -> list[Any]:
     """Of all messages, the oldest first, once what is due is fired and what is queued is said."""
-    now = service.house.clock.now()
-    service.house.slots.heartbeat(now, node=NODE, version="1", is_scheduler=False)
+    now = service.runtime.clock.now()
+    service.runtime.slots.heartbeat(now, node=NODE, version="1", is_scheduler=False)
     for behind in (False, True):
-        service.house.slots.tick(now, limit=500, behind=behind)
-    service.house.slots.claim_jobs(now, node=NODE, limit=100)
-    said = service.admin.get("/messages/").words["items"]
+        service.runtime.slots.tick(now, limit=500, behind=behind)
+    service.runtime.slots.claim_jobs(now, node=NODE, limit=100)
+    said = service.admin.get("/messages/").fields["items"]
     return [one["event"]["actor"] for one in reversed(said)]
 
 
@@ -68,9 +68,9 @@ def test_whoever_triggers_it_speaks(service: Service, clock: ManualClock) -> Non
     made = maker.create(every=None, cron="0 9 * * *", run=SHORT["run"])
     triggered(other, made, payload={"actor": "ceo"})
     assert actors(service) == [actor_of(other)]
-    (event,) = service.admin.get("/audit/?type=job.triggered").words["items"]
+    (event,) = service.admin.get("/audit/?type=job.triggered").fields["items"]
     assert (event["actor"], event["schedule_id"]) == (actor_of(other), made["id"])
-    (job,) = service.admin.get(f"/jobs/?schedule_id={made['id']}").words["items"]
+    (job,) = service.admin.get(f"/jobs/?schedule_id={made['id']}").fields["items"]
     third = service.client()
     assert third.post(f"/jobs/{job['id']}/rerun/").status == 202
     assert actors(service) == [actor_of(other), actor_of(third)]
@@ -94,15 +94,15 @@ def test_whoever_gives_it_other_words_speaks_from_then_on(service: Service, cloc
 def test_of_what_an_earlier_release_stored_the_owner_speaks(tmp_path: Path, body: dict[str, Any]) -> None:
     clock = ManualClock("2026-01-05T08:00:00Z")
     with serving(tmp_path, clock=clock) as service:
-        made = service.client(owner="team-b").post("/schedules/", body).words
-        schedule = service.house.catalogue.get(made["id"])
+        made = service.client(owner="team-b").post("/schedules/", body).fields
+        schedule = service.runtime.catalogue.get(made["id"])
         assert schedule is not None
     spec = json.loads(schedule.definition.target.spec)
     assert spec.pop("spoken_by")
     target = Target("message", json.dumps({**spec, "actor": "ceo"}))
     with closing(sqlite3.connect(tmp_path / "api.db", isolation_level=None)) as connection:
-        words = text_of(dataclasses.replace(schedule.definition, target=target))
-        connection.execute("UPDATE schedule_revisions SET words = ? WHERE uid = ?", (words, made["id"]))
+        fields = text_of(dataclasses.replace(schedule.definition, target=target))
+        connection.execute("UPDATE schedule_revisions SET words = ? WHERE uid = ?", (fields, made["id"]))
     with serving(tmp_path, clock=clock) as service:
         clock.advance("1h")
         assert set(actors(service)) == {"team-b"}

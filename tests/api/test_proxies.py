@@ -32,7 +32,7 @@ def guess(service: Service, *forwarded: str) -> int:
 
 
 def recorded(service: Service) -> object:
-    (last,) = service.house.ledger.events(EventFilter(types=["auth.denied"]), limit=1)
+    (last,) = service.runtime.ledger.events(EventFilter(types=["auth.denied"]), limit=1)
     return last.event.detail["address"]
 
 
@@ -77,8 +77,8 @@ def test_addresses_that_a_caller_invents_do_not_give_it_more_guesses(tmp_path: P
 
 
 def test_beyond_loopback_tls_or_trusted_proxies_or_insecure_is_needed() -> None:
-    for words in ({"tls": {"cert": "c", "key": "k"}}, {"trusted_proxies": ["10.0.0.1"]}, {"insecure": True}):
-        api_settings_of({"host": "0.0.0.0", **words}, {}).refuse_exposure()
+    for fields in ({"tls": {"cert": "c", "key": "k"}}, {"trusted_proxies": ["10.0.0.1"]}, {"insecure": True}):
+        api_settings_of({"host": "0.0.0.0", **fields}, {}).refuse_exposure()
     with pytest.raises(ConfigError, match=r"api\.trusted_proxies: \[NETWORK\]"):
         ApiSettings(host="0.0.0.0").refuse_exposure()
 

@@ -22,10 +22,10 @@ NIGHTS = {
 }
 
 
-def made(service: Service, policy_id: str, **words: Any) -> dict[str, Any]:
-    answer = service.admin.post("/quiet-hours/", {"id": policy_id, **NIGHTS, **words})
+def made(service: Service, policy_id: str, **fields: Any) -> dict[str, Any]:
+    answer = service.admin.post("/quiet-hours/", {"id": policy_id, **NIGHTS, **fields})
     assert answer.status == 201, answer.raw
-    found: dict[str, Any] = answer.words
+    found: dict[str, Any] = answer.fields
     return found
 
 
@@ -40,14 +40,14 @@ def test_quiet_hours_are_made_listed_changed_and_deleted(service: Service) -> No
         "action": "defer",
         "source": "api",
     }
-    assert service.admin.get("/quiet-hours/nights/").words == policy
-    assert policy in service.admin.get("/quiet-hours/").words["items"]
+    assert service.admin.get("/quiet-hours/nights/").fields == policy
+    assert policy in service.admin.get("/quiet-hours/").fields["items"]
     changed = service.admin.patch(
         "/quiet-hours/nights/", {"windows": [{"between": "21:00-08:00"}], "dates": None}
     )
-    assert changed.words["windows"] == [{"days": None, "between": "21:00-08:00"}]
-    assert (changed.words["dates"], changed.words["action"]) == ([], "defer")
-    assert service.admin.patch("/quiet-hours/nights/", {"name": None}).words["name"] == "nights"
+    assert changed.fields["windows"] == [{"days": None, "between": "21:00-08:00"}]
+    assert (changed.fields["dates"], changed.fields["action"]) == ([], "defer")
+    assert service.admin.patch("/quiet-hours/nights/", {"name": None}).fields["name"] == "nights"
     assert service.admin.call("DELETE", "/quiet-hours/nights/").status == 204
     for method in ("GET", "DELETE"):
         assert service.admin.call(method, "/quiet-hours/nights/").problem == "not-found"
@@ -58,7 +58,7 @@ def test_an_id_is_given_or_drawn_and_taken_once(service: Service) -> None:
     made(service, "once")
     again = service.admin.post("/quiet-hours/", {"id": "once", **NIGHTS})
     assert (again.status, again.problem) == (409, "duplicate")
-    assert len(service.admin.post("/quiet-hours/", NIGHTS).words["id"]) == 36
+    assert len(service.admin.post("/quiet-hours/", NIGHTS).fields["id"]) == 36
 
 
 @pytest.mark.parametrize(
@@ -78,14 +78,14 @@ def test_what_is_wrong_is_told_with_its_path_and_changes_nothing(
 ) -> None:
     if service.admin.get("/quiet-hours/steady/").status == 404:
         made(service, "steady")
-    before = service.admin.get("/quiet-hours/steady/").words
+    before = service.admin.get("/quiet-hours/steady/").fields
     for answer in (
         service.admin.patch("/quiet-hours/steady/", change),
         service.admin.post("/quiet-hours/", {"id": "bad", **NIGHTS, **change}),
     ):
         assert (answer.status, answer.problem) == (422, "invalid")
-        assert [fault["path"] for fault in answer.words["errors"]] == [path]
-    assert service.admin.get("/quiet-hours/steady/").words == before
+        assert [fault["path"] for fault in answer.fields["errors"]] == [path]
+    assert service.admin.get("/quiet-hours/steady/").fields == before
     assert service.admin.get("/quiet-hours/bad/").status == 404
 
 
@@ -101,7 +101,7 @@ def test_those_in_use_stay_and_say_who_uses_them(service: Service) -> None:
     schedule = service.admin.create(quiet_hours="used")
     answer = service.admin.call("DELETE", "/quiet-hours/used/")
     assert (answer.status, answer.problem) == (409, "in-use")
-    assert schedule["id"] in answer.words["detail"]
+    assert schedule["id"] in answer.fields["detail"]
     assert service.admin.get("/quiet-hours/used/").status == 200
 
 
@@ -109,8 +109,8 @@ def test_those_of_the_file_are_changed_there(tmp_path: Path) -> None:
     file = 'quiet_hours: {nights: {windows: [{between: "22:00-07:00"}]}}'
     with serving(tmp_path, file=file) as service:
         read = read_configuration(tmp_path / "everwhen.yaml", Host({}, lambda: "UTC", 0))
-        apply(service.house, read.declared)
-        assert service.admin.get("/quiet-hours/nights/").words["source"] == "config"
+        apply(service.runtime, read.declared)
+        assert service.admin.get("/quiet-hours/nights/").fields["source"] == "config"
         for answer in (
             service.admin.patch("/quiet-hours/nights/", {"action": "defer"}),
             service.admin.call("DELETE", "/quiet-hours/nights/"),
@@ -118,7 +118,7 @@ def test_those_of_the_file_are_changed_there(tmp_path: Path) -> None:
             assert (answer.status, answer.problem) == (409, "declared-elsewhere")
 
 
-def test_only_tokens_of_the_whole_house_change_them(service: Service) -> None:
+def test_only_tokens_of_the_whole_runtime_change_them(service: Service) -> None:
     made(service, "shared")
     for client in (service.client("viewer"), service.client("admin", owner="ada")):
         assert client.get("/quiet-hours/shared/").status == 200
@@ -133,26 +133,26 @@ def test_only_tokens_of_the_whole_house_change_them(service: Service) -> None:
 
 def test_a_breaker_tells_its_changes_and_is_closed_by_hand(tmp_path: Path) -> None:
     with serving(tmp_path) as service:
-        words = {"circuit_breaker": {"threshold": 1, "reset_after": "30m"}, "first_run": "immediately"}
-        schedule = service.admin.create(**words)
+        fields = {"circuit_breaker": {"threshold": 1, "reset_after": "30m"}, "first_run": "immediately"}
+        schedule = service.admin.create(**fields)
         key = schedule["id"]
-        assert service.admin.get(f"/breakers/{key}/").words["state"] == "closed"
-        assert service.admin.get("/breakers/").words == {"items": [], "total": 0}
-        service.house.slots.tick(service.house.clock.now(), limit=10, behind=False)
-        (job,) = service.admin.get("/jobs/").words["items"]
+        assert service.admin.get(f"/breakers/{key}/").fields["state"] == "closed"
+        assert service.admin.get("/breakers/").fields == {"items": [], "total": 0}
+        service.runtime.slots.tick(service.runtime.clock.now(), limit=10, behind=False)
+        (job,) = service.admin.get("/jobs/").fields["items"]
         ran(service, job["id"], FAILED)
-        found = service.admin.get(f"/breakers/{key}/").words
+        found = service.admin.get(f"/breakers/{key}/").fields
         assert (found["state"], found["failure_count"]) == ("open", 1)
         assert [(t["to_state"], t["reason"]) for t in found["transitions"]] == [("open", "failure_threshold")]
-        assert service.admin.get("/breakers/?state=open").words["total"] == 1
-        assert service.admin.get("/breakers/?state=closed").words["total"] == 0
+        assert service.admin.get("/breakers/?state=open").fields["total"] == 1
+        assert service.admin.get("/breakers/?state=closed").fields["total"] == 0
         assert service.client("viewer").post(f"/breakers/{key}/reset/").status == 403
-        closed = service.admin.post(f"/breakers/{key}/reset/").words
+        closed = service.admin.post(f"/breakers/{key}/reset/").fields
         assert (closed["state"], closed["transitions"][0]["reason"]) == ("closed", "manual_reset")
-        assert service.admin.post(f"/breakers/{key}/reset/").words == closed  # again: nothing changes
-        (event,) = service.house.ledger.events(EventFilter(types=["breaker.reset"]), limit=2)
+        assert service.admin.post(f"/breakers/{key}/reset/").fields == closed  # again: nothing changes
+        (event,) = service.runtime.ledger.events(EventFilter(types=["breaker.reset"]), limit=2)
         assert event.event.actor is not None
-        assert service.house.ledger.breaker(key) == Breaker(key)
+        assert service.runtime.ledger.breaker(key) == Breaker(key)
 
 
 def test_someone_elses_breaker_and_none_look_the_same(service: Service) -> None:
@@ -162,7 +162,7 @@ def test_someone_elses_breaker_and_none_look_the_same(service: Service) -> None:
     for path, method in (("/breakers/{}/", "GET"), ("/breakers/{}/reset/", "POST")):
         answers = [mine.call(method, path.format(key)) for key in (theirs["id"], "nothing:poll")]
         assert [answer.status for answer in answers] == [404, 404]
-    assert mine.get("/breakers/").words["items"] == []
+    assert mine.get("/breakers/").fields["items"] == []
     assert service.admin.get("/breakers/nothing:poll/").status == 404
     without = service.admin.create(run=HTTP_RUN)
     triggered(service.admin, without)

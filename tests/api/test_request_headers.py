@@ -51,17 +51,17 @@ def a_request(headers: dict[str, Any]) -> dict[str, Any]:
 def test_a_header_of_the_connection_is_refused_by_every_call(
     service: Service, headers: dict[str, Any]
 ) -> None:
-    words = {"every": "1h", "run": a_request(headers)}
+    fields = {"every": "1h", "run": a_request(headers)}
     there = service.admin.create()
     for answer in (
-        service.admin.post("/schedules/", words),
-        service.admin.call("PUT", "/schedules/key/framing/", words),
-        service.admin.patch(f"/schedules/{there['id']}/", {"run": words["run"]}),
+        service.admin.post("/schedules/", fields),
+        service.admin.call("PUT", "/schedules/key/framing/", fields),
+        service.admin.patch(f"/schedules/{there['id']}/", {"run": fields["run"]}),
     ):
         assert answer.status == 422, answer.raw
-        (fault,) = answer.words["errors"]
+        (fault,) = answer.fields["errors"]
         assert fault["path"].startswith("run.http.headers")
-    (result,) = service.admin.post("/schedules/batch/", {"schedules": [words]}).words["items"]
+    (result,) = service.admin.post("/schedules/batch/", {"schedules": [fields]}).fields["items"]
     assert result["problem"]["status"] == 422
 
 
@@ -84,7 +84,7 @@ def test_a_file_and_a_program_are_refused_as_well(tmp_path: Path, headers: dict[
 def test_a_target_that_is_handed_over_whole_is_refused_as_well(service: Service) -> None:
     target = Target("http", json.dumps(a_request({"Content-Length": "0"})["http"]))
     with pytest.raises(TimetableError, match="Content-Length"):
-        create_schedule(service.house, Submission("whole", {"every": "1h"}, target))
+        create_schedule(service.runtime, Submission("whole", {"every": "1h"}, target))
 
 
 def test_headers_of_the_request_itself_are_taken(service: Service) -> None:
@@ -97,7 +97,7 @@ def test_headers_of_the_request_itself_are_taken(service: Service) -> None:
 )
 def test_a_url_with_a_control_character_is_refused(service: Service, url: str) -> None:
     answer = service.admin.post("/schedules/", {"every": "1h", "run": {"http": {"url": url}}})
-    assert (answer.status, answer.words["errors"][0]["path"]) == (422, "run.http.url")
+    assert (answer.status, answer.fields["errors"][0]["path"]) == (422, "run.http.url")
 
 
 # -- connections --

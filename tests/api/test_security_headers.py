@@ -37,7 +37,7 @@ def test_every_call_carries_them_whatever_it_answers(service: Service) -> None:
     document = client.get("/api/openapi.json")
     assert_secured(document)
     tried = 0
-    for path, methods in document.words["paths"].items():
+    for path, methods in document.fields["paths"].items():
         for method in methods:
             if not path.endswith("/stream/"):
                 address = re.sub(r"\{[^}]*\}", "none", path)
@@ -89,7 +89,7 @@ def test_streams_carry_them(service: Service, path: str) -> None:
 # -- the page of the documentation --
 
 
-def test_the_documentation_loads_nothing_from_elsewhere(service: Service) -> None:
+def test_the_documentation_loads_nothing_from_external(service: Service) -> None:
     client = replace(service.nobody, prefix="")
     page = client.get("/api/docs")
     assert page.status == 200
@@ -107,7 +107,7 @@ def test_the_documentation_loads_nothing_from_elsewhere(service: Service) -> Non
 def test_the_documentation_shows_every_call(service: Service) -> None:
     client = replace(service.nobody, prefix="")
     text = client.get("/api/docs").raw.decode()
-    for path, methods in client.get("/api/openapi.json").words["paths"].items():
+    for path, methods in client.get("/api/openapi.json").fields["paths"].items():
         for method in methods:
             assert f"<b>{method.upper()}</b><code>{path}</code>" in text
 
@@ -120,8 +120,8 @@ def test_a_503_does_not_tell_where_the_database_is(tmp_path: Path, caplog: pytes
         other = sqlite3.connect(tmp_path / "api.db", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         try:
-            words = {"every": "1h", "run": {"message": {"text": "hello"}}}
-            answers = [service.admin.post("/schedules/", words) for _ in range(2)]
+            fields = {"every": "1h", "run": {"message": {"text": "hello"}}}
+            answers = [service.admin.post("/schedules/", fields) for _ in range(2)]
         finally:
             other.execute("ROLLBACK")
             other.close()

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from everwhen.api.authenticated_route import MOST_OF_ANYBODY
 from everwhen.api.rates import Rates
-from everwhen.api.shaped import MOST_OF_ANYBODY
 from everwhen.ports.ledger import EventFilter
 from tests.api.serving import HTTP_RUN, Client, Service, serving
 
@@ -38,15 +38,15 @@ def test_nobody_who_may_not_run_code_has_a_module_imported(
     name = f"module_of_{role}_{len(path)}"
     (tmp_path / f"{name}.py").write_text("def run(): pass\n")
     monkeypatch.syspath_prepend(tmp_path)
-    words: dict[str, Any] = {"every": "1h", "run": {"python": f"{name}:run"}}
-    service.client(role).call(method, path, {"schedules": [words]} if "batch" in path else words)
+    fields: dict[str, Any] = {"every": "1h", "run": {"python": f"{name}:run"}}
+    service.client(role).call(method, path, {"schedules": [fields]} if "batch" in path else fields)
     assert name not in sys.modules
 
 
 def test_a_function_that_is_not_there_is_told_to_whoever_may_run_it(tmp_path: Path) -> None:
     with serving(tmp_path, allow_code_targets=True) as service:
         answer = service.admin.post("/schedules/", {"every": "1h", "run": {"python": "os:nothing"}})
-        assert (answer.status, answer.words["errors"][0]["path"]) == (422, "run.python")
+        assert (answer.status, answer.fields["errors"][0]["path"]) == (422, "run.python")
 
 
 # -- bodies of anybody --
@@ -90,7 +90,7 @@ def test_a_payload_that_no_database_takes_does_not_come_in_by_a_trigger(
         f"/schedules/{schedule['id']}/trigger/", raw=b'{"payload": {"a": ' + value + b"}}"
     )
     assert (answer.status, answer.problem) == (400, "malformed")
-    assert service.admin.get(f"/jobs/?schedule_id={schedule['id']}&origin=manual").words["total"] == 0
+    assert service.admin.get(f"/jobs/?schedule_id={schedule['id']}&origin=manual").fields["total"] == 0
 
 
 # -- what would be in everybody's way --
@@ -114,10 +114,10 @@ def test_a_limit_that_is_no_duration_is_refused(service: Service, limits: dict[s
 def test_who_is_turned_away_does_not_fill_the_record(tmp_path: Path) -> None:
     with serving(tmp_path) as service:
         viewer = service.client("viewer")
-        service.office.rates = Rates(burst=3, per_second=0.001, monotonic=service.house.clock.monotonic)
+        service.context.rates = Rates(burst=3, per_second=0.001, monotonic=service.runtime.clock.monotonic)
         answers = [viewer.post("/schedules/", MESSAGE).status for _ in range(6)]
         assert answers == [403] * 3 + [429] * 3
-        assert len(service.house.ledger.events(EventFilter(types=["auth.denied"]), limit=10)) == 3
+        assert len(service.runtime.ledger.events(EventFilter(types=["auth.denied"]), limit=10)) == 3
 
 
 def test_while_somebody_locks_the_database_writers_are_refused_soon_and_readers_are_served(
@@ -152,9 +152,9 @@ def _timed(client: Client, method: str) -> tuple[int, float]:
 def test_a_batch_that_filled_the_quota_gets_the_same_answer_again(service: Service) -> None:
     maker = service.client(owner="full", max_schedules=2)
     key, body = {"Idempotency-Key": "once"}, {"schedules": [MESSAGE] * 3}
-    first = maker.post("/schedules/batch/", body, headers=key).words
+    first = maker.post("/schedules/batch/", body, headers=key).fields
     assert [item["problem"] is None for item in first["items"]] == [True, True, False]
-    assert maker.post("/schedules/batch/", body, headers=key).words == first
+    assert maker.post("/schedules/batch/", body, headers=key).fields == first
 
 
 # -- secrets --
@@ -177,7 +177,7 @@ def test_a_mask_that_comes_back_does_not_replace_the_secret(service: Service) ->
     schedule = service.admin.create(run=SECRET)
     answer = service.admin.patch(f"/schedules/{schedule['id']}/", {"run": schedule["run"], "name": "x"})
     assert answer.status == 422
-    assert {error["path"] for error in answer.words["errors"]} == {
+    assert {error["path"] for error in answer.fields["errors"]} == {
         "run.http.url",
         "run.http.headers.Authorization",
     }
@@ -185,4 +185,4 @@ def test_a_mask_that_comes_back_does_not_replace_the_secret(service: Service) ->
     stars = {"every": "1h", "run": {"message": {"text": "***"}}}
     assert service.admin.post("/schedules/", stars).status == 201
     batch = {"schedules": [{"every": "1h", "run": schedule["run"]}, {"every": "1h", "run": HTTP_RUN}]}
-    assert service.admin.post("/schedules/batch/", batch).words["failed"] == 1
+    assert service.admin.post("/schedules/batch/", batch).fields["failed"] == 1

@@ -31,7 +31,7 @@ class Told:
 
     id: str | None
     kind: str
-    words: dict[str, Any]
+    fields: dict[str, Any]
 
 
 class Stream:
@@ -96,7 +96,7 @@ def say(service: Service, owner: str | None = None, count: int = 1) -> None:
     """Schedules that say something at once."""
     for _ in range(count):
         service.admin.create(every="1h", run=MESSAGE, owner=owner)
-    service.house.slots.tick(service.house.clock.now(), limit=500, behind=False)
+    service.runtime.slots.tick(service.runtime.clock.now(), limit=500, behind=False)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -113,7 +113,7 @@ def test_the_audit_is_told_newest_first_by_pages(service: Service) -> None:
     ids = [service.admin.create(owner="pages")["id"] for _ in range(5)]
     seen, path = [], "/audit/?owner=pages&limit=2"
     while True:
-        page = service.admin.get(path).words
+        page = service.admin.get(path).fields
         assert (page["total"], page["total_is_approximate"]) == (5, False)
         seen += [(one["type"], one["schedule_id"]) for one in page["items"]]
         if page["next_cursor"] is None:
@@ -128,7 +128,7 @@ def test_the_audit_is_filtered(service: Service) -> None:
     service.admin.call("DELETE", f"/schedules/{made['id']}/")
 
     def types(query: str) -> list[str]:
-        return [one["type"] for one in service.admin.get(f"/audit/?{query}").words["items"]]
+        return [one["type"] for one in service.admin.get(f"/audit/?{query}").fields["items"]]
 
     assert types(f"schedule_id={made['id']}") == ["schedule.deleted", "schedule.paused", "schedule.created"]
     assert types("owner=filters&type=schedule.paused") == ["schedule.paused"]
@@ -164,23 +164,23 @@ def test_parameters_of_the_audit_that_cannot_be_are_refused(service: Service, qu
 
 def test_messages_are_told_newest_first_by_pages(on_each: Service) -> None:
     say(on_each, "ada", 3)
-    first = on_each.admin.get("/messages/?limit=2").words
-    rest = on_each.admin.get(f"/messages/?limit=2&cursor={first['next_cursor']}").words
+    first = on_each.admin.get("/messages/?limit=2").fields
+    rest = on_each.admin.get(f"/messages/?limit=2&cursor={first['next_cursor']}").fields
     items = first["items"] + rest["items"]
     assert (first["total"], len(items), rest["next_cursor"]) == (3, 3, None)
     assert [one["id"] for one in items] == sorted((one["id"] for one in items), reverse=True)
     assert items[0]["event"]["content"]["text"] == "Hello"
     assert items[0]["event"]["source"]["connector_id"] == items[0]["schedule_id"]
-    one = on_each.admin.get(f"/messages/?schedule_id={items[1]['schedule_id']}").words
+    one = on_each.admin.get(f"/messages/?schedule_id={items[1]['schedule_id']}").fields
     assert one["items"] == [items[1]]
-    assert on_each.admin.get("/messages/?to=2020-01-01T00:00:00Z").words["total"] == 0
-    assert on_each.admin.get("/messages/?from=2020-01-01T00:00:00Z&owner=ada").words["total"] == 3
+    assert on_each.admin.get("/messages/?to=2020-01-01T00:00:00Z").fields["total"] == 0
+    assert on_each.admin.get("/messages/?from=2020-01-01T00:00:00Z&owner=ada").fields["total"] == 3
 
 
 @pytest.mark.parametrize("role", ["viewer", "operator", "admin"])
 def test_lists_of_someone_else_are_empty(service: Service, role: Any) -> None:
     say(service, "them")
-    theirs = service.admin.get("/audit/?owner=them").words["items"][0]
+    theirs = service.admin.get("/audit/?owner=them").fields["items"][0]
     mine = service.client(role, owner=f"me, a {role}")
     for path in (
         "/messages/",
@@ -190,15 +190,15 @@ def test_lists_of_someone_else_are_empty(service: Service, role: Any) -> None:
         f"/audit/?schedule_id={theirs['schedule_id']}",
         "/audit/?type=auth.denied",
     ):
-        words = mine.get(path).words
-        words.pop("last_event_id", None)
-        assert words == {
+        fields = mine.get(path).fields
+        fields.pop("last_event_id", None)
+        assert fields == {
             "items": [],
             "total": 0,
             "total_is_approximate": False,
             "next_cursor": None,
         }, path
-    assert {one["owner"] for one in mine.get("/audit/").words["items"]} <= {f"me, a {role}"}
+    assert {one["owner"] for one in mine.get("/audit/").fields["items"]} <= {f"me, a {role}"}
 
 
 # -- streams --
@@ -210,11 +210,11 @@ def test_what_happens_is_told_while_it_happens_in_order(on_each: Service) -> Non
         on_each.admin.post(f"/schedules/{made['id']}/pause/")
         created, paused = opened.take(2)
     assert (created.kind, paused.kind) == ("schedule.created", "schedule.paused")
-    assert created.words["schedule_id"] == made["id"]
+    assert created.fields["schedule_id"] == made["id"]
     assert opened.answer.headers["content-type"].startswith("text/event-stream")
     assert opened.answer.headers["cache-control"] == "no-store"
-    listed = on_each.admin.get("/audit/?limit=2").words["items"]
-    assert listed == [paused.words, created.words]
+    listed = on_each.admin.get("/audit/?limit=2").fields["items"]
+    assert listed == [paused.fields, created.fields]
 
 
 def test_a_reader_that_comes_back_misses_nothing(on_each: Service) -> None:
@@ -225,7 +225,7 @@ def test_a_reader_that_comes_back_misses_nothing(on_each: Service) -> None:
     with stream(on_each.admin, "/events/stream/", after=last.id) as opened:
         ids.append(on_each.admin.create()["id"])
         told = opened.take(6)
-    assert [one.words["schedule_id"] for one in told] == ids
+    assert [one.fields["schedule_id"] for one in told] == ids
     with stream(on_each.admin, f"/events/stream/?after={told[4].id}") as opened:
         assert opened.next() == told[5]
 
@@ -237,22 +237,22 @@ def test_messages_are_told_while_they_are_said(on_each: Service) -> None:
     say(on_each)
     with stream(on_each.admin, "/messages/stream/", after=first.id) as opened:
         second = opened.next()
-    assert (first.kind, first.words["event"]["source"]["channel"]) == ("message", "scheduler")
-    assert on_each.admin.get("/messages/").words["items"] == [second.words, first.words]
+    assert (first.kind, first.fields["event"]["source"]["channel"]) == ("message", "scheduler")
+    assert on_each.admin.get("/messages/").fields["items"] == [second.fields, first.fields]
 
 
 @pytest.mark.parametrize("path", STREAMS)
 def test_a_stream_of_an_owner_has_what_is_theirs_and_nothing_else(service: Service, path: str) -> None:
-    before = service.admin.get("/audit/?limit=1").words["last_event_id"]
+    before = service.admin.get("/audit/?limit=1").fields["last_event_id"]
     ada = service.client("viewer", owner="ada of streams")
     with stream(ada, path) as live, stream(service.admin, path) as everything:
         say(service, "bob of streams")
         say(service, "ada of streams")
-        assert everything.next().words["owner"] == "bob of streams"
-        assert live.next().words["owner"] == "ada of streams"
+        assert everything.next().fields["owner"] == "bob of streams"
+        assert live.next().fields["owner"] == "ada of streams"
     after = before if path == "/events/stream/" else 0
     with stream(ada, path, after=after) as resumed:
-        told = resumed.next().words
+        told = resumed.next().fields
         assert told["owner"] == "ada of streams"
 
 
@@ -270,30 +270,30 @@ def test_a_place_that_cannot_be_is_refused(service: Service, path: str, text: st
 
 
 def test_a_stream_ends_when_its_token_does(service: Service) -> None:
-    made = create_token(service.house, "brief", "viewer")
+    made = create_token(service.runtime, "brief", "viewer")
     with stream(Client(service.url, made.secret), "/events/stream/") as opened:
-        revoke_token(service.house, made.token.token_id)
+        revoke_token(service.runtime, made.token.token_id)
         assert opened.is_over()
 
 
 def test_a_stream_ends_with_the_session_that_opened_it(service: Service) -> None:
-    begun = begin_session(service.house, create_token(service.house, "browser", "viewer").token)
+    begun = begin_session(service.runtime, create_token(service.runtime, "browser", "viewer").token)
     cookie = f"everwhen_session={begun.secret}"
     with stream(service.nobody, "/events/stream/", cookie=cookie) as opened:
         service.admin.create()
         assert opened.next().kind == "schedule.created"
-        end_session(service.house, begun.secret)
+        end_session(service.runtime, begun.secret)
         assert opened.is_over()
 
 
 def test_a_quiet_stream_says_that_it_is_there(service: Service) -> None:
-    service.office.streams.heartbeat = 0.05
+    service.context.streams.heartbeat = 0.05
     try:
         with stream(service.admin, "/messages/stream/") as opened:
             lines = opened.lines()
             assert next(line for line in lines if line) == ":"
     finally:
-        service.office.streams.heartbeat = 15.0
+        service.context.streams.heartbeat = 15.0
 
 
 def test_a_token_has_only_so_many_streams(service: Service) -> None:
@@ -308,25 +308,25 @@ def test_a_token_has_only_so_many_streams(service: Service) -> None:
     finally:
         for one in opened:
             one.close()
-    until(lambda: service.office.streams.count == 0)
+    until(lambda: service.context.streams.count == 0)
 
 
 def test_a_reader_that_takes_nothing_is_dropped(service: Service) -> None:
-    service.office.streams.patience = 0.3
+    service.context.streams.patience = 0.3
     large = [Event("config.reloaded", 0, detail={"words": "x" * 60_000}) for _ in range(50)]
     try:
         with stream(service.admin, "/events/stream/") as slow:
-            until(lambda: service.office.streams.count == 1)
+            until(lambda: service.context.streams.count == 1)
             for _ in range(8):  # 24 MB, which no socket holds
-                service.house.slots.record(large)
-            until(lambda: service.office.streams.count == 0)
+                service.runtime.slots.record(large)
+            until(lambda: service.context.streams.count == 0)
             # Others are served meanwhile and afterwards.
             with stream(service.admin, "/events/stream/") as other:
                 service.admin.create()
                 assert other.next().kind == "schedule.created"
             assert slow.is_over()
     finally:
-        service.office.streams.patience = 10.0
+        service.context.streams.patience = 10.0
 
 
 def test_streams_end_within_a_second_when_the_server_stops(tmp_path: Path) -> None:
@@ -341,7 +341,7 @@ def test_streams_end_within_a_second_when_the_server_stops(tmp_path: Path) -> No
         threads = [threading.Thread(target=follow, args=(one,)) for one in opened]
         for thread in threads:
             thread.start()
-        until(lambda: service.office.streams.count == len(opened))
+        until(lambda: service.context.streams.count == len(opened))
         stopped = time.monotonic()
     gone = time.monotonic()
     for thread in threads:

@@ -16,8 +16,8 @@ START = "2026-01-05T08:00:00Z"
 def shown(client: Client, start: str, end: str) -> dict[str, Any]:
     answer = client.get(f"/timeline/?from={start}&to={end}")
     assert answer.status == 200, answer.raw
-    Timeline.model_validate(answer.words)
-    found: dict[str, Any] = answer.words
+    Timeline.model_validate(answer.fields)
+    found: dict[str, Any] = answer.fields
     return found
 
 
@@ -25,8 +25,8 @@ def test_the_past_comes_from_the_ledger_and_the_future_from_the_calendar(tmp_pat
     clock = ManualClock(START)
     with serving(tmp_path, file="", clock=clock) as service:
         made = service.client(owner="ada").create(name="hourly", not_on=["tue"])
-        service.house.slots.tick(clock.now(), limit=10, behind=False)
-        (job,) = service.admin.get("/jobs/").words["items"]
+        service.runtime.slots.tick(clock.now(), limit=10, behind=False)
+        (job,) = service.admin.get("/jobs/").fields["items"]
         ran(service, job["id"])
         found = shown(service.admin, "2026-01-05T07:00:00Z", "2026-01-05T11:00:00Z")
         assert [(bar["kind"], bar["slot_at"]) for bar in found["items"]] == [
@@ -53,7 +53,7 @@ def test_a_skip_is_on_the_line(tmp_path: Path) -> None:
     clock = ManualClock(START)
     with serving(tmp_path, file="", clock=clock) as service:
         service.client(owner="ada").create(not_on=["mon"])
-        service.house.slots.tick(clock.now(), limit=10, behind=False)
+        service.runtime.slots.tick(clock.now(), limit=10, behind=False)
         found = shown(service.admin, "2026-01-05T07:00:00Z", "2026-01-05T08:30:00Z")["items"]
         assert [(bar["kind"], bar["reason"]) for bar in found] == [("skipped", "excluded_day")]
         assert (
@@ -65,7 +65,7 @@ def test_too_many_bars_are_counted_by_stretches(tmp_path: Path) -> None:
     clock = ManualClock(START)
     with serving(tmp_path, file="", clock=clock) as service:
         service.admin.create(every="1s")
-        service.house.slots.tick(clock.now(), limit=10, behind=False)
+        service.runtime.slots.tick(clock.now(), limit=10, behind=False)
         found = shown(service.admin, START, "2026-01-06T08:00:00Z")
         assert (found["is_aggregated"], found["items"], len(found["stretches"])) == (True, [], 200)
         assert sum(one["counts"].get("queued", 0) for one in found["stretches"]) == 1

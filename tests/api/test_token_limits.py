@@ -25,15 +25,15 @@ HOUR_LEFT = 3000  # at ten past eight
 
 
 @dataclass
-class House:
+class Runtime:
     service: Service
     clock: ManualClock
 
     def tick(self) -> None:
-        self.service.house.slots.tick(self.clock.now(), limit=100, behind=False)
+        self.service.runtime.slots.tick(self.clock.now(), limit=100, behind=False)
 
     def claim(self) -> list[ClaimedJob]:
-        slots, now = self.service.house.slots, self.clock.now()
+        slots, now = self.service.runtime.slots, self.clock.now()
         slots.heartbeat(now, node=NODE, version="1", is_scheduler=False)
         return slots.claim_jobs(now, node=NODE, limit=100)
 
@@ -46,21 +46,21 @@ class House:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def house(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[House]:
+def runtime(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Runtime]:
     url = request.getfixturevalue("postgres_url") if request.param == "postgres" else None
     clock = ManualClock("2026-11-17T08:10:00Z")
     with serving(tmp_path, url=url, clock=clock) as service:
-        yield House(service, clock)
+        yield Runtime(service, clock)
 
 
-def made(client: Client, **words: Any) -> str:
-    return str(client.create(**{"first_run": "after_interval", "if_running": "allow", **words})["id"])
+def made(client: Client, **fields: Any) -> str:
+    return str(client.create(**{"first_run": "after_interval", "if_running": "allow", **fields})["id"])
 
 
-def ways(house: House, client: Client, schedule: str) -> list[Callable[[], Answer]]:
+def ways(runtime: Runtime, client: Client, schedule: str) -> list[Callable[[], Answer]]:
     """What makes a schedule run at once."""
     path = f"/schedules/{schedule}"
-    job = service_job(house, schedule)
+    job = service_job(runtime, schedule)
     past = [{"from": f"2026-11-17T0{hour}:00:00Z", "to": f"2026-11-17T0{hour + 1}:00:00Z"} for hour in (2, 3)]
     return [
         lambda: client.post(f"{path}/trigger/"),
@@ -69,10 +69,10 @@ def ways(house: House, client: Client, schedule: str) -> list[Callable[[], Answe
     ]
 
 
-def service_job(house: House, schedule: str) -> str:
+def service_job(runtime: Runtime, schedule: str) -> str:
     """A job that ran, which the admin asked for."""
-    job = house.service.admin.post(f"/schedules/{schedule}/trigger/").words["job"]["id"]
-    house.work()
+    job = runtime.service.admin.post(f"/schedules/{schedule}/trigger/").fields["job"]["id"]
+    runtime.work()
     return str(job)
 
 
@@ -85,40 +85,40 @@ def is_beyond(answer: Answer, wait: int) -> bool:
 
 
 @pytest.mark.parametrize("first", range(3))
-def test_triggers_reruns_and_backfills_count_together(house: House, first: int) -> None:
-    house.clock.set("2026-11-17T01:10:00Z")
-    client = house.service.client(owner="ada", fires_per_hour=3)
+def test_triggers_reruns_and_backfills_count_together(runtime: Runtime, first: int) -> None:
+    runtime.clock.set("2026-11-17T01:10:00Z")
+    client = runtime.service.client(owner="ada", fires_per_hour=3)
     schedule = made(client)
-    house.clock.set("2026-11-17T08:10:00Z")
-    calls = ways(house, client, schedule)
+    runtime.clock.set("2026-11-17T08:10:00Z")
+    calls = ways(runtime, client, schedule)
     calls = calls[first:] + calls[:first]
     assert [call().status for call in calls] in ([202, 202, 200], [202, 200, 202], [200, 202, 202])
-    jobs = client.get("/jobs/").words["total"]
+    jobs = client.get("/jobs/").fields["total"]
     assert all(is_beyond(call(), HOUR_LEFT) for call in calls)
-    assert client.get("/jobs/").words["total"] == jobs
+    assert client.get("/jobs/").fields["total"] == jobs
     # Nobody else pays, and in the next hour there is room again.
-    assert house.service.client(owner="ada").post(f"/schedules/{schedule}/trigger/").status == 202
-    house.clock.set("2026-11-17T09:00:00Z")
+    assert runtime.service.client(owner="ada").post(f"/schedules/{schedule}/trigger/").status == 202
+    runtime.clock.set("2026-11-17T09:00:00Z")
     assert client.post(f"/schedules/{schedule}/trigger/").status == 202
 
 
-def test_a_slot_beyond_what_the_tokens_calls_have_left_is_skipped(house: House) -> None:
-    client = house.service.client(fires_per_day=2)
+def test_a_slot_beyond_what_the_tokens_calls_have_left_is_skipped(runtime: Runtime) -> None:
+    client = runtime.service.client(fires_per_day=2)
     schedule = made(client, every="5m")
     for _ in range(2):
         assert client.post(f"/schedules/{schedule}/trigger/").status == 202
     assert is_beyond(client.post(f"/schedules/{schedule}/trigger/"), 15 * 3600 + HOUR_LEFT)
-    house.work()
-    house.clock.advance("5m")
-    house.tick()
-    slots = client.get(f"/schedules/{schedule}/slots/").words["items"]
+    runtime.work()
+    runtime.clock.advance("5m")
+    runtime.tick()
+    slots = client.get(f"/schedules/{schedule}/slots/").fields["items"]
     assert [(slot["fate"], slot["reason"]) for slot in slots] == [("skipped", "budget")]
-    house.clock.set("2026-11-18T00:00:00Z")
+    runtime.clock.set("2026-11-18T00:00:00Z")
     assert client.post(f"/schedules/{schedule}/trigger/").status == 202
 
 
-def test_whoever_triggers_pays_whosever_schedule_it_is(house: House) -> None:
-    service = house.service
+def test_whoever_triggers_pays_whosever_schedule_it_is(runtime: Runtime) -> None:
+    service = runtime.service
     rich, poor = service.client(owner="ada"), service.client(owner="ada", fires_per_hour=1)
     theirs, own = made(rich), made(poor)
     assert rich.post(f"/schedules/{own}/trigger/").status == 202
@@ -128,69 +128,69 @@ def test_whoever_triggers_pays_whosever_schedule_it_is(house: House) -> None:
         assert rich.post(f"/schedules/{schedule}/trigger/").status == 202
 
 
-def test_a_backfill_counts_each_slot_and_makes_all_or_none(house: House) -> None:
-    house.clock.set("2026-11-17T00:10:00Z")
-    client = house.service.client(fires_per_hour=4)
+def test_a_backfill_counts_each_slot_and_makes_all_or_none(runtime: Runtime) -> None:
+    runtime.clock.set("2026-11-17T00:10:00Z")
+    client = runtime.service.client(fires_per_hour=4)
     path = f"/schedules/{made(client)}"
-    house.clock.set("2026-11-17T08:10:00Z")
+    runtime.clock.set("2026-11-17T08:10:00Z")
 
     def fill(first: int, last: int, **more: Any) -> Answer:
         span = {"from": f"2026-11-17T{first:02}:00:00Z", "to": f"2026-11-17T{last:02}:00:00Z"}
         return client.post(f"{path}/backfill/", {**span, **more})
 
-    assert fill(1, 8, dry_run=True).words["count"] == 7
+    assert fill(1, 8, dry_run=True).fields["count"] == 7
     assert (fill(1, 8).status, fill(1, 8).problem) == (403, "beyond-limit")  # waiting would not help
-    assert fill(1, 4).words["count"] == 3
+    assert fill(1, 4).fields["count"] == 3
     assert is_beyond(fill(4, 6), HOUR_LEFT)
-    assert client.get("/jobs/?origin=backfill").words["total"] == 3
-    assert fill(4, 5).words["count"] == 1
+    assert client.get("/jobs/?origin=backfill").fields["total"] == 3
+    assert fill(4, 5).fields["count"] == 1
     assert is_beyond(client.post(f"{path}/trigger/"), HOUR_LEFT)
 
 
-def test_a_retry_counts_when_it_begins_and_waits_while_the_limit_is_reached(house: House) -> None:
-    client = house.service.client(fires_per_hour=2)
+def test_a_retry_counts_when_it_begins_and_waits_while_the_limit_is_reached(runtime: Runtime) -> None:
+    client = runtime.service.client(fires_per_hour=2)
     schedule = made(client, every="4h", first_run="immediately", max_retries=5, retry_delay="1m")
-    house.tick()
-    assert house.work(FAILED) == ["schedule"]
-    house.clock.advance("1m")
-    assert house.work(FAILED) == ["retry"]
+    runtime.tick()
+    assert runtime.work(FAILED) == ["schedule"]
+    runtime.clock.advance("1m")
+    assert runtime.work(FAILED) == ["retry"]
     assert is_beyond(client.post(f"/schedules/{schedule}/trigger/"), HOUR_LEFT - 60)
-    house.clock.advance("2m")
-    assert house.work() == []  # its time has come, and the token's has not
-    house.clock.set("2026-11-17T08:59:59Z")
-    assert house.work() == []
-    house.clock.set("2026-11-17T09:00:00Z")
-    assert house.work() == ["retry"]
+    runtime.clock.advance("2m")
+    assert runtime.work() == []  # its time has come, and the token's has not
+    runtime.clock.set("2026-11-17T08:59:59Z")
+    assert runtime.work() == []
+    runtime.clock.set("2026-11-17T09:00:00Z")
+    assert runtime.work() == ["retry"]
     assert client.post(f"/schedules/{schedule}/trigger/").status == 202
     assert is_beyond(client.post(f"/schedules/{schedule}/trigger/"), 3600)
 
 
-def test_of_calls_that_come_at_once_no_more_pass_than_may(house: House) -> None:
-    client = house.service.client(fires_per_hour=3)
+def test_of_calls_that_come_at_once_no_more_pass_than_may(runtime: Runtime) -> None:
+    client = runtime.service.client(fires_per_hour=3)
     schedules = [made(client) for _ in range(8)]
     with ThreadPoolExecutor(8) as threads:
         found = threads.map(lambda each: client.post(f"/schedules/{each}/trigger/").status, schedules)
     assert sorted(found) == [202] * 3 + [429] * 5
 
 
-def test_a_hook_counts_for_the_token_that_made_its_schedule(house: House, tmp_path: Path) -> None:
+def test_a_hook_counts_for_the_token_that_made_its_schedule(runtime: Runtime, tmp_path: Path) -> None:
     """By whatever proof it is called: whoever has the secret would have no limit otherwise."""
-    service = house.service
+    service = runtime.service
     client = service.client(fires_per_hour=2, ttl="2h")
-    token = find_token(service.house, client.secret or "")
+    token = find_token(service.runtime, client.secret or "")
     assert token is not None
-    around = around_of(configuration_of(tmp_path, "{}"), service.house)
-    words = {"every": "1h", "if_running": "allow", "run": {"message": {"text": "x"}}}
-    declared = read_submission(words, new_id(around.now), around)
+    around = around_of(configuration_of(tmp_path, "{}"), service.runtime)
+    fields = {"every": "1h", "if_running": "allow", "run": {"message": {"text": "x"}}}
+    declared = read_submission(fields, new_id(around.now), around)
     declared = replace(declared, definition=replace(declared.definition, trigger=OnRequest("webhook")))
-    create_entries(service.house, [declared], Caller(token))
+    create_entries(service.runtime, [declared], Caller(token))
     hook = f"/hooks/{declared.schedule_id}/"
-    assert service.admin.post(hook, {}).words["job"]["origin"] == "webhook"
+    assert service.admin.post(hook, {}).fields["job"]["origin"] == "webhook"
     assert client.post(hook, {}).status == 202
     for caller in (client, service.admin):
         assert is_beyond(caller.post(hook, {}), HOUR_LEFT)
-    house.clock.advance("2h")  # and its schedule is over when its time is
-    assert service.admin.post(hook, {}).words == {"job": None, "skipped": "paused"}
+    runtime.clock.advance("2h")  # and its schedule is over when its time is
+    assert service.admin.post(hook, {}).fields == {"job": None, "skipped": "paused"}
 
 
 # -- ttl --
@@ -215,15 +215,15 @@ def test_what_a_token_makes_ends_at_its_time_whatever_is_edited(
         client = service.client(ttl="1h")
         path = f"/schedules/{made(client, every='1m')}/"
         body = {"every": "1m", "run": HTTP_RUN}
-        assert client.call("PUT", "/schedules/key/mine/", body).words["end_at"] == "2026-11-17T09:00:00Z"
+        assert client.call("PUT", "/schedules/key/mine/", body).fields["end_at"] == "2026-11-17T09:00:00Z"
         clock.set("2026-11-17T08:50:00Z")
-        assert client.patch(path, changes).words["end_at"] == "2026-11-17T09:00:00Z"
-        again = client.call("PUT", "/schedules/key/mine/", {**body, **changes}).words
+        assert client.patch(path, changes).fields["end_at"] == "2026-11-17T09:00:00Z"
+        again = client.call("PUT", "/schedules/key/mine/", {**body, **changes}).fields
         assert again["end_at"] == "2026-11-17T09:00:00Z"
         clock.set("2026-11-17T09:00:00Z")
         late = client.patch(path, {**changes, "description": "late"})
         assert (late.status, late.problem) == (403, "beyond-limit")
-        service.house.slots.tick(clock.now(), limit=10, behind=True)
+        service.runtime.slots.tick(clock.now(), limit=10, behind=True)
         assert client.post(f"{path}revive/").status == 400
 
 
@@ -238,31 +238,31 @@ def test_a_one_shot_is_not_armed_again_beyond_its_time(tmp_path: Path) -> None:
             answer = client.patch(path, {"after": None, **late})
             assert (answer.status, answer.problem) == (403, "beyond-limit")
         changed = client.patch(path, {"after": None, "every": "1m"})
-        assert changed.words["end_at"] == "2026-11-17T09:00:00Z"
+        assert changed.fields["end_at"] == "2026-11-17T09:00:00Z"
 
 
 # -- tokens that make tokens --
 
 
-def test_no_token_makes_one_that_lives_longer(tmp_path: Path) -> None:
+def test_no_token_makes_one_that_histories_longer(tmp_path: Path) -> None:
     clock = ManualClock("2026-11-17T08:00:00Z")
     with serving(tmp_path, clock=clock) as service:
 
-        def make(maker: Client, **words: Any) -> Answer:
-            return maker.post("/tokens/", {"name": "x", "role": "admin", **words})
+        def make(maker: Client, **fields: Any) -> Answer:
+            return maker.post("/tokens/", {"name": "x", "role": "admin", **fields})
 
-        brief = make(service.admin, expires_in="1h").words
+        brief = make(service.admin, expires_in="1h").fields
         maker = replace(service.admin, secret=brief["token"])
         child = make(maker)
-        assert (child.status, child.words["expires_at"]) == (201, brief["expires_at"])
-        assert make(maker, expires_in="30m").words["expires_at"] == "2026-11-17T08:30:00Z"
+        assert (child.status, child.fields["expires_at"]) == (201, brief["expires_at"])
+        assert make(maker, expires_in="30m").fields["expires_at"] == "2026-11-17T08:30:00Z"
         assert make(maker, expires_in="1h").status == 201
         clock.advance("1s")
         for longer in ("1h", "90d"):
             answer = make(maker, expires_in=longer)
             assert (answer.status, answer.problem) == (403, "forbidden")
-        grandchild = make(replace(service.admin, secret=child.words["token"]))
-        assert grandchild.words["expires_at"] == brief["expires_at"]
+        grandchild = make(replace(service.admin, secret=child.fields["token"]))
+        assert grandchild.fields["expires_at"] == brief["expires_at"]
         clock.set("2026-11-17T09:00:00Z")
-        for words in (child.words, grandchild.words):
-            assert replace(service.admin, secret=words["token"]).get("/me/").status == 401
+        for fields in (child.fields, grandchild.fields):
+            assert replace(service.admin, secret=fields["token"]).get("/me/").status == 401

@@ -18,11 +18,11 @@ from everwhen.testing.manual import ManualClock
 from tests.api.serving import HTTP_RUN, Answer, Client, Service, serving
 
 
-def made(client: Client, **words: Any) -> dict[str, Any]:
-    answer = client.post("/tokens/", {"name": "a token", **words})
+def made(client: Client, **fields: Any) -> dict[str, Any]:
+    answer = client.post("/tokens/", {"name": "a token", **fields})
     assert answer.status == 201, answer.raw
     assert answer.headers["cache-control"] == "no-store"
-    found: dict[str, Any] = answer.words
+    found: dict[str, Any] = answer.fields
     return found
 
 
@@ -35,14 +35,14 @@ def test_a_token_is_told_once_and_good_until_it_is_revoked(service: Service) -> 
     assert token["limits"]["min_interval"] == 300 and token["expires_at"] is not None
     client = with_token(service, token["token"])
     assert client.get("/schedules/").status == 200
-    listed = service.admin.get("/tokens/").words["items"]
+    listed = service.admin.get("/tokens/").fields["items"]
     (found,) = [item for item in listed if item["id"] == token["id"]]
     assert found == {key: value for key, value in token.items() if key != "token"}
     assert service.admin.call("DELETE", f"/tokens/{token['id']}/").status == 204
     assert client.get("/schedules/").status == 401
     again = service.admin.call("DELETE", f"/tokens/{token['id']}/")
     assert (again.status, again.problem) == (404, "not-found")
-    (revoked,) = [item for item in service.admin.get("/tokens/").words["items"] if item["id"] == token["id"]]
+    (revoked,) = [item for item in service.admin.get("/tokens/").fields["items"] if item["id"] == token["id"]]
     assert revoked["revoked_at"] is not None
 
 
@@ -63,10 +63,10 @@ def test_a_token_is_told_once_and_good_until_it_is_revoked(service: Service) -> 
     ],
 )
 def test_a_token_that_cannot_be_is_refused(service: Service, body: dict[str, Any]) -> None:
-    before = service.admin.get("/tokens/").words
+    before = service.admin.get("/tokens/").fields
     answer = service.admin.post("/tokens/", body)
     assert (answer.status, answer.problem) == (422, "invalid")
-    assert service.admin.get("/tokens/").words == before
+    assert service.admin.get("/tokens/").fields == before
 
 
 def test_an_admin_with_an_owner_makes_and_sees_tokens_of_that_owner_only(service: Service) -> None:
@@ -74,7 +74,7 @@ def test_an_admin_with_an_owner_makes_and_sees_tokens_of_that_owner_only(service
     mine = made(ada)
     assert mine["owner"] == "ada"
     assert ada.post("/tokens/", {"name": "x", "owner": "bob"}).problem == "forbidden"
-    assert {item["owner"] for item in ada.get("/tokens/").words["items"]} == {"ada"}
+    assert {item["owner"] for item in ada.get("/tokens/").fields["items"]} == {"ada"}
     assert ada.call("DELETE", f"/tokens/{other['id']}/").status == 404
     assert ada.call("DELETE", f"/tokens/{mine['id']}/").status == 204
 
@@ -91,8 +91,8 @@ def test_tokens_are_an_admins_business_and_limits_cannot_be_shed(service: Servic
 
 def test_a_token_learns_who_it_is(service: Service) -> None:
     client = service.client("viewer", owner="ada")
-    words = client.get("/me/").words
-    assert (words["role"], words["owner"], words["via"], words["csrf_token"]) == (
+    fields = client.get("/me/").fields
+    assert (fields["role"], fields["owner"], fields["via"], fields["csrf_token"]) == (
         "viewer",
         "ada",
         "token",
@@ -114,7 +114,7 @@ class Browser:
 
     @property
     def proof(self) -> dict[str, str]:
-        return {"X-CSRF-Token": self.begun.words["csrf_token"]}
+        return {"X-CSRF-Token": self.begun.fields["csrf_token"]}
 
     def call(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
         cookie = f"everwhen_session={self.cookie['everwhen_session'].value}"
@@ -128,21 +128,21 @@ def test_a_session_stands_for_its_token_in_a_cookie_that_scripts_cannot_read(ser
     assert (morsel["httponly"], morsel["samesite"].lower(), morsel["path"]) == (True, "strict", "/")
     assert not morsel["secure"] and int(morsel["max-age"]) == LASTS // 1_000_000
     assert browser.begun.headers["cache-control"] == "no-store"
-    words = browser.call("GET", "/me/").words
-    assert (words["via"], words["csrf_token"]) == ("session", browser.begun.words["csrf_token"])
+    fields = browser.call("GET", "/me/").fields
+    assert (fields["via"], fields["csrf_token"]) == ("session", browser.begun.fields["csrf_token"])
     assert browser.call("GET", "/schedules/").status == 200
 
 
 def test_a_session_changes_something_only_with_the_proof_of_its_page(service: Service) -> None:
     browser = Browser(service, service.admin.secret or "")
     body = {"every": "1h", "run": HTTP_RUN}
-    before = service.admin.get("/schedules/").words["total"]
+    before = service.admin.get("/schedules/").fields["total"]
     for headers in ({}, {"X-CSRF-Token": ""}, {"X-CSRF-Token": "0" * 64}):
         answer = browser.call("POST", "/schedules/", body, **headers)
         assert (answer.status, answer.problem) == (403, "forbidden")
-    assert service.admin.get("/schedules/").words["total"] == before
+    assert service.admin.get("/schedules/").fields["total"] == before
     assert browser.call("POST", "/schedules/", body, **browser.proof).status == 201
-    (last,) = service.house.ledger.events(EventFilter(types=["auth.denied"]), limit=1)
+    (last,) = service.runtime.ledger.events(EventFilter(types=["auth.denied"]), limit=1)
     assert last.event.reason == "csrf"
     other = Browser(service, service.admin.secret or "")
     assert browser.call("POST", "/schedules/", body, **other.proof).status == 403
@@ -191,13 +191,13 @@ def test_a_session_is_over_after_its_time_and_no_later_than_its_token(tmp_path: 
     clock = ManualClock("2026-01-05T08:00:00Z")
     with serving(tmp_path, clock=clock) as service:
         long = Browser(service, service.admin.secret or "")
-        short = Browser(service, create_token(service.house, "brief", "viewer", lasts=60).secret)
+        short = Browser(service, create_token(service.runtime, "brief", "viewer", lasts=60).secret)
         assert int(short.cookie["everwhen_session"]["max-age"]) == 60
         clock.advance("61s")
         assert short.call("GET", "/me/").status == 401
         assert long.call("GET", "/me/").status == 200
         clock.advance("12h")
-        assert find_session(service.house, long.cookie["everwhen_session"].value) is None
+        assert find_session(service.runtime, long.cookie["everwhen_session"].value) is None
         assert DAY > LASTS
 
 

@@ -44,8 +44,8 @@ NOT_TRIED = {"/api/v1/config/reload/", "/api/v1/config/diff/"}  # nobody has a f
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     with serving(tmp_path_factory.mktemp("types"), allow_code_targets=True) as found:
-        found.office.rates.unlimited = True
-        found.office.failures.unlimited = True
+        found.context.rates.unlimited = True
+        found.context.failures.unlimited = True
         yield found
 
 
@@ -53,11 +53,11 @@ class Call:
     """One call with a body, as OpenAPI tells of it."""
 
     def __init__(self, document: dict[str, Any], path: str, method: str) -> None:
-        words = document["paths"][path][method]
-        content = words["requestBody"]["content"]["application/json"]
+        fields = document["paths"][path][method]
+        content = fields["requestBody"]["content"]["application/json"]
         self.path, self.method = path, method.upper()
         self.schema = content["schema"]
-        self.answers = {int(status) for status in words["responses"]}
+        self.answers = {int(status) for status in fields["responses"]}
         self._document = document
         resource = Resource.from_contents(document, default_specification=DRAFT202012)
         self._validator = Draft202012Validator(
@@ -120,12 +120,12 @@ def _rooted(schema: Any) -> Any:
 
 
 def calls(service: Service) -> list[Call]:
-    document = replace(service.nobody, prefix="").get("/api/openapi.json").words
+    document = replace(service.nobody, prefix="").get("/api/openapi.json").fields
     return [
         Call(document, path, method)
         for path, methods in document["paths"].items()
-        for method, words in methods.items()
-        if "application/json" in words.get("requestBody", {}).get("content", {}) and path not in NOT_TRIED
+        for method, fields in methods.items()
+        if "application/json" in fields.get("requestBody", {}).get("content", {}) and path not in NOT_TRIED
     ]
 
 
@@ -144,8 +144,8 @@ def address(service: Service, call: Call) -> str:
     if "{schedule_id}" in found:
         found = found.replace("{schedule_id}", service.admin.create()["id"])
     if "{policy_id}" in found:
-        words = {"windows": [{"between": "22:00-07:00"}]}
-        found = found.replace("{policy_id}", service.admin.post("/quiet-hours/", words).words["id"])
+        fields = {"windows": [{"between": "22:00-07:00"}]}
+        found = found.replace("{policy_id}", service.admin.post("/quiet-hours/", fields).fields["id"])
     return found.replace("{key}", "mine").replace("{job_id}", "none")
 
 
@@ -176,6 +176,6 @@ def test_every_wrong_value_is_told_to_its_sender(service: Service) -> None:
 @pytest.mark.parametrize("value", [[], {}, True, 1.5])
 @pytest.mark.parametrize("key", ["type", "spec", "workflow_id", "catch_up", "every", "quiet_hours", "run"])
 def test_a_word_of_a_schedule_is_judged_whatever_it_is(service: Service, key: str, value: Any) -> None:
-    for words in ({key: value}, {"every": "1h", "run": HTTP_RUN, key: value}, {"spec": "300", key: value}):
-        answer = service.admin.post("/schedules/", words)
+    for fields in ({key: value}, {"every": "1h", "run": HTTP_RUN, key: value}, {"spec": "300", key: value}):
+        answer = service.admin.post("/schedules/", fields)
         assert (answer.status, answer.problem) == (422, "invalid"), answer.raw

@@ -18,20 +18,20 @@ def triggered(client: Client, schedule: dict[str, Any], **body: Any) -> dict[str
     """A new job of a schedule."""
     answer = client.post(f"/schedules/{schedule['id']}/trigger/", body or None)
     assert answer.status == 202, answer.raw
-    job: dict[str, Any] = answer.words["job"]
+    job: dict[str, Any] = answer.fields["job"]
     return job
 
 
 def claimed(service: Service, job_id: str) -> ClaimedJob:
     """A job that is running now."""
-    slots, now = service.house.slots, service.house.clock.now()
+    slots, now = service.runtime.slots, service.runtime.clock.now()
     slots.heartbeat(now, node=NODE, version="1", is_scheduler=False)
     return next(one for one in slots.claim_jobs(now, node=NODE, limit=1_000) if one.job.job_id == job_id)
 
 
 def end(service: Service, claim: ClaimedJob, outcome: Outcome = SUCCEEDED) -> None:
     ended = JobEnd(claim.job.job_id, claim.job.fence, outcome)
-    assert service.house.slots.settle(service.house.clock.now(), [ended]) == 1
+    assert service.runtime.slots.settle(service.runtime.clock.now(), [ended]) == 1
 
 
 def ran(service: Service, job_id: str, outcome: Outcome = SUCCEEDED) -> None:
@@ -42,4 +42,4 @@ def ran(service: Service, job_id: str, outcome: Outcome = SUCCEEDED) -> None:
 def said(service: Service, job_id: str, data: bytes, *, stream: str = "stdout", position: int = 0) -> None:
     """A job prints."""
     piece = OutputPiece(OutputStream(job_id, 1, stream), position, data)
-    service.house.slots.write_output(service.house.clock.now(), [piece], [])
+    service.runtime.slots.write_output(service.runtime.clock.now(), [piece], [])

@@ -43,9 +43,9 @@ class Bench(Protocol):
 class Run:
     """One run of a flow. `known` is what its preparation told; the first node has it, others come to its rescue."""
 
-    def __init__(self, flow: Flow, house: Tenant, known: Any) -> None:
+    def __init__(self, flow: Flow, runtime: Tenant, known: Any) -> None:
         self.flow = flow
-        self.house = house
+        self.runtime = runtime
         self.known = known
         self._others: list[Tenant] = []
         self._acts = 0
@@ -55,52 +55,52 @@ class Run:
         self._acts += 1
         with drawn(self._acts):
             if meet is None:
-                self.flow.act(self.house, self.known)
+                self.flow.act(self.runtime, self.known)
                 return
             with tapped(meet):
-                self.flow.act(self.house, self.known)
+                self.flow.act(self.runtime, self.known)
 
     def image(self) -> Image:
-        return image_of(self.house.site.url)
+        return image_of(self.runtime.site.url)
 
     def wait_for_what_was_cut_off(self) -> None:
         """A server notices in its own time that a connection is gone, and only then undoes what it had open."""
-        with psycopg.connect(self.house.site.url, autocommit=True) as connection:
+        with psycopg.connect(self.runtime.site.url, autocommit=True) as connection:
             while connection.execute(_OPEN).fetchall():
                 pass
 
     def another_node(self) -> Tenant:
         self._others.append(
-            Tenant(self.house.site, CAPABILITIES, self.house.clock, f"node-{len(self._others) + 2}")
+            Tenant(self.runtime.site, CAPABILITIES, self.runtime.clock, f"node-{len(self._others) + 2}")
         )
         return self._others[-1]
 
     def close(self) -> None:
-        for house in (*self._others, self.house):
-            house.close()
+        for runtime in (*self._others, self.runtime):
+            runtime.close()
 
 
 # Longer than a lease, and than every deadline.
 PAUSES = ("2m", "20m")
 
 
-def recover(run: Run, *houses: Tenant, pauses: Sequence[str] = PAUSES) -> None:
+def recover(run: Run, *runtimes: Tenant, pauses: Sequence[str] = PAUSES) -> None:
     """Time goes on, the nodes that are left go on with it, and in the end every slot is accounted for, once."""
-    for house in houses:
-        house.resume_system()
+    for runtime in runtimes:
+        runtime.resume_system()
     for pause in pauses:
-        run.house.clock.advance(pause)
-        for house in houses:
-            house.beat()
-            house.house.slots.put_strays_back(house.now, node=house.node, held=())
-            house.rescue()
-            house.house.slots.end_overdue(house.now)
-            house.step()
-            house.run()
-    for house in houses:
-        assert house.check().is_clean, house.check()
-        assert house.plans_not_on_record() == []
-    assert [job.job_id for job in houses[0].jobs() if job.status == "running"] == []
+        run.runtime.clock.advance(pause)
+        for runtime in runtimes:
+            runtime.beat()
+            runtime.runtime.slots.put_orphans_back(runtime.now, node=runtime.node, held=())
+            runtime.rescue()
+            runtime.runtime.slots.end_overdue(runtime.now)
+            runtime.step()
+            runtime.run()
+    for runtime in runtimes:
+        assert runtime.check().is_clean, runtime.check()
+        assert runtime.plans_not_on_record() == []
+    assert [job.job_id for job in runtimes[0].jobs() if job.status == "running"] == []
 
 
 def ask_again(run: Run) -> None:
@@ -109,7 +109,7 @@ def ask_again(run: Run) -> None:
         run.act()
     except SchedulerError as error:
         assert not isinstance(error, StoreError)
-    recover(run, run.house)
+    recover(run, run.runtime)
     run.close()
 
 
@@ -133,11 +133,11 @@ class SqliteBench:
         self._folder = folder
         self._count = 0
         self._prepared = folder / "prepared.db"
-        house = Tenant(site_of(self._prepared), CAPABILITIES, ManualClock(START))
+        runtime = Tenant(site_of(self._prepared), CAPABILITIES, ManualClock(START))
         with drawn(0):
-            self._known = flow.prepare(house)
-        self._moment = house.clock.moment
-        house.close()
+            self._known = flow.prepare(runtime)
+        self._moment = runtime.clock.moment
+        runtime.close()
 
     def begin(self) -> Run:
         path = self._new_path()
@@ -146,13 +146,13 @@ class SqliteBench:
 
     def resume(self, path: Path, node: str) -> Run:
         """A process on that file."""
-        house = Tenant(site_of(path), CAPABILITIES, ManualClock(self._moment), node)
-        return Run(self.flow, house, self._known)
+        runtime = Tenant(site_of(path), CAPABILITIES, ManualClock(self._moment), node)
+        return Run(self.flow, runtime, self._known)
 
-    def leave_behind(self, run: Run) -> Path:
+    def write_side_effects(self, run: Run) -> Path:
         """The files as a process would leave them that is killed now."""
         path = self._new_path()
-        source = run.house.site.url.removeprefix("sqlite:///")
+        source = run.runtime.site.url.removeprefix("sqlite:///")
         for suffix in ("", "-wal"):
             if Path(source + suffix).exists():
                 shutil.copyfile(source + suffix, f"{path}{suffix}")
@@ -198,17 +198,17 @@ class PostgresBench:
         self.flow = flow
         url = database.empty()
         self._site = Site(url, lambda clock: open_stack(url, clock=clock), lambda: None)
-        house = Tenant(self._site, CAPABILITIES, ManualClock(START))
+        runtime = Tenant(self._site, CAPABILITIES, ManualClock(START))
         with drawn(0):
-            self._known = flow.prepare(house)
-        self._moment = house.clock.moment
-        house.close()
+            self._known = flow.prepare(runtime)
+        self._moment = runtime.clock.moment
+        runtime.close()
         self._do(_KEEP)
 
     def begin(self) -> Run:
         self._do(_PUT_BACK)
-        house = Tenant(self._site, CAPABILITIES, ManualClock(self._moment))
-        return Run(self.flow, house, self._known)
+        runtime = Tenant(self._site, CAPABILITIES, ManualClock(self._moment))
+        return Run(self.flow, runtime, self._known)
 
     def _do(self, statement: LiteralString) -> None:
         with psycopg.connect(self._site.url, autocommit=True) as connection:

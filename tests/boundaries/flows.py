@@ -51,188 +51,188 @@ BREAKER: dict[str, Any] = {"circuit_breaker": {"threshold": 1, "reset_after": "1
 # -- prepared databases --
 
 
-def nothing(house: Tenant) -> None:
+def nothing(runtime: Tenant) -> None:
     return None
 
 
-def added(**words: Any) -> Prepare:
+def added(**fields: Any) -> Prepare:
     """One schedule, `a`, whose first slot is due."""
-    return lambda house: house.add("a", **{"every": "1m", **words})
+    return lambda runtime: runtime.add("a", **{"every": "1m", **fields})
 
 
-def fired(**words: Any) -> Prepare:
+def fired(**fields: Any) -> Prepare:
     """Its first job is queued."""
 
-    def prepare(house: Tenant) -> str:
-        house.add("a", **{"every": "1m", **words})
-        house.step()
-        return house.jobs("a")[0].job_id
+    def prepare(runtime: Tenant) -> str:
+        runtime.add("a", **{"every": "1m", **fields})
+        runtime.step()
+        return runtime.jobs("a")[0].job_id
 
     return prepare
 
 
-def claimed(**words: Any) -> Prepare:
+def claimed(**fields: Any) -> Prepare:
     """Its first job runs."""
 
-    def prepare(house: Tenant) -> Any:
-        fired(**words)(house)
-        return house.claim()
+    def prepare(runtime: Tenant) -> Any:
+        fired(**fields)(runtime)
+        return runtime.claim()
 
     return prepare
 
 
-def overlapping(house: Tenant, **words: Any) -> Any:
+def overlapping(runtime: Tenant, **fields: Any) -> Any:
     """One runs, two wait."""
-    found = claimed(if_running="queue", **words)(house)
-    house.wait_and_step("1m")
-    house.wait_and_step("1m")
+    found = claimed(if_running="queue", **fields)(runtime)
+    runtime.wait_and_step("1m")
+    runtime.wait_and_step("1m")
     return found
 
 
-def held(**words: Any) -> Prepare:
+def held(**fields: Any) -> Prepare:
     """`a` runs, `b` is held by what they share."""
 
-    def prepare(house: Tenant) -> Any:
-        house.add("a", every="1h", **words)
-        house.step()
-        found = house.claim()
-        house.add("b", every="1h", **words)
-        house.step()
+    def prepare(runtime: Tenant) -> Any:
+        runtime.add("a", every="1h", **fields)
+        runtime.step()
+        found = runtime.claim()
+        runtime.add("b", every="1h", **fields)
+        runtime.step()
         return found
 
     return prepare
 
 
-def behind(**words: Any) -> Prepare:
+def behind(**fields: Any) -> Prepare:
     """Ten minutes nobody looked."""
 
-    def prepare(house: Tenant) -> None:
-        house.add("a", every="1m", **words)
-        house.step()
-        house.run()
-        house.wait("10m")
+    def prepare(runtime: Tenant) -> None:
+        runtime.add("a", every="1m", **fields)
+        runtime.step()
+        runtime.run()
+        runtime.wait("10m")
 
     return prepare
 
 
-def many(house: Tenant) -> None:
-    house.add_many([f"s{number}" for number in range(5)], every="1m")
-    house.add_many([f"p.{number}" for number in range(3)], every="1m", **POLL)
-    house.add_many([f"g.{number}" for number in range(3)], every="1m", **AGENT)
+def many(runtime: Tenant) -> None:
+    runtime.add_many([f"s{number}" for number in range(5)], every="1m")
+    runtime.add_many([f"p.{number}" for number in range(3)], every="1m", **POLL)
+    runtime.add_many([f"g.{number}" for number in range(3)], every="1m", **AGENT)
 
 
-def speaking(house: Tenant) -> None:
+def speaking(runtime: Tenant) -> None:
     """Messages that are over when they are fired, and one whose job takes a place first."""
-    house.add_many([f"s{number}" for number in range(3)], every="1m", target=HELLO)
-    house.add("g.a", every="1m", target=HELLO, **AGENT)
+    runtime.add_many([f"s{number}" for number in range(3)], every="1m", target=HELLO)
+    runtime.add("g.a", every="1m", target=HELLO, **AGENT)
 
 
 def waited(duration: str, prepare: Prepare) -> Prepare:
     """And then time has passed."""
 
-    def and_wait(house: Tenant) -> Any:
-        known = prepare(house)
-        house.wait(duration)
+    def and_wait(runtime: Tenant) -> Any:
+        known = prepare(runtime)
+        runtime.wait(duration)
         return known
 
     return and_wait
 
 
-def paused(house: Tenant) -> None:
-    added()(house)
-    house.pause("a")
+def paused(runtime: Tenant) -> None:
+    added()(runtime)
+    runtime.pause("a")
 
 
-def system_paused(house: Tenant) -> None:
-    many(house)
-    house.pause_system()
+def system_paused(runtime: Tenant) -> None:
+    many(runtime)
+    runtime.pause_system()
 
 
-def quiet(house: Tenant) -> None:
-    house.put_quiet_hours("08:00-09:00")
-    house.add("a", every="1m", quiet_hours="nights")
+def quiet(runtime: Tenant) -> None:
+    runtime.put_quiet_hours("08:00-09:00")
+    runtime.add("a", every="1m", quiet_hours="nights")
 
 
-def many_fired(house: Tenant) -> None:
-    many(house)
-    house.step()
+def many_fired(runtime: Tenant) -> None:
+    many(runtime)
+    runtime.step()
 
 
-def deferred(house: Tenant) -> None:
+def deferred(runtime: Tenant) -> None:
     """Held until the opening of its quiet hours."""
-    house.put_quiet_hours("08:00-09:00")
-    house.add("a", every="24h", quiet_hours="nights")
-    house.step()
+    runtime.put_quiet_hours("08:00-09:00")
+    runtime.add("a", every="24h", quiet_hours="nights")
+    runtime.step()
 
 
-def failed(house: Tenant, **words: Any) -> Any:
-    found = claimed(**words)(house)
-    house.settle(*found, outcome=FAILED)
+def failed(runtime: Tenant, **fields: Any) -> Any:
+    found = claimed(**fields)(runtime)
+    runtime.settle(*found, outcome=FAILED)
     return found
 
 
-def failing(house: Tenant) -> Any:
+def failing(runtime: Tenant) -> Any:
     """Its breaker is open, and a retry waits."""
-    found = failed(house, max_retries=2, retry_delay="90s", **BREAKER)
-    house.wait("2m")
+    found = failed(runtime, max_retries=2, retry_delay="90s", **BREAKER)
+    runtime.wait("2m")
     return found
 
 
-def stopped(house: Tenant) -> None:
+def stopped(runtime: Tenant) -> None:
     """Done, because it has run as often as it should."""
-    found = claimed(total_repeats=1)(house)
-    house.settle(*found)
+    found = claimed(total_repeats=1)(runtime)
+    runtime.settle(*found)
 
 
-def handed_over(house: Tenant) -> Any:
+def handed_over(runtime: Tenant) -> Any:
     """Its job goes on elsewhere."""
-    found = claimed(timeout="10m", **AGENT)(house)
-    house.settle(*found, outcome=AWAITED)
+    found = claimed(timeout="10m", **AGENT)(runtime)
+    runtime.settle(*found, outcome=AWAITED)
     return found
 
 
-def of_a_dead_node(**words: Any) -> Prepare:
-    def prepare(house: Tenant) -> None:
-        house.add("a", **{"every": "1h", **words})
-        house.step()
-        house.house.slots.heartbeat(house.now, node="dead", version="test", is_scheduler=False)
-        house.house.slots.claim_jobs(house.now, node="dead", limit=9)
-        house.wait("5m")
+def of_a_dead_node(**fields: Any) -> Prepare:
+    def prepare(runtime: Tenant) -> None:
+        runtime.add("a", **{"every": "1h", **fields})
+        runtime.step()
+        runtime.runtime.slots.heartbeat(runtime.now, node="dead", version="test", is_scheduler=False)
+        runtime.runtime.slots.claim_jobs(runtime.now, node="dead", limit=9)
+        runtime.wait("5m")
 
     return prepare
 
 
-def delivered(house: Tenant) -> Any:
+def delivered(runtime: Tenant) -> Any:
     """Its job is on its way to a queue."""
-    fired()(house)
-    return house.house.outbox.hand_over(house.now, limit=9, until=house.now + LEASE)
+    fired()(runtime)
+    return runtime.runtime.outbox.hand_over(runtime.now, limit=9, until=runtime.now + LEASE)
 
 
-def grown_old(house: Tenant) -> None:
+def grown_old(runtime: Tenant) -> None:
     """There is something to forget, of every kind."""
-    (found,) = claimed(**BREAKER)(house)
-    house.house.slots.write_output(house.now, [piece_of(found)], [])
-    house.settle(found, outcome=FAILED)
-    house.add("gone", every="1m")
-    house.step()
-    house.run()
-    house.delete("gone")
-    house.wait_and_step("400d")
+    (found,) = claimed(**BREAKER)(runtime)
+    runtime.runtime.slots.write_output(runtime.now, [piece_of(found)], [])
+    runtime.settle(found, outcome=FAILED)
+    runtime.add("gone", every="1m")
+    runtime.step()
+    runtime.run()
+    runtime.delete("gone")
+    runtime.wait_and_step("400d")
 
 
-def configured(house: Tenant) -> None:
+def configured(runtime: Tenant) -> None:
     apply(
-        house.house,
+        runtime.runtime,
         declarations(
-            house, "one", ["nights"], kept={"every": "1m"}, changed={"every": "1m"}, gone={"every": "1m"}
+            runtime, "one", ["nights"], kept={"every": "1m"}, changed={"every": "1m"}, gone={"every": "1m"}
         ),
     )
-    house.step()
+    runtime.step()
 
 
-def with_a_token(house: Tenant) -> str:
-    create_token(house.house, "ci", "admin")
-    return list_tokens(house.house)[0].token_id
+def with_a_token(runtime: Tenant) -> str:
+    create_token(runtime.runtime, "ci", "admin")
+    return list_tokens(runtime.runtime)[0].token_id
 
 
 # -- what is done --
@@ -243,25 +243,27 @@ def piece_of(one: ClaimedJob) -> OutputPiece:
 
 
 def settling(outcome: Outcome | None = None) -> Act:
-    def settle(house: Tenant, found: Any) -> None:
+    def settle(runtime: Tenant, found: Any) -> None:
         if outcome is None:
-            house.settle(*found)
+            runtime.settle(*found)
         else:
-            house.settle(*found, outcome=outcome)
+            runtime.settle(*found, outcome=outcome)
 
     return settle
 
 
 def ticking(limit: int = 500) -> Act:
-    return lambda house, _: [house.tick(limit=limit), house.tick(limit=limit, behind=True)]
+    return lambda runtime, _: [runtime.tick(limit=limit), runtime.tick(limit=limit, behind=True)]
 
 
-def exchanging(house: Tenant, found: Any) -> None:
-    if house.house.slots.can_exchange:
-        house.house.slots.exchange(house.now, [end_of(one) for one in found], node=house.node, limit=5)
+def exchanging(runtime: Tenant, found: Any) -> None:
+    if runtime.runtime.slots.can_exchange:
+        runtime.runtime.slots.exchange(
+            runtime.now, [end_of(one) for one in found], node=runtime.node, limit=5
+        )
     else:
-        house.settle(*found)
-        house.claim(5)
+        runtime.settle(*found)
+        runtime.claim(5)
 
 
 def policy(between: str) -> QuietHoursPolicy:
@@ -269,37 +271,37 @@ def policy(between: str) -> QuietHoursPolicy:
     return QuietHoursPolicy("nights", "nights", hours, "defer")
 
 
-def declarations(house: Tenant, digest: str, policies: list[str], **words: dict[str, Any]) -> Declarations:
+def declarations(runtime: Tenant, digest: str, policies: list[str], **fields: dict[str, Any]) -> Declarations:
     schedules = [
-        Declared(name, keys, TRUE, declare(name, keys, target=TRUE, now=house.now), place="everwhen.yaml:1")
-        for name, keys in words.items()
+        Declared(name, keys, TRUE, declare(name, keys, target=TRUE, now=runtime.now), place="everwhen.yaml:1")
+        for name, keys in fields.items()
     ]
     return Declarations(tuple(schedules), tuple(policy("22:00-23:00") for _ in policies), digest)
 
 
-def reloading(house: Tenant, _: Any) -> None:
+def reloading(runtime: Tenant, _: Any) -> None:
     changed = {"every": "2m", "quiet_hours": "nights"}
     apply(
-        house.house,
-        declarations(house, "two", ["nights"], kept={"every": "1m"}, changed=changed, new={"every": "1m"}),
+        runtime.runtime,
+        declarations(runtime, "two", ["nights"], kept={"every": "1m"}, changed=changed, new={"every": "1m"}),
     )
 
 
-def backfilling(house: Tenant, _: Any) -> None:
-    end = house.clock.moment
+def backfilling(runtime: Tenant, _: Any) -> None:
+    end = runtime.clock.moment
     start = end.replace(minute=end.minute - 10)
-    job_operations.backfill(house.house, "a", start, end)
+    job_operations.backfill(runtime.runtime, "a", start, end)
 
 
-def reporting(house: Tenant, found: Any) -> None:
-    job_operations.report_outcome(house.house, found[0].job.job_id, TOKEN, status="succeeded")
+def reporting(runtime: Tenant, found: Any) -> None:
+    job_operations.report_outcome(runtime.runtime, found[0].job.job_id, TOKEN, status="succeeded")
 
 
 FLOWS = (
     Flow(
         "create",
         nothing,
-        lambda h, _: operations.create_schedule(h.house, submission("a", every="1m", uid=UID)),
+        lambda h, _: operations.create_schedule(h.runtime, submission("a", every="1m", uid=UID)),
     ),
     Flow("create many", nothing, lambda h, _: h.add_many(["a", "b", "c"], every="1m")),
     Flow(
@@ -318,9 +320,9 @@ FLOWS = (
     Flow("pause", overlapping, lambda h, _: h.pause("a")),
     Flow("pause what is held", held(**AGENT), lambda h, _: h.pause("b")),
     Flow("resume", paused, lambda h, _: h.resume("a")),
-    Flow("revive", stopped, lambda h, _: operations.revive_schedule(h.house, "a")),
+    Flow("revive", stopped, lambda h, _: operations.revive_schedule(h.runtime, "a")),
     Flow("trigger", fired(), lambda h, _: h.trigger("a")),
-    Flow("request", lambda h: h.add("a", type="webhook"), lambda h, _: fire_schedule(h.house, "a")),
+    Flow("request", lambda h: h.add("a", type="webhook"), lambda h, _: fire_schedule(h.runtime, "a")),
     Flow("backfill", behind(), backfilling),
     Flow("delete", overlapping, lambda h, _: h.delete("a")),
     Flow("delete and cancel", overlapping, lambda h, _: h.delete("a", cancel_running=True)),
@@ -361,59 +363,65 @@ FLOWS = (
     Flow(
         "end what is overdue",
         waited("1h", handed_over),
-        lambda h, _: h.house.slots.end_overdue(h.now),
+        lambda h, _: h.runtime.slots.end_overdue(h.now),
     ),
     Flow("rescue", of_a_dead_node(), lambda h, _: h.rescue()),
     Flow("lose", of_a_dead_node(on_lost="fail", max_retries=1), lambda h, _: h.rescue()),
     Flow(
-        "put strays back", claimed(), lambda h, _: h.house.slots.put_strays_back(h.now, node=h.node, held=())
+        "put strays back",
+        claimed(),
+        lambda h, _: h.runtime.slots.put_orphans_back(h.now, node=h.node, held=()),
     ),
     Flow(
         "note a lost node",
         of_a_dead_node(),
-        lambda h, _: h.house.upkeep.note_lost(h.now, node=h.node, lease=LEASE),
+        lambda h, _: h.runtime.upkeep.note_lost(h.now, node=h.node, lease=LEASE),
     ),
     Flow(
         "heartbeat",
         nothing,
-        lambda h, _: h.house.slots.heartbeat(h.now, node="new", version="test", is_scheduler=True),
+        lambda h, _: h.runtime.slots.heartbeat(h.now, node="new", version="test", is_scheduler=True),
     ),
-    Flow("farewell", claimed(), lambda h, _: h.house.slots.farewell(h.now, node=h.node)),
+    Flow("sign off", claimed(), lambda h, _: h.runtime.slots.sign_off_node(h.now, node=h.node)),
     Flow(
         "write output",
         claimed(),
-        lambda h, found: h.house.slots.write_output(h.now, [piece_of(found[0])], []),
+        lambda h, found: h.runtime.slots.write_output(h.now, [piece_of(found[0])], []),
     ),
     Flow(
         "hand over to a queue",
         fired(),
-        lambda h, _: h.house.outbox.hand_over(h.now, limit=9, until=h.now + LEASE),
+        lambda h, _: h.runtime.outbox.hand_over(h.now, limit=9, until=h.now + LEASE),
     ),
     Flow(
         "take from a queue",
         delivered,
-        lambda h, sent: h.house.outbox.take(h.now, node=h.node, job_id=sent[0].job_id, number=sent[0].number),
+        lambda h, sent: h.runtime.outbox.take(
+            h.now, node=h.node, job_id=sent[0].job_id, number=sent[0].number
+        ),
     ),
     Flow(
         "put back what a queue lost",
         waited("1m", delivered),
-        lambda h, sent: h.house.outbox.put_back(h.now, sent),
+        lambda h, sent: h.runtime.outbox.put_back(h.now, sent),
     ),
-    Flow("prune", grown_old, lambda h, _: prune(h.house, Retention())),
+    Flow("prune", grown_old, lambda h, _: prune(h.runtime, Retention())),
     Flow(
         "add quiet hours",
         nothing,
-        lambda h, _: quiet_operations.create_quiet_hours(h.house, policy("08:00-09:00")),
+        lambda h, _: quiet_operations.create_quiet_hours(h.runtime, policy("08:00-09:00")),
     ),
     Flow(
         "change quiet hours",
         deferred,
-        lambda h, _: quiet_operations.change_quiet_hours(h.house, "nights", lambda _: policy("08:00-08:30")),
+        lambda h, _: quiet_operations.change_quiet_hours(
+            h.runtime, "nights", lambda _: policy("08:00-08:30")
+        ),
     ),
     Flow(
         "delete quiet hours",
         lambda h: h.put_quiet_hours("08:00-09:00"),
-        lambda h, _: quiet_operations.delete_own_quiet_hours(h.house, "nights"),
+        lambda h, _: quiet_operations.delete_own_quiet_hours(h.runtime, "nights"),
     ),
     Flow("pause the system", many, lambda h, _: h.pause_system()),
     Flow(
@@ -421,8 +429,8 @@ FLOWS = (
         waited("5m", system_paused),
         lambda h, _: h.resume_system(),
     ),
-    Flow("reset a breaker", failing, lambda h, found: reset_breaker(h.house, found[0].job.breaker_key)),
+    Flow("reset a breaker", failing, lambda h, found: reset_breaker(h.runtime, found[0].job.breaker_key)),
     Flow("reload", configured, reloading),
-    Flow("create a token", nothing, lambda h, _: create_token(h.house, "ci", "admin")),
-    Flow("revoke a token", with_a_token, lambda h, token_id: revoke_token(h.house, token_id)),
+    Flow("create a token", nothing, lambda h, _: create_token(h.runtime, "ci", "admin")),
+    Flow("revoke a token", with_a_token, lambda h, token_id: revoke_token(h.runtime, token_id)),
 )

@@ -38,13 +38,13 @@ class _Tap:
         self._count = 0
 
     def run(self, connection: Any, statement: str | bytes, run: Callable[[], Any]) -> Any:
-        words = statement.decode() if isinstance(statement, bytes) else str(statement)
+        fields = statement.decode() if isinstance(statement, bytes) else str(statement)
         number, self._count = self._count, self._count + 1
         with untapped():
-            self._meet(Boundary(number, "before", words, connection))
+            self._meet(Boundary(number, "before", fields, connection))
         result = run()
         with untapped():
-            self._meet(Boundary(number, "after", words, connection))
+            self._meet(Boundary(number, "after", fields, connection))
         return result
 
 

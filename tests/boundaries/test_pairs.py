@@ -35,8 +35,8 @@ SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = curr
 class Node:
     """One action of one node on a thread of its own, which stops before one of its statements."""
 
-    def __init__(self, house: Tenant, action: Action, known: Any, stop: int) -> None:
-        self._act: Callable[[], object] = lambda: action(house, known)
+    def __init__(self, runtime: Tenant, action: Action, known: Any, stop: int) -> None:
+        self._act: Callable[[], object] = lambda: action(runtime, known)
         self._stop = stop
         self._go = Event()
         self.halted = Event()  # it has stopped, it waits for the other, or it is done
@@ -88,19 +88,19 @@ class Encounter:
 
     def __init__(self, run: Run) -> None:
         self._run = run
-        self._houses = (run.house, run.another_node())
-        url = run.house.site.url
+        self._runtimes = (run.runtime, run.another_node())
+        url = run.runtime.site.url
         self._monitor = psycopg.connect(url, autocommit=True) if url.startswith("postgres") else None
 
     def meet(self, names: tuple[str, str], stops: tuple[int, int]) -> int:
         """How many statements the second sent."""
         first, second = (
-            Node(house, ACTIONS[name], self._run.known, stop)
-            for house, name, stop in zip(self._houses, names, stops, strict=True)
+            Node(runtime, ACTIONS[name], self._run.known, stop)
+            for runtime, name, stop in zip(self._runtimes, names, stops, strict=True)
         )
         first.start()
         self._wait_for(first)
-        self._run.house.clock.advance("1m")
+        self._run.runtime.clock.advance("1m")
         second.start()
         self._wait_for(second)
         first.go()
@@ -114,9 +114,9 @@ class Encounter:
         return len(second.statements)
 
     def _prove(self) -> None:
-        recover(self._run, *self._houses, pauses=("2m", "2m"))
-        policies = {policy.policy_id for policy in self._houses[0].house.catalogue.policies()}
-        for schedule in self._houses[0].house.catalogue.soonest(100):
+        recover(self._run, *self._runtimes, pauses=("2m", "2m"))
+        policies = {policy.policy_id for policy in self._runtimes[0].runtime.catalogue.policies()}
+        for schedule in self._runtimes[0].runtime.catalogue.soonest(100):
             assert schedule.definition.quiet_hours_id in policies | {None}
 
     def _wait_for(self, node: Node) -> None:
@@ -144,7 +144,7 @@ def meet(bench: Bench, names: tuple[str, str], stops: tuple[int, int]) -> int:
 def stops_of(bench: Bench, name: str) -> list[int]:
     """Where the first may stop: nowhere, or before a statement. One stop is enough in a turn of SQLite's writer."""
     run = bench.begin()
-    node = Node(run.house, ACTIONS[name], run.known, END)
+    node = Node(run.runtime, ACTIONS[name], run.known, END)
     node.start()
     node.join()
     run.close()

@@ -31,7 +31,7 @@ class Course:
             if side == "after" and boundary.is_commit:
                 self.images.append(run.image())
             self.boundaries.append((number, side, statement))
-            self.left_behind.append((bench.leave_behind(run), len(self.images) - 1))
+            self.left_behind.append((bench.write_side_effects(run), len(self.images) - 1))
 
         run.act(look)
         run.close()
@@ -54,7 +54,7 @@ def test_whoever_dies_at_any_statement_leaves_what_was_committed(folder: Path, f
         assert image_of(f"sqlite:///{copy}") == course.images[commits]
     for path in last.values():
         run = bench.resume(path, node="node-2")
-        recover(run, run.house)
+        recover(run, run.runtime)
         run.close()
 
 

@@ -20,7 +20,7 @@ def test_every_figure_is_measured_and_all_of_it_was_done(tmp_path: Path) -> None
     assert [figure["count"] for figure in figures] == [200, 100, 300, 300, 500]
     assert all(figure["per_second"] > 0 for figure in figures)
     stack = open_stack(url)
-    assert stack.house.ledger.counts().jobs.get("queued", 0) == 0
+    assert stack.runtime.ledger.counts().jobs.get("queued", 0) == 0
     stack.close()
 
 
@@ -33,7 +33,7 @@ def test_a_person_gets_a_table() -> None:
 def test_a_database_in_use_is_left_alone(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/used.db"
     stack = open_stack(url)
-    create_schedule(stack.house, Submission("mine", {"every": "1h"}, Target("command")))
+    create_schedule(stack.runtime, Submission("mine", {"every": "1h"}, Target("command")))
     stack.close()
     answer = CliRunner().invoke(everwhen, ["bench", "--database", url])
     assert "wants a database of its own" in str(answer.exception)

@@ -18,10 +18,10 @@ GOOD = "schedules: [{id: a, every: 1h, run: {command: [ls]}}]"
 BAD = "schedules:\n- {id: a, evry: 1h, run: {command: [ls]}}\n- {id: b, run: {command: [ls]}}"
 
 
-def config(folder: Path, text: str, *words: str) -> Result:
+def config(folder: Path, text: str, *fields: str) -> Result:
     path = folder / "everwhen.yaml"
     path.write_text(text)
-    return CliRunner().invoke(everwhen, ["config", *words, "--config", str(path)])
+    return CliRunner().invoke(everwhen, ["config", *fields, "--config", str(path)])
 
 
 def test_a_valid_file_is_said_to_be_valid(tmp_path: Path) -> None:

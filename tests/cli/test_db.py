@@ -32,18 +32,18 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return url
 
 
-def run(*words: str) -> Result:
-    return CliRunner().invoke(everwhen, ["db", *words])
+def run(*fields: str) -> Result:
+    return CliRunner().invoke(everwhen, ["db", *fields])
 
 
-def answer(*words: str) -> Any:
-    result = run(*words, "--json")
+def answer(*fields: str) -> Any:
+    result = run(*fields, "--json")
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
 
-def refusal(*words: str) -> str:
-    result = run(*words)
+def refusal(*fields: str) -> str:
+    result = run(*fields)
     assert result.exit_code == 1
     assert isinstance(result.exception, SchedulerError)
     return str(result.exception)
@@ -95,11 +95,11 @@ def test_every_fault_is_a_sentence_and_the_exit_code_is_1(url: str) -> None:
     assert "counter  daily: outstanding: the row says 3, the jobs make 0" in result.stdout
     as_json = run("check", "--database", url, "--json")
     assert as_json.exit_code == 1
-    words = json.loads(as_json.stdout)
-    assert words["is_clean"] is False
-    assert result.stdout.splitlines()[-1].endswith(f": {words['fault_count']} faults")
-    assert len(result.stdout.splitlines()) == words["fault_count"] + 1
-    (lost,) = [fault for fault in words["faults"] if fault["kind"] == "lost"]
+    fields = json.loads(as_json.stdout)
+    assert fields["is_clean"] is False
+    assert result.stdout.splitlines()[-1].endswith(f": {fields['fault_count']} faults")
+    assert len(result.stdout.splitlines()) == fields["fault_count"] + 1
+    (lost,) = [fault for fault in fields["faults"] if fault["kind"] == "lost"]
     assert (lost["schedule_id"], lost["slot_at"]) == ("daily", "2026-01-11T08:00:00+00:00")
 
 
@@ -130,12 +130,12 @@ def test_an_age_that_is_none_is_a_usage_error(url: str) -> None:
 
 def test_a_backup_is_whole_private_and_usable(tmp_path: Path, url: str) -> None:
     target = tmp_path / "copy.db"
-    words = answer("backup", str(target), "--database", url)
-    assert words["bytes"] == target.stat().st_size > 0
+    fields = answer("backup", str(target), "--database", url)
+    assert fields["bytes"] == target.stat().st_size > 0
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     assert sorted(path.name for path in tmp_path.glob("*copy*")) == ["copy.db"]
     copy = open_stack(f"sqlite:///{target}")
-    schedule = copy.house.catalogue.get("daily")
+    schedule = copy.runtime.catalogue.get("daily")
     assert schedule is not None and schedule.state.fire_count == 41
     copy.close()
     assert run("check", "--database", f"sqlite:///{target}").exit_code == 0
@@ -148,31 +148,32 @@ def test_a_backup_is_one_moment_while_others_write(tmp_path: Path, url: str) -> 
 
     def write(share: float) -> None:
         shares.append(share)
-        create_schedule(stack.house, Submission(f"new-{len(shares)}", {"every": "1h"}, Target("command")))
+        create_schedule(stack.runtime, Submission(f"new-{len(shares)}", {"every": "1h"}, Target("command")))
 
     payload = {"text": "x" * 60_000}
     for number in range(150):
         create_schedule(
-            stack.house, Submission(f"large-{number}", {"every": "1h", "payload": payload}, Target("command"))
+            stack.runtime,
+            Submission(f"large-{number}", {"every": "1h", "payload": payload}, Target("command")),
         )
-    before = stack.house.ledger.counts().schedules["active"]
-    stack.house.upkeep.backup(tmp_path / "copy.db", write)
+    before = stack.runtime.ledger.counts().schedules["active"]
+    stack.runtime.upkeep.backup(tmp_path / "copy.db", write)
     assert len(shares) > 3 and shares == sorted(shares)
     copy = open_stack(f"sqlite:///{tmp_path}/copy.db")
-    assert copy.house.ledger.counts().schedules["active"] == before
+    assert copy.runtime.ledger.counts().schedules["active"] == before
     copy.close()
     stack.close()
 
 
 def test_restoring_says_what_it_did_and_the_record_is_clean(tmp_path: Path, url: str) -> None:
     stack = open_stack(url)
-    create_schedule(stack.house, Submission("queued", {"every": "1h"}, Target("command")))
-    trigger_schedule(stack.house, "queued")
+    create_schedule(stack.runtime, Submission("queued", {"every": "1h"}, Target("command")))
+    trigger_schedule(stack.runtime, "queued")
     stack.close()
     assert run("backup", str(tmp_path / "copy.db"), "--database", url).exit_code == 0
-    words = answer("restore", str(tmp_path / "copy.db"), "--database", url)
-    assert (words["schedules"], words["jobs"], words["catch_up"]) == (2, 1, False)
-    assert words["backed_up_at"] < words["at"]
+    fields = answer("restore", str(tmp_path / "copy.db"), "--database", url)
+    assert (fields["schedules"], fields["jobs"], fields["catch_up"]) == (2, 1, False)
+    assert fields["backed_up_at"] < fields["at"]
     told = run("restore", str(tmp_path / "copy.db"), "--database", url)
     assert "as it was at" in told.stdout and "ended: 1 outstanding jobs" in told.stdout
     assert "revoked" in told.stderr

@@ -13,8 +13,8 @@ from everwhen.testing import manual_scheduler
 from tests.servers.postgres import PostgresServer
 
 
-def run(*words: str) -> Result:
-    return CliRunner().invoke(everwhen, ["db", *words])
+def run(*fields: str) -> Result:
+    return CliRunner().invoke(everwhen, ["db", *fields])
 
 
 def with_history(url: str) -> None:

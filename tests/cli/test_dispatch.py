@@ -20,10 +20,10 @@ schedules:
 """
 
 
-def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, *fields: str) -> subprocess.CompletedProcess[str]:
     environment = {**without_settings(), "EVERWHEN_CONFIG": str(folder / "everwhen.yaml")}
     return subprocess.run(
-        [str(BIN / words[0]), *words[1:]],
+        [str(BIN / fields[0]), *fields[1:]],
         cwd=folder,
         env=environment,
         capture_output=True,
@@ -35,7 +35,10 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     "dispatch, command",
-    [("rq", "rq worker -c everwhen.carried.rq"), ("celery", "celery -A everwhen.carried.celery worker -Q")],
+    [
+        ("rq", "rq worker -c everwhen.queue_workers.rq"),
+        ("celery", "celery -A everwhen.queue_workers.celery worker -Q"),
+    ],
 )
 def test_a_worker_of_ours_says_which_worker_to_start_instead(
     tmp_path: Path, dispatch: str, command: str
@@ -78,7 +81,7 @@ def test_up_hands_jobs_to_rq_and_a_plain_worker_runs_them(tmp_path: Path, valkey
     assert "jobs are handed over to RQ" in lines_until(up.stderr, "jobs are", 1)[-1]
 
     def has_run() -> bool:
-        done = run(tmp_path, "rq", "worker", "-c", "everwhen.carried.rq", "--burst", "heavy")
+        done = run(tmp_path, "rq", "worker", "-c", "everwhen.queue_workers.rq", "--burst", "heavy")
         assert done.returncode == 0, done.stderr
         return "hi" in run(tmp_path, "everwhen", "jobs", "list").stdout
 

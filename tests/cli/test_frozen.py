@@ -71,7 +71,7 @@ def lease_passes() -> None:
 
 def the_job(folder: Path) -> Job:
     stack = open_stack(f"sqlite:///{folder}/everwhen.db")
-    (job,) = stack.house.ledger.jobs(JobFilter(), limit=10)
+    (job,) = stack.runtime.ledger.jobs(JobFilter(), limit=10)
     stack.close()
     return job
 

@@ -27,26 +27,26 @@ def test_what_breaks_the_rule_is_invalid_from_the_start_on_and_goes_on_when_it_i
     tmp_path: Path,
 ) -> None:
     stack = open_stack(f"sqlite:///{tmp_path}/everwhen.db")
-    house = stack.house
+    runtime = stack.runtime
     try:
-        caller = Caller(create_token(house, "b", "operator", owner="team-b").token)
-        around = around_of(configuration_of(tmp_path, FILE), house)  # as the release before let it in
+        caller = Caller(create_token(runtime, "b", "operator", owner="team-b").token)
+        around = around_of(configuration_of(tmp_path, FILE), runtime)  # as the release before let it in
         declared = read_submission(
             {"every": "1h", "run": {"agent": {"name": "bot"}}}, new_id(around.now), around
         )
         declared = replace(declared, definition=replace(declared.definition, owner="team-b"))
         schedule_id = declared.schedule_id
-        create_entries(house, [declared], caller)
-        words = [str(COMMAND), "scheduler"]
-        process = subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+        create_entries(runtime, [declared], caller)
+        fields = [str(COMMAND), "scheduler"]
+        process = subprocess.Popen(fields, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
         try:
             lines_until(process.stderr, "Ctrl-C stops", 1)
-            until(lambda: get_schedule(house, schedule_id).state.status == "invalid")
-            assert (get_schedule(house, schedule_id).state.status_reason or "").startswith(UNUSABLE)
+            until(lambda: get_schedule(runtime, schedule_id).state.status == "invalid")
+            assert (get_schedule(runtime, schedule_id).state.status_reason or "").startswith(UNUSABLE)
             (tmp_path / "everwhen.yaml").write_text(SHARED)
             process.send_signal(signal.SIGHUP)
             lines_until(process.stderr, "reloaded", 1)
-            until(lambda: get_schedule(house, schedule_id).state.status == "active")
+            until(lambda: get_schedule(runtime, schedule_id).state.status == "active")
             process.send_signal(signal.SIGTERM)
             process.communicate(timeout=60)
         finally:

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from everwhen.cli.main import everwhen
+from tests.compat.test_others import BEAT
 from tests.config.reading import SAMPLE
-from tests.importers.test_others import BEAT
 
 CRONTAB = """
 MAILTO=ops@example.org
@@ -84,10 +84,10 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_what_is_printed_passes_the_check(folder: Path, name: str) -> None:
-    kind, text, *words = SOURCES[name]
+    kind, text, *fields = SOURCES[name]
     source, path = folder / "source", folder / "everwhen.yaml"
     source.write_text(text)
-    printed = CliRunner().invoke(everwhen, ["import", kind, *words, str(source)])
+    printed = CliRunner().invoke(everwhen, ["import", kind, *fields, str(source)])
     assert printed.exit_code == 0, printed.output
     assert "note: " in printed.stderr
     path.write_text(printed.stdout)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from everwhen.decide.check_ledger import check_ledger
 from everwhen.model.job import Job
 from everwhen.ports.ledger import JobFilter
+from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack
 from tests.targets.plugins import put_plugin
 from tests.targets.running import is_alive, pid_in, until
@@ -84,7 +84,7 @@ def write_files(folder: Path) -> None:
 
 def jobs_in(folder: Path) -> list[Job]:
     stack = open_stack(f"sqlite:///{folder}/everwhen.db")
-    jobs = stack.house.ledger.jobs(JobFilter(), limit=100)
+    jobs = stack.runtime.ledger.jobs(JobFilter(), limit=100)
     stack.close()
     return sorted(jobs, key=lambda job: job.schedule_id)
 
@@ -150,8 +150,8 @@ def test_jobs_that_a_stop_interrupts_are_given_back_and_run_again(
         ]
         assert {(job.attempt, job.rescues) for job in found} == {(attempt, 0)}
     stack = open_stack(f"sqlite:///{tmp_path}/everwhen.db")
-    with stack.house.ledger.history() as history:
-        report = check_ledger(history, stack.house.clock.now())
+    with stack.runtime.ledger.history() as history:
+        report = check_ledger(history, stack.runtime.clock.now())
     stack.close()
     assert report.is_clean, report
 

@@ -42,10 +42,10 @@ schedules:
 """.replace("SECRET", SECRET)
 
 
-def said(folder: Path, *words: str) -> str:
+def said(folder: Path, *fields: str) -> str:
     environ = {**os.environ, "EVERWHEN_DATABASE": ""}
     done = subprocess.run(
-        [COMMAND, *words], cwd=folder, env=environ, capture_output=True, text=True, check=False
+        [COMMAND, *fields], cwd=folder, env=environ, capture_output=True, text=True, check=False
     )
     assert done.returncode in (0, 3), done.stderr
     return done.stdout + done.stderr
@@ -91,4 +91,4 @@ def test_the_diff_of_a_service_has_masks_in_the_place_of_literal_secrets(tmp_pat
         (tmp_path / "everwhen.yaml").write_text(FILE)
         answer = client.post("/config/diff/")
         assert answer.status == 200 and SECRET not in answer.raw.decode()
-        assert {"call", "run"} <= {item["schedule_id"] for item in answer.words["items"]}
+        assert {"call", "run"} <= {item["schedule_id"] for item in answer.fields["items"]}

@@ -54,7 +54,7 @@ def test_a_doubled_instant_is_noted_in_json() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expression", "words", "first"),
+    ("expression", "fields", "first"),
     [
         ("@daily", "Every day at 00:00", "2026-11-16 00:00:00"),
         ("90s", "Every 1 minute 30 seconds", "2026-11-15 12:01:30"),
@@ -63,10 +63,10 @@ def test_a_doubled_instant_is_noted_in_json() -> None:
         ("monthly", "Every month, at the same day and time", "2026-12-15 12:00:00"),
     ],
 )
-def test_shorthands_intervals_and_aliases_are_understood(expression: str, words: str, first: str) -> None:
+def test_shorthands_intervals_and_aliases_are_understood(expression: str, fields: str, first: str) -> None:
     result = run(expression, "--after", "2026-11-15T12:00:00Z")
     assert result.exit_code == 0
-    assert result.stdout.startswith(f"{words} (UTC)\n")
+    assert result.stdout.startswith(f"{fields} (UTC)\n")
     assert first in result.stdout.splitlines()[2]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from everwhen.decide.check_ledger import check_ledger
+from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack
 from tests.cli.test_up import lines_until
 from tests.environment import without_settings
@@ -27,10 +27,10 @@ schedules:
 """
 
 
-def start(folder: Path, *words: str) -> subprocess.Popen[str]:
+def start(folder: Path, *fields: str) -> subprocess.Popen[str]:
     command = Path(sys.executable).parent / "everwhen"
     return subprocess.Popen(
-        [command, *words], cwd=folder, stderr=subprocess.PIPE, text=True, env=without_settings()
+        [command, *fields], cwd=folder, stderr=subprocess.PIPE, text=True, env=without_settings()
     )
 
 
@@ -50,12 +50,10 @@ def test_workers_run_what_a_scheduler_fires_each_its_own_queue(tmp_path: Path) -
         "everwhen scheduler: 2 schedules on sqlite:///shared.db (2 new)"
         in lines_until(scheduler.stderr, "Ctrl-C", 1)[-1]
     )
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
+    external = tmp_path / "elsewhere"
+    external.mkdir()
     light = start(tmp_path, "worker", "--queue", "default")
-    heavy = start(
-        elsewhere, "worker", "--queue", "heavy,gpu", "--database", f"sqlite:///{tmp_path}/shared.db"
-    )
+    heavy = start(external, "worker", "--queue", "heavy,gpu", "--database", f"sqlite:///{tmp_path}/shared.db")
     assert lines_until(heavy.stderr, "Ctrl-C", 1)[-1].startswith("everwhen worker of heavy, gpu on sqlite")
     lines_until(light.stderr, "succeeded  tock", 2)
     lines_until(heavy.stderr, "succeeded  lifted", 2)
@@ -64,9 +62,9 @@ def test_workers_run_what_a_scheduler_fires_each_its_own_queue(tmp_path: Path) -
     assert not any("heavy" in line for line in said[1])
     assert not any("tick" in line for line in said[2])
     stack = open_stack(f"sqlite:///{tmp_path}/shared.db")
-    with stack.house.ledger.history() as history:
-        assert check_ledger(history, stack.house.clock.now()).is_clean
-    nodes = stack.house.upkeep.nodes()
+    with stack.runtime.ledger.history() as history:
+        assert check_ledger(history, stack.runtime.clock.now()).is_clean
+    nodes = stack.runtime.upkeep.nodes()
     assert sorted(node.role for node in nodes) == ["scheduler", "worker", "worker"]
     assert all(node.stopped_at is not None for node in nodes)
     stack.close()
@@ -112,9 +110,9 @@ def test_two_schedulers_that_start_at_once_apply_one_file(tmp_path: Path) -> Non
 
 def test_starting_with_a_file_that_drops_most_schedules_needs_a_yes(tmp_path: Path) -> None:
     many = [f"  - {{id: s{n}, every: 1h, run: {{command: [ls]}}}}" for n in range(12)]
-    for ids, words, is_up in ((many, [], True), (many[:1], [], False), (many[:1], ["--yes"], True)):
+    for ids, fields, is_up in ((many, [], True), (many[:1], [], False), (many[:1], ["--yes"], True)):
         (tmp_path / "everwhen.yaml").write_text("\n".join(["schedules:", *ids]))
-        process = start(tmp_path, "scheduler", *words)
+        process = start(tmp_path, "scheduler", *fields)
         if is_up:
             lines_until(process.stderr, "Ctrl-C", 1)
             stop(process)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from everwhen.cli.configuration import this_host
-from everwhen.cli.equipment import Equipment
+from everwhen.cli.node_resources import NodeResources
 from everwhen.config.read import read_configuration
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import Target
@@ -28,14 +28,14 @@ schedules:
 def submit(stack: Stack, server: Server, schedule_id: str) -> None:
     """Somebody over REST, who also claims to be the file."""
     target = Target("http", json.dumps({"url": f"{server.url}/{schedule_id}", "source": "config"}))
-    create_schedule(stack.house, Submission(schedule_id, {"every": "1h"}, target, source="api"))
+    create_schedule(stack.runtime, Submission(schedule_id, {"every": "1h"}, target, source="api"))
 
 
 def ran(path: Path, stack: Stack, count: int) -> dict[str, Outcome]:
     configuration = read_configuration(path, this_host())
-    apply(stack.house, configuration.declared)
-    equipment, watch = Equipment(stack, configuration, configuration.settings), Watch()
-    service = build_service(stack, observer=watch, workshop=equipment.workshop)
+    apply(stack.runtime, configuration.declared)
+    node_resources, watch = NodeResources(stack, configuration, configuration.settings), Watch()
+    service = build_service(stack, observer=watch, target_registry=node_resources.target_registry)
     service.start()
     try:
         return dict(watch.ended_runs.get(timeout=PATIENCE) for _ in range(count))
@@ -63,7 +63,7 @@ def test_a_schedule_that_is_changed_over_rest_stays_one_from_outside(tmp_path: P
         path.write_text(FILE.format(allowed="false", url=server.url))
         submit(stack, server, "submitted")
         target = Target("http", json.dumps({"url": f"{server.url}/changed"}))
-        update_schedule(stack.house, Submission("submitted", {"every": "1h"}, target, source="api"))
+        update_schedule(stack.runtime, Submission("submitted", {"every": "1h"}, target, source="api"))
         outcomes = ran(path, stack, 2)
     stack.close()
     assert "is not a public address" in (outcomes["submitted"].error or "")

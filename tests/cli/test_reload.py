@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from everwhen.decide.check_ledger import check_ledger
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedule, get_schedule
+from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack
 from tests.cli.test_up import lines_until
 from tests.targets.running import until
@@ -35,9 +35,9 @@ def replace(folder: Path, text: str) -> None:
 
 
 @contextmanager
-def running(folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+def running(folder: Path, *fields: str) -> Iterator[subprocess.Popen[str]]:
     replace(folder, FIRST)
-    process = subprocess.Popen([COMMAND, "up", *words], cwd=folder, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([COMMAND, "up", *fields], cwd=folder, stderr=subprocess.PIPE, text=True)
     try:
         lines_until(process.stderr, "succeeded", 1)
         yield process
@@ -47,8 +47,8 @@ def running(folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
     finally:
         process.kill()
     stack = open_stack(f"sqlite:///{folder}/everwhen.db")
-    with stack.house.ledger.history() as history:
-        assert check_ledger(history, stack.house.clock.now()).is_clean
+    with stack.runtime.ledger.history() as history:
+        assert check_ledger(history, stack.runtime.clock.now()).is_clean
     stack.close()
 
 
@@ -59,8 +59,10 @@ def test_a_running_service_takes_a_new_file(tmp_path: Path, way: str) -> None:
         if way == "SIGHUP":
             process.send_signal(signal.SIGHUP)
         if way == "command":
-            words = [str(COMMAND), "config", "reload"]
-            done = subprocess.run(words, cwd=tmp_path, check=True, capture_output=True, text=True, timeout=60)
+            fields = [str(COMMAND), "config", "reload"]
+            done = subprocess.run(
+                fields, cwd=tmp_path, check=True, capture_output=True, text=True, timeout=60
+            )
             assert done.stderr == "reloaded: 1 new, 1 changed\n"
         else:
             seen = lines_until(process.stderr, "reloaded", 1)
@@ -105,14 +107,14 @@ schedules:
 """
 
 
-def reload_elsewhere(folder: Path) -> None:
+def reload_external(folder: Path) -> None:
     subprocess.run([COMMAND, "config", "reload"], cwd=folder, check=True, capture_output=True, timeout=60)
 
 
 def test_a_service_runs_the_workflows_that_another_process_loaded(tmp_path: Path) -> None:
     with running(tmp_path) as process:
         replace(tmp_path, WORKFLOW)
-        reload_elsewhere(tmp_path)
+        reload_external(tmp_path)
         seen = lines_until(process.stderr, "another process reloaded the configuration", 1)
         seen += lines_until(process.stderr, "from the workflow", 1)
         assert not any("failed" in line for line in seen), seen  # not the first one either
@@ -121,8 +123,8 @@ def test_a_service_runs_the_workflows_that_another_process_loaded(tmp_path: Path
 def test_a_configuration_of_another_file_is_noticed_and_not_fought(tmp_path: Path) -> None:
     with running(tmp_path) as process:
         (tmp_path / "other.yaml").write_text(SECOND)
-        words = [str(COMMAND), "config", "reload", "--config", "other.yaml"]
-        subprocess.run(words, cwd=tmp_path, check=True, capture_output=True, timeout=60)
+        fields = [str(COMMAND), "config", "reload", "--config", "other.yaml"]
+        subprocess.run(fields, cwd=tmp_path, check=True, capture_output=True, timeout=60)
         lines_until(process.stderr, "not the one in this node's file", 1)
         seen = lines_until(process.stderr, "second", 3)
         assert not any("reload" in line for line in seen)
@@ -130,8 +132,8 @@ def test_a_configuration_of_another_file_is_noticed_and_not_fought(tmp_path: Pat
 
 def test_a_worker_takes_the_workflows_of_a_new_file_on_sighup_and_applies_nothing(tmp_path: Path) -> None:
     replace(tmp_path, FIRST)
-    words = [str(COMMAND), "worker"]
-    with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as worker:
+    fields = [str(COMMAND), "worker"]
+    with subprocess.Popen(fields, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as worker:
         try:
             lines_until(worker.stderr, "Ctrl-C stops", 1)
             replace(tmp_path, WORKFLOW)
@@ -145,13 +147,13 @@ def test_a_worker_takes_the_workflows_of_a_new_file_on_sighup_and_applies_nothin
         finally:
             worker.kill()
     stack = open_stack(f"sqlite:///{tmp_path}/everwhen.db")
-    assert stack.house.catalogue.of_source("config") == []
+    assert stack.runtime.catalogue.of_source("config") == []
     stack.close()
 
 
 def test_a_node_without_a_file_survives_sighup(tmp_path: Path) -> None:
-    words = [str(COMMAND), "worker", "--database", "sqlite:///x.db"]
-    with subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as worker:
+    fields = [str(COMMAND), "worker", "--database", "sqlite:///x.db"]
+    with subprocess.Popen(fields, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as worker:
         try:
             lines_until(worker.stderr, "Ctrl-C stops", 1)
             worker.send_signal(signal.SIGHUP)
@@ -176,15 +178,15 @@ def test_what_could_not_run_goes_on_when_a_reload_brings_its_workflow_back(tmp_p
         lines_until(process.stderr, "report", 1)
         stack = open_stack(f"sqlite:///{tmp_path}/everwhen.db")
         target = Target("workflow", '{"workflow_id": "8"}')
-        create_schedule(stack.house, Submission("by-hand", {"every": "1s"}, target))
+        create_schedule(stack.runtime, Submission("by-hand", {"every": "1s"}, target))
         seen = lines_until(process.stderr, "Workflow not found.", 1)
         assert "by-hand" in seen[-1]
         # The line is there before the settlement; only that makes it invalid.
-        until(lambda: get_schedule(stack.house, "by-hand").state.status == "invalid")
+        until(lambda: get_schedule(stack.runtime, "by-hand").state.status == "invalid")
         replace(tmp_path, WORKFLOW.replace('{"7"', '{"8": {run: {command: [echo, back]}}, "7"'))
         process.send_signal(signal.SIGHUP)
         lines_until(process.stderr, "back", 1)
-        assert get_schedule(stack.house, "by-hand").state.status == "active"
+        assert get_schedule(stack.runtime, "by-hand").state.status == "active"
         stack.close()
 
 

@@ -47,10 +47,10 @@ def test_the_file_of_a_process_is_compared_and_reloaded(tmp_path: Path, role: st
     with running(tmp_path, role) as client:
         (tmp_path / "everwhen.yaml").write_text(SECOND)
         expected = {"first", "second"}
-        assert {item["schedule_id"] for item in client.post("/config/diff/").words["items"]} == expected
-        done = client.post("/config/reload/").words
+        assert {item["schedule_id"] for item in client.post("/config/diff/").fields["items"]} == expected
+        done = client.post("/config/reload/").fields
         assert set(done["created"]) | set(done["changed"]) == expected
-        assert client.get("/schedules/second/").words["every"] == "1h"
+        assert client.get("/schedules/second/").fields["every"] == "1h"
         (tmp_path / "everwhen.yaml").write_text("schedules: 7")
         assert client.post("/config/reload/").problem == "invalid"
         assert client.get("/schedules/second/").status == 200
@@ -58,8 +58,8 @@ def test_the_file_of_a_process_is_compared_and_reloaded(tmp_path: Path, role: st
 
 def test_the_status_of_a_service_has_the_figures_of_its_loop(tmp_path: Path) -> None:
     with running(tmp_path, "up") as client:
-        until(lambda: client.get("/system/status/").words["trigger_count"] >= 1)
-        words = client.get("/system/status/").words
-        assert (words["status"], words["is_paused"]) == ("running", False)
-        assert words["check_count"] >= 1 and words["started_at"] < words["last_check_at"]
-        assert [node["is_alive"] for node in words["nodes"]] == [True]
+        until(lambda: client.get("/system/status/").fields["trigger_count"] >= 1)
+        fields = client.get("/system/status/").fields
+        assert (fields["status"], fields["is_paused"]) == ("running", False)
+        assert fields["check_count"] >= 1 and fields["started_at"] < fields["last_check_at"]
+        assert [node["is_alive"] for node in fields["nodes"]] == [True]

@@ -14,7 +14,7 @@ from everwhen.config.settings import Settings
 from everwhen.operations.firing import trigger_schedule
 from everwhen.operations.schedules import pause_schedule
 from tests.cli.test_up import lines_until
-from tests.queues.rq_workers import ChainHouse, chain_house
+from tests.queues.rq_workers import ChainRuntime, chain_runtime
 from tests.servers.valkey import ValkeyServer
 
 EVERWHEN = Path(sys.executable).parent / "everwhen"
@@ -32,16 +32,17 @@ def test_roles_that_nobody_needs_say_what_to_start_instead(tmp_path: Path, role:
     assert not (tmp_path / "everwhen.db").exists()
 
 
-def start(house: ChainHouse, role: str, *schedules: str) -> subprocess.Popen[str]:
+def start(runtime: ChainRuntime, role: str, *schedules: str) -> subprocess.Popen[str]:
     fixed = 'every: 2s, misfire_grace: 60s, run: {python: "tests.queues.work:note"}'
     lines = [
-        f'  - {{id: {name}, {fixed}, payload: {{file: "{house.folder}/{name}.notes"}}}}' for name in schedules
+        f'  - {{id: {name}, {fixed}, payload: {{file: "{runtime.folder}/{name}.notes"}}}}'
+        for name in schedules
     ]
-    (house.folder / "everwhen.yaml").write_text("\n".join(["schedules:", *lines] if lines else ["{}"]))
+    (runtime.folder / "everwhen.yaml").write_text("\n".join(["schedules:", *lines] if lines else ["{}"]))
     return subprocess.Popen(
         [EVERWHEN, role],
-        cwd=house.folder,
-        env=house.environ,
+        cwd=runtime.folder,
+        env=runtime.environ,
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         text=True,
@@ -64,20 +65,20 @@ def test_up_starts_chains_watches_over_them_and_runs_nothing_itself(
     valkey: ValkeyServer, tmp_path: Path
 ) -> None:
     valkey.flush()
-    with chain_house(f"sqlite:///{tmp_path}/a.db", valkey.url, tmp_path) as house:
-        up = start(house, "up", "a", "b")
+    with chain_runtime(f"sqlite:///{tmp_path}/a.db", valkey.url, tmp_path) as runtime:
+        up = start(runtime, "up", "a", "b")
         try:
-            worker = house.worker()
+            worker = runtime.worker()
             lines_until(up.stderr, "schedules go on by RQ", 1)
-            house.until(lambda: house.succeeded("a") >= 1 and house.succeeded("b") >= 1)
+            runtime.until(lambda: runtime.succeeded("a") >= 1 and runtime.succeeded("b") >= 1)
             valkey.flush()  # every link is gone, and nobody calls for a recovery
-            counts = {name: house.succeeded(name) for name in "ab"}
-            house.until(lambda: all(house.succeeded(name) > counts[name] + 1 for name in "ab"))
-            assert {by for name in "ab" for *_, by in house.notes(name)} == {str(worker.pid)}
+            counts = {name: runtime.succeeded(name) for name in "ab"}
+            runtime.until(lambda: all(runtime.succeeded(name) > counts[name] + 1 for name in "ab"))
+            assert {by for name in "ab" for *_, by in runtime.notes(name)} == {str(worker.pid)}
             for name in "ab":
-                pause_schedule(house.house, name)
-            house.until(lambda: not any(house.state(name).outstanding for name in "ab"))
-            assert house.check().is_clean
+                pause_schedule(runtime.runtime, name)
+            runtime.until(lambda: not any(runtime.state(name).outstanding for name in "ab"))
+            assert runtime.check().is_clean
             stop(up)
         finally:
             end(up)
@@ -85,12 +86,12 @@ def test_up_starts_chains_watches_over_them_and_runs_nothing_itself(
 
 def test_an_api_alone_watches_over_chains_too(valkey: ValkeyServer, tmp_path: Path) -> None:
     valkey.flush()
-    with chain_house(f"sqlite:///{tmp_path}/a.db", valkey.url, tmp_path, queue="watched") as house:
-        with watching(house.stack, Settings(dispatch="rq-chain", redis=valkey.url)):
-            house.add("a", every="24h")
-            house.until(lambda: len(house.links("a")) == 1)
-            house.add("later", every="24h", first_run="after_interval")
-            trigger_schedule(house.house, "later")
-            house.until(lambda: len(house.links("later")) == 1)
-        house.work_off()
-        assert [len(house.notes(name)) for name in ("a", "later")] == [1, 1]
+    with chain_runtime(f"sqlite:///{tmp_path}/a.db", valkey.url, tmp_path, queue="watched") as runtime:
+        with watching(runtime.stack, Settings(dispatch="rq-chain", redis=valkey.url)):
+            runtime.add("a", every="24h")
+            runtime.until(lambda: len(runtime.links("a")) == 1)
+            runtime.add("later", every="24h", first_run="after_interval")
+            trigger_schedule(runtime.runtime, "later")
+            runtime.until(lambda: len(runtime.links("later")) == 1)
+        runtime.work_off()
+        assert [len(runtime.notes(name)) for name in ("a", "later")] == [1, 1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from everwhen.cli.equipment import Equipment
+from everwhen.cli.node_resources import NodeResources
 from everwhen.cli.serving import _opened, _service
 from everwhen.config.read import Host, read_configuration
 from everwhen.ports.observer import Nobody
@@ -18,13 +18,13 @@ def test_the_name_of_a_service_is_in_its_nodes_and_in_its_metrics(tmp_path: Path
     settings = configuration.settings
     stack = _opened(settings.database, settings, is_forced=False)
     try:
-        equipment = Equipment(stack, configuration, settings)
-        service = _service(stack, settings, "up", None, equipment, Nobody(), queue=None, links=None)
+        node_resources = NodeResources(stack, configuration, settings)
+        service = _service(stack, settings, "up", None, node_resources, Nobody(), queue=None, links=None)
         service.start()
         service.stop()
-        (node,) = stack.house.upkeep.nodes()
+        (node,) = stack.runtime.upkeep.nodes()
         assert node.node.startswith("billing-") and len(node.node) > len("billing-")
-        text = Metrics(stack.house, service=settings.name).text()[0].decode()
+        text = Metrics(stack.runtime, service=settings.name).text()[0].decode()
         assert 'service="billing"' in text
     finally:
         stack.close()

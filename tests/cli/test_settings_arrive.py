@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 import everwhen.api.app
-from everwhen.api.office import Office
+from everwhen.api.context import ApiContext
 from everwhen.cli import api_command, serving
 from everwhen.cli.chained import chain_links
 from everwhen.cli.main import everwhen as everwhen_command
@@ -26,12 +26,12 @@ from everwhen.config.settings import Settings
 from everwhen.engine.service import Service
 from everwhen.model.instants import DAY, SECOND
 from everwhen.model.retention import Retention
-from everwhen.outpost import open_outpost
 from everwhen.queues.rq_chain import RqLinks
 from everwhen.wiring import Stack, build_service, open_stack
+from everwhen.worker_runtime import open_worker_runtime
 
 NODES = ("up", "scheduler", "worker")
-PROCESSES = (*NODES, "api", "outpost")
+PROCESSES = (*NODES, "api", "queue worker")
 KEPT = {"jobs": 31, "audit": 32, "breaker_transitions": 33, "messages": 34, "output": 35}  # days
 
 
@@ -42,8 +42,8 @@ class Seen:
     folder: Path
     stack: Any = None
     service: Any = None
-    office: Any = None
-    carrier: Any = None
+    context: Any = None
+    job_runner: Any = None
     grace: int | None = None  # of the schedule in the file
     timeout: float | None = None  # of the stop
 
@@ -64,20 +64,20 @@ def in_nodes(look: Look, **others: Look) -> dict[str, Look]:
 
 
 def zones(seen: Seen) -> object:
-    found = {seen.stack.house.timezone} if seen.stack is not None else set()
-    if seen.office is not None:
-        found |= {seen.office.house.timezone, seen.office.surroundings().timezone}
+    found = {seen.stack.runtime.timezone} if seen.stack is not None else set()
+    if seen.context is not None:
+        found |= {seen.context.runtime.timezone, seen.context.rules().timezone}
     return found
 
 
 def check_intervals(seen: Seen) -> object:
-    return {seen.service._check_interval, seen.stack.house.slots._lately / SECOND / 10}
+    return {seen.service._check_interval, seen.stack.runtime.slots._lately / SECOND / 10}
 
 
 def room(seen: Seen) -> object:
     """Workers of the node, its threads, and those of Python targets."""
     worker, python = seen.service.worker, seen.service._targets["python"]
-    return {worker._max_workers, worker._crew._most, python._hands._most}
+    return {worker._max_workers, worker._call_executor._most, python._hands._most}
 
 
 def leases(seen: Seen) -> object:
@@ -90,13 +90,13 @@ def leases(seen: Seen) -> object:
 def retained(seen: Seen) -> object:
     found = seen.service._retention
     assert seen.service._janitor._retention == found
-    assert seen.office is None or seen.office.jobs_kept == found.jobs
+    assert seen.context is None or seen.context.jobs_kept == found.jobs
     return {age.name: getattr(found, age.name) // DAY for age in fields(found)}
 
 
 def graces(seen: Seen) -> object:
     """Of what the file declares, and of what somebody submits."""
-    found = set() if seen.office is None else {seen.office.surroundings().misfire_grace}
+    found = set() if seen.context is None else {seen.context.rules().misfire_grace}
     return found if seen.grace is None else found | {f"{seen.grace // SECOND}s"}
 
 
@@ -106,8 +106,8 @@ ROWS: Mapping[str, Row] = {
         "billing",
         in_nodes(
             lambda seen: seen.service.node.partition("-")[0],
-            api=lambda seen: seen.office.metrics._service,
-            outpost=lambda seen: seen.carrier.node.partition("-")[0],
+            api=lambda seen: seen.context.metrics._service,
+            worker_runtime=lambda seen: seen.job_runner.node.partition("-")[0],
         ),
     ),
     "database": Row(
@@ -122,28 +122,30 @@ ROWS: Mapping[str, Row] = {
         "13s",
         13 * SECOND,
         in_nodes(
-            lambda seen: seen.stack.house.slots._stagger,
-            outpost=lambda seen: seen.stack.house.slots._stagger,
+            lambda seen: seen.stack.runtime.slots._stagger,
+            worker_runtime=lambda seen: seen.stack.runtime.slots._stagger,
         ),
     ),
     "max_workers": Row(3, {3}, in_nodes(room)),
     "shutdown_timeout": Row("17s", 17.0, in_nodes(lambda seen: seen.timeout)),
-    "lease": Row("19s", {19.0}, in_nodes(leases, outpost=lambda seen: {seen.carrier.lease.seconds})),
+    "lease": Row(
+        "19s", {19.0}, in_nodes(leases, worker_runtime=lambda seen: {seen.job_runner.lease.seconds})
+    ),
     "when_cut_off": Row(
         "stop",
         "stop",
         in_nodes(
             lambda seen: seen.service._greeting._when_cut_off,
-            outpost=lambda seen: seen.carrier._greeting._when_cut_off,
+            worker_runtime=lambda seen: seen.job_runner._greeting._when_cut_off,
         ),
     ),
     "dispatch": Row(
-        {"up": "rq", "scheduler": "celery", "worker": "local", "api": "rq", "outpost": "rq"},
+        {"up": "rq", "scheduler": "celery", "worker": "local", "api": "rq", "queue worker": "rq"},
         {"up": "RQ", "scheduler": "Celery", "api": "rq"},
         {
             "up": lambda seen: seen.service._dispatcher._queue.name,
             "scheduler": lambda seen: seen.service._dispatcher._queue.name,
-            "api": lambda seen: seen.office.backstage.dispatch,
+            "api": lambda seen: seen.context.node_hooks.dispatch,
         },
     ),
     "redis": Row(
@@ -184,8 +186,8 @@ def test_every_key_arrives_where_it_is_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, process: str
 ) -> None:
     path, seen = file_of(process, tmp_path), Seen(tmp_path)
-    if process == "outpost":
-        look_into_an_outpost(path, seen, monkeypatch)
+    if process == "queue worker":
+        look_into_an_worker_runtime(path, seen, monkeypatch)
     else:
         look_into(process, path, seen, monkeypatch)
     looks = {key: row.where[process] for key, row in ROWS.items() if process in row.where}
@@ -203,9 +205,9 @@ def look_into(process: str, path: Path, seen: Seen, monkeypatch: pytest.MonkeyPa
         seen.stack, seen.service = stack, (service := build(stack, **keys))
         return service
 
-    def create_and_keep(office: Office) -> Any:
-        seen.office = office
-        return create(office)
+    def create_and_keep(context: ApiContext) -> Any:
+        seen.context = context
+        return create(context)
 
     def stop_and_keep(service: Service, *, timeout: float = -1.0, **keys: Any) -> None:
         seen.timeout = timeout
@@ -213,7 +215,7 @@ def look_into(process: str, path: Path, seen: Seen, monkeypatch: pytest.MonkeyPa
 
     def stop_at_once(_stopped: threading.Event) -> None:
         if process in ("up", "scheduler"):
-            seen.grace = seen.stack.house.catalogue.get("a").definition.misfire_grace
+            seen.grace = seen.stack.runtime.catalogue.get("a").definition.misfire_grace
 
     monkeypatch.setattr(serving, "build_service", build_and_keep)
     monkeypatch.setattr(everwhen.api.app, "create_app", create_and_keep)
@@ -224,12 +226,12 @@ def look_into(process: str, path: Path, seen: Seen, monkeypatch: pytest.MonkeyPa
     assert result.exit_code == 0, (result.output, result.exception)
 
 
-def look_into_an_outpost(path: Path, seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
+def look_into_an_worker_runtime(path: Path, seen: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
     open_stack(f"sqlite:///{seen.folder}/other.db").close()
     monkeypatch.setenv("EVERWHEN_CONFIG", str(path))
-    outpost = open_outpost()
-    seen.stack, seen.carrier = outpost.stack, outpost.carrier()
-    outpost.close()
+    worker_runtime = open_worker_runtime()
+    seen.stack, seen.job_runner = worker_runtime.stack, worker_runtime.job_runner()
+    worker_runtime.close()
 
 
 def test_schedules_that_go_on_by_themselves_do_so_on_the_redis_of_the_file() -> None:

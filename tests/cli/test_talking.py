@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from everwhen import Scheduler
 from everwhen.cli.main import COMMANDS, everwhen
 from tests.api.serving import serving
-from tests.app.waiting import until
+from tests.scheduler.waiting import until
 
 COMMAND = str(Path(sys.executable).parent / "everwhen")
 FILE = """
@@ -32,23 +32,23 @@ class Shell:
 
     options: tuple[str, ...]
 
-    def run(self, *words: str, code: int = 0) -> Result:
-        answer = CliRunner().invoke(everwhen, [*words, *self.options])
+    def run(self, *fields: str, code: int = 0) -> Result:
+        answer = CliRunner().invoke(everwhen, [*fields, *self.options])
         if answer.exception is not None and not isinstance(answer.exception, SystemExit) and code == 0:
             raise answer.exception
         return answer
 
-    def text(self, *words: str) -> str:
-        answer = self.run(*words)
+    def text(self, *fields: str) -> str:
+        answer = self.run(*fields)
         assert answer.exit_code == 0, answer.output
         return answer.stdout
 
-    def json(self, *words: str) -> Any:
-        return json.loads(self.text(*words, "--json"))
+    def json(self, *fields: str) -> Any:
+        return json.loads(self.text(*fields, "--json"))
 
-    def refusal(self, *words: str) -> str:
+    def refusal(self, *fields: str) -> str:
         """The words of an error of everwhen's own, which `main` prints."""
-        answer = CliRunner().invoke(everwhen, [*words, *self.options])
+        answer = CliRunner().invoke(everwhen, [*fields, *self.options])
         assert answer.exception is not None
         return str(answer.exception) if not isinstance(answer.exception, SystemExit) else answer.output
 
@@ -78,13 +78,13 @@ def shell(request: pytest.FixtureRequest, shells: dict[str, Shell]) -> Shell:
     return shells[request.param]
 
 
-def made(shell: Shell, name: str, **words: str) -> str:
+def made(shell: Shell, name: str, **fields: str) -> str:
     settings = {
         "name": name,
         "every": "1h",
         "first_run": "after_interval",
         "run": '{"command": ["true"]}',
-        **words,
+        **fields,
     }
     answer = shell.json("schedules", "create", *(f"--set={key}={value}" for key, value in settings.items()))
     return str(answer["id"])
@@ -100,8 +100,8 @@ def test_schedules_are_listed(shell: Shell) -> None:
 def test_a_schedule_is_shown(shell: Shell) -> None:
     shown = shell.text("schedules", "show", "greets")
     assert "every hour (Europe/Paris)" in shown and '{"command": ["echo", "hello there"]}' in shown
-    shown_words = shell.json("schedules", "show", "greets")
-    assert (shown_words["run_count"], shown_words["source"]) == (1, "python")
+    shown_to_json = shell.json("schedules", "show", "greets")
+    assert (shown_to_json["run_count"], shown_to_json["source"]) == (1, "python")
 
 
 def test_a_schedule_is_created_changed_paused_resumed_and_deleted(shell: Shell) -> None:
@@ -123,9 +123,9 @@ def test_what_cannot_be_meant_is_refused_with_its_cure(shell: Shell) -> None:
     assert shell.json("schedules", "show", schedule)["status"] == "active"
     span = shell.refusal("schedules", "backfill", schedule, "--from", "2026-01-02", "--to", "2026-01-01")
     assert "its end is not after its start" in span
-    for words in (("schedules", "show", ""), ("why", ""), ("jobs", "show", ""), ("quiet-hours", "show", "")):
-        assert shell.run(*words, code=2).exit_code == 2
-        assert "an id is empty" in shell.refusal(*words)
+    for fields in (("schedules", "show", ""), ("why", ""), ("jobs", "show", ""), ("quiet-hours", "show", "")):
+        assert shell.run(*fields, code=2).exit_code == 2
+        assert "an id is empty" in shell.refusal(*fields)
 
 
 def test_a_slot_before_the_schedule_says_when_it_was_created(shell: Shell) -> None:
@@ -210,10 +210,10 @@ def test_a_pause_of_the_system_is_seen_in_lists_and_in_what_comes_next(shell: Sh
     schedule = made(shell, "stopped")
     shell.text("system", "pause")
     try:
-        for words in (("schedules", "list"), ("schedules", "upcoming"), ("schedules", "upcoming", schedule)):
-            answer = shell.run(*words)
-            assert "the system is paused" in answer.stdout, words
-            assert "To go on: everwhen system resume" in answer.stderr, words
+        for fields in (("schedules", "list"), ("schedules", "upcoming"), ("schedules", "upcoming", schedule)):
+            answer = shell.run(*fields)
+            assert "the system is paused" in answer.stdout, fields
+            assert "To go on: everwhen system resume" in answer.stderr, fields
         assert shell.json("schedules", "upcoming", schedule)[0]["skip_reason"] == "system"
     finally:
         shell.text("system", "resume")
@@ -295,7 +295,7 @@ def test_the_history_of_a_breaker_is_shown_and_it_is_reset(shell: Shell) -> None
     assert 'no breaker of "nobody" ever counted a failure' in shell.refusal("system", "breaker", "nobody")
 
 
-def test_the_system_says_whether_it_lives(shell: Shell) -> None:
+def test_the_system_says_whether_it_histories(shell: Shell) -> None:
     assert "no scheduler is running: nothing fires" in shell.text("system", "status")
     found = shell.json("system", "status")
     assert {node["role"] for node in found["nodes"]} == {"up"}
@@ -320,8 +320,8 @@ def test_the_audit_is_told_the_newest_last(shell: Shell) -> None:
 
 def test_the_audit_goes_on_with_events_and_firings_each_told_once(shell: Shell) -> None:
     name = made(shell, "followed")
-    words = [COMMAND, "audit", "-f", "--schedule", name, *shell.options]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+    fields = [COMMAND, "audit", "-f", "--schedule", name, *shell.options]
+    with subprocess.Popen(fields, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
             lines = iter(process.stdout.readline, "")
@@ -386,10 +386,10 @@ def test_the_starter_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("next", "5m", "--json"), ("config", "schema"), *((name, "--help") for name in COMMANDS)]
+    "fields", [("next", "5m", "--json"), ("config", "schema"), *((name, "--help") for name in COMMANDS)]
 )
-def test_every_command_answers(words: tuple[str, ...]) -> None:
-    answer = CliRunner().invoke(everwhen, list(words))
+def test_every_command_answers(fields: tuple[str, ...]) -> None:
+    answer = CliRunner().invoke(everwhen, list(fields))
     assert answer.exit_code == 0 and answer.output
 
 

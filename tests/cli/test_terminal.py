@@ -27,7 +27,7 @@ from everwhen.cli.main import everwhen
 from everwhen.cli.terminal import escape_controls
 from everwhen.operations.tokens import create_token
 from tests.api.serving import Client, Service, serving
-from tests.app.waiting import until
+from tests.scheduler.waiting import until
 
 COMMAND = str(Path(sys.executable).parent / "everwhen")
 TITLE, CLEAR, C1, REVERSED = "\x1b]0;owned\x07", "\x1b[2J\x1b[H", "\x9b31m", "\u202egnp.exe"
@@ -70,7 +70,7 @@ class Scene:
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     folder = tmp_path_factory.mktemp("terminal")
     with serving(folder, file=FILE, allow_code_targets=True) as service:
-        stranger = create_token(service.house, HOSTILE, "admin")
+        stranger = create_token(service.runtime, HOSTILE, "admin")
         client = Client(service.url, stranger.secret)
         client.post(
             "/quiet-hours/", {"id": "theirs", "name": HOSTILE, "windows": [{"between": "12:00-13:00"}]}
@@ -86,9 +86,9 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
                 circuit_breaker={"threshold": 1},
                 run={"command": [sys.executable, "-c", SAYS, HOSTILE]},
             )
-            until(lambda: client.get("/schedules/theirs/").words["error_count"] == 1)
+            until(lambda: client.get("/schedules/theirs/").fields["error_count"] == 1)
         assert client.post("/schedules/theirs/pause/", {"note": HOSTILE}).status == 200
-        (job,) = client.get("/jobs/?schedule_id=theirs").words["items"]
+        (job,) = client.get("/jobs/?schedule_id=theirs").fields["items"]
         yield Scene(folder, service, "theirs", job["id"], stranger.token.token_id)
 
 
@@ -146,19 +146,19 @@ def parameters(names: tuple[str, ...]) -> list[click.Parameter]:
     return command.params
 
 
-def words_of(scene: Scene, names: tuple[str, ...]) -> list[str]:
+def fields_of(scene: Scene, names: tuple[str, ...]) -> list[str]:
     """A whole command line that reaches the scene."""
-    given, words = arguments(scene), [*names]
+    given, fields = arguments(scene), [*names]
     known = {option for one in parameters(names) for option in one.opts}
     for parameter in parameters(names):
         if isinstance(parameter, click.Argument):
             assert parameter.name in given, f"say in `arguments` what {parameter.name} may be"
-            words += given[parameter.name]
+            fields += given[parameter.name]
         elif parameter.required:
-            words += [parameter.opts[0], REQUIRED.get(parameter.opts[0], "1")]
+            fields += [parameter.opts[0], REQUIRED.get(parameter.opts[0], "1")]
     reach = {"--config": str(scene.folder / "everwhen.yaml"), "--database": scene.url}
-    words += [word for option, value in reach.items() if option in known for word in (option, value)]
-    return words + (["--yes"] if "--yes" in known else [])
+    fields += [word for option, value in reach.items() if option in known for word in (option, value)]
+    return fields + (["--yes"] if "--yes" in known else [])
 
 
 def at_a_terminal(argv: list[str], **more: Any) -> str:
@@ -206,7 +206,7 @@ for words in json.load(open(sys.argv[1])):
 @pytest.mark.parametrize("way", WAYS)
 def test_no_control_character_of_a_stranger_gets_out_of_any_command(scene: Scene, way: str) -> None:
     lines = [
-        ([*names, *more], [*words_of(scene, names), *more]) for names in commands() for more in forms(names)
+        ([*names, *more], [*fields_of(scene, names), *more]) for names in commands() for more in forms(names)
     ]
     file = scene.folder / f"{way}.json"
     file.write_text(json.dumps(lines))
@@ -266,9 +266,9 @@ def test_the_mistakes_of_a_file_paint_nothing(tmp_path: Path, way: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_what_was_typed_is_told_again_without_its_controls(tmp_path: Path, way: str) -> None:
-    for words in (["next", HOSTILE], [HOSTILE], ["jobs", HOSTILE], ["config", "check", "--config", HOSTILE]):
-        said = WAYS[way]([COMMAND, *words], cwd=tmp_path)
-        assert said and CONTROLS.findall(SGR.sub("", said)) == [], words
+    for fields in (["next", HOSTILE], [HOSTILE], ["jobs", HOSTILE], ["config", "check", "--config", HOSTILE]):
+        said = WAYS[way]([COMMAND, *fields], cwd=tmp_path)
+        assert said and CONTROLS.findall(SGR.sub("", said)) == [], fields
 
 
 def test_a_mistake_of_ours_is_told_without_controls_too(tmp_path: Path) -> None:

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from everwhen.cli.front import tell_first_token
+from everwhen.cli.api_server import tell_first_token
 from everwhen.cli.main import everwhen
 from everwhen.errors import ConfigError, SchedulerError
 from everwhen.operations.tokens import find_token, list_tokens
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 from everwhen.wiring import open_stack
 from tests.api.serving import Client
 from tests.cli.test_up import lines_until
@@ -27,9 +27,9 @@ from tests.cli.test_up import lines_until
 CONFIG = "schedules: [{id: tick, every: 1h, run: {message: {text: hi}}}]\n"
 
 
-def run(folder: Path, *words: str) -> str:
+def run(folder: Path, *fields: str) -> str:
     database = f"sqlite:///{folder}/tokens.db"
-    result = CliRunner().invoke(everwhen, ["token", *words, "--database", database], catch_exceptions=False)
+    result = CliRunner().invoke(everwhen, ["token", *fields, "--database", database], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout
 
@@ -57,10 +57,10 @@ def test_a_limit_that_cannot_be_is_refused(tmp_path: Path, limit: str) -> None:
 
 
 @contextmanager
-def serving(folder: Path, *words: str, **environ: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def serving(folder: Path, *fields: str, **environ: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A process that serves, and its address."""
     (folder / "everwhen.yaml").write_text(CONFIG)
-    command = [str(Path(sys.executable).parent / "everwhen"), *words]
+    command = [str(Path(sys.executable).parent / "everwhen"), *fields]
     process = subprocess.Popen(
         command,
         cwd=folder,
@@ -82,7 +82,7 @@ def test_the_first_start_prints_a_token_once_and_it_works(tmp_path: Path) -> Non
     with serving(tmp_path, "up") as (process, url):
         assert process.stdout is not None
         secret = process.stdout.readline().removeprefix("admin token: ").strip()
-        assert Client(url, secret).get("/schedules/").words["total"] == 1
+        assert Client(url, secret).get("/schedules/").fields["total"] == 1
     with serving(tmp_path, "api") as (process, url):
         assert Client(url, secret).get("/schedules/tick/").status == 200
         os.kill(process.pid, signal.SIGTERM)
@@ -90,41 +90,41 @@ def test_the_first_start_prints_a_token_once_and_it_works(tmp_path: Path) -> Non
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
+def runtime(tmp_path: Path) -> Iterator[Runtime]:
     stack = open_stack(f"sqlite:///{tmp_path}/first.db")
-    yield stack.house
+    yield stack.runtime
     stack.close()
 
 
 def test_a_token_file_is_for_its_owner_only(
-    house: House, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    runtime: Runtime, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "secret"
     path.write_text("")
     path.chmod(0o644)
-    tell_first_token(house, path)
+    tell_first_token(runtime, path)
     secret = path.read_text().strip()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    token = find_token(house, secret)
+    token = find_token(runtime, secret)
     assert token is not None and token.role == "admin"
     assert secret not in "".join(capsys.readouterr())
 
 
-def test_a_token_is_not_made_where_it_could_not_be_told(house: House, tmp_path: Path) -> None:
+def test_a_token_is_not_made_where_it_could_not_be_told(runtime: Runtime, tmp_path: Path) -> None:
     with pytest.raises(SchedulerError, match="cannot be written"):
-        tell_first_token(house, tmp_path / "nowhere" / "secret")
-    assert list_tokens(house) == []
+        tell_first_token(runtime, tmp_path / "nowhere" / "secret")
+    assert list_tokens(runtime) == []
 
 
 def test_a_preset_token_is_not_printed(
-    house: House, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    runtime: Runtime, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EVERWHEN_ADMIN_TOKEN", "short")
     with pytest.raises(SchedulerError, match="shorter than 16"):
-        tell_first_token(house, None)
+        tell_first_token(runtime, None)
     monkeypatch.setenv("EVERWHEN_ADMIN_TOKEN", "a-preset-token-of-mine")
-    tell_first_token(house, None)
-    assert find_token(house, "a-preset-token-of-mine") is not None
+    tell_first_token(runtime, None)
+    assert find_token(runtime, "a-preset-token-of-mine") is not None
     assert capsys.readouterr().out == ""
 
 

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from everwhen.cli.main import everwhen
-from everwhen.decide.check_ledger import check_ledger
+from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack
 
 CONFIG = """
@@ -64,9 +64,9 @@ def test_it_fires_stops_cleanly_and_goes_on_where_it_was(tmp_path: Path, number:
         assert process.returncode == 0
         assert rest.splitlines()[-1] == "stopped"
     stack = open_stack(f"sqlite:///{tmp_path}/everwhen.db")
-    with stack.house.ledger.history() as history:
-        assert check_ledger(history, stack.house.clock.now()).is_clean
-    schedule = stack.house.catalogue.get("once")
+    with stack.runtime.ledger.history() as history:
+        assert check_ledger(history, stack.runtime.clock.now()).is_clean
+    schedule = stack.runtime.catalogue.get("once")
     assert schedule is not None
     assert (schedule.state.status, schedule.state.fire_count) == ("done", 1)
     stack.close()

@@ -15,11 +15,11 @@ import pytest
 from everwhen.cli.configuration import this_host
 from everwhen.cli.upgrade import protect_stored
 from everwhen.config.read import read_configuration
-from everwhen.config.submission import read_submission, surroundings_of
+from everwhen.config.submission import read_submission, rules_of
 from everwhen.model.instants import MINUTE, moment_of
 from everwhen.model.policy import BreakerRule, Guard
 from everwhen.model.schedule import Definition
-from everwhen.model.words import text_of
+from everwhen.model.serialize import text_of
 from everwhen.operations.apply import apply
 from everwhen.operations.proof import prove
 from everwhen.operations.record import revisions_of
@@ -49,11 +49,11 @@ def folder(tmp_path: Path) -> Path:
     put_plugin(tmp_path / "plugins")
     (tmp_path / "everwhen.yaml").write_text(CONFIG)
     configuration = read_configuration(tmp_path / "everwhen.yaml", this_host())
-    around = surroundings_of(configuration, this_host(), [])
+    around = rules_of(configuration, this_host(), [])
     stack = opened(tmp_path)
-    apply(stack.house, configuration.declared)
+    apply(stack.runtime, configuration.declared)
     create_declared(
-        stack.house, [read_submission(body, name, around) for name, body in BODIES.items()], source="api"
+        stack.runtime, [read_submission(body, name, around) for name, body in BODIES.items()], source="api"
     )
     for name in ("nightly", "polls"):
         age(tmp_path, stack, name)
@@ -68,7 +68,7 @@ def opened(folder: Path) -> Stack:
 
 
 def definition_of(stack: Stack, name: str) -> Definition:
-    schedule = stack.house.catalogue.get(name)
+    schedule = stack.runtime.catalogue.get(name)
     assert schedule is not None
     return schedule.definition
 
@@ -111,14 +111,14 @@ def test_stored_schedules_get_the_protection_of_their_target_once_and_it_is_on_r
     assert polls.timeout == MINUTE
     assert definition_of(stack, "nightly").on_exhausted == "continue"
     causes = {
-        name: [one.cause for one in revisions_of(stack.house, uid_of(stack, name))]
+        name: [one.cause for one in revisions_of(stack.runtime, uid_of(stack, name))]
         for name in ("polls", "nightly", "daily", "report", "call")
     }
     assert causes["polls"] == causes["nightly"] == ["upgraded", None]
     assert causes["report"] == ["created"]  # looked at, and as it should be
     assert causes["daily"] == causes["call"] == [None]
-    assert prove(stack.house).is_clean
-    schedule = stack.house.catalogue.get("polls")
+    assert prove(stack.runtime).is_clean
+    schedule = stack.runtime.catalogue.get("polls")
     assert schedule is not None and schedule.state.next_slot_at is not None
     to_come = moment_of(schedule.state.next_slot_at).isoformat()
     stack.close()
@@ -132,14 +132,14 @@ def why(folder: Path, name: str, at: str) -> str:
 
 
 def uid_of(stack: Stack, name: str) -> str:
-    schedule = stack.house.catalogue.get(name)
+    schedule = stack.runtime.catalogue.get(name)
     assert schedule is not None
     return schedule.state.uid
 
 
 def test_what_pipelits_body_made_stops_as_before(folder: Path) -> None:
     stack = opened(folder)
-    protect_stored(stack.house, read_configuration(folder / "everwhen.yaml", this_host()))
+    protect_stored(stack.runtime, read_configuration(folder / "everwhen.yaml", this_host()))
     assert definition_of(stack, "report").on_exhausted == "stop"
     stack.close()
 
@@ -148,9 +148,9 @@ def test_what_runs_something_that_left_the_file_waits_for_it(folder: Path) -> No
     (folder / "everwhen.yaml").write_text(CONFIG.replace("plugins: {", "# plugins: {"))
     stack = opened(folder)
     configuration = read_configuration(folder / "everwhen.yaml", this_host())
-    assert protect_stored(stack.house, configuration) == []
+    assert protect_stored(stack.runtime, configuration) == []
     (folder / "everwhen.yaml").write_text(CONFIG)
     configuration = read_configuration(folder / "everwhen.yaml", this_host())
-    assert protect_stored(stack.house, configuration) == ["polls"]
-    assert protect_stored(stack.house, configuration) == []
+    assert protect_stored(stack.runtime, configuration) == ["polls"]
+    assert protect_stored(stack.runtime, configuration) == []
     stack.close()

@@ -34,9 +34,9 @@ PATIENCE = 30.0
 @contextmanager
 def running(folder: Path, command: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """A process, and where its API is."""
-    words = [str(Path(sys.executable).parent / "everwhen"), command]
+    fields = [str(Path(sys.executable).parent / "everwhen"), command]
     environ = {**os.environ, "EVERWHEN_API_PORT": "0", "PUSH_SECRET": SECRET}
-    with subprocess.Popen(words, cwd=folder, env=environ, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(fields, cwd=folder, env=environ, stderr=subprocess.PIPE, text=True) as process:
         reading = threading.Thread(target=lambda: list(process.stderr or ()), daemon=True)
         try:
             line = lines_until(process.stderr, "API on", 1)[-1]

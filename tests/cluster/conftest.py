@@ -1,4 +1,4 @@
-"""Two houses on one database, each with connections and a memory of its own, as two processes have."""
+"""Two runtimes on one database, each with connections and a memory of its own, as two processes have."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.servers.everwhen_database import PostgresDatabase
 
 
 @pytest.fixture
-def house(everwhen_on_18: PostgresDatabase) -> Iterator[Tenant]:
+def runtime(everwhen_on_18: PostgresDatabase) -> Iterator[Tenant]:
     url = everwhen_on_18.empty()
     site = Site(url, lambda clock: open_stack(url, clock=clock), lambda: None)
     tenant = Tenant(site, Capabilities(several_processes=True), ManualClock(START))
@@ -30,17 +30,17 @@ def house(everwhen_on_18: PostgresDatabase) -> Iterator[Tenant]:
 
 
 @pytest.fixture
-def other(house: Tenant) -> Tenant:
-    return house.neighbour()
+def other(runtime: Tenant) -> Tenant:
+    return runtime.neighbour()
 
 
 _WAITING = """
 SELECT count(*)::int FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"""
 
 
-def until_waiting(house: Tenant, *actions: Future[Any]) -> None:
+def until_waiting(runtime: Tenant, *actions: Future[Any]) -> None:
     """Until as many transactions as there are actions wait for a lock; none of the actions may end before."""
-    with psycopg.connect(house.site.url, autocommit=True) as connection:
+    with psycopg.connect(runtime.site.url, autocommit=True) as connection:
         while connection.execute(_WAITING).fetchall() != [(len(actions),)]:
             assert not any(action.done() for action in actions)
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from everwhen.decide.check_ledger import check_ledger
 from everwhen.model.instants import SECOND, moment_of
 from everwhen.model.outcome import Outcome
 from everwhen.operations.schedules import (
@@ -20,7 +19,7 @@ from everwhen.operations.schedules import (
     pause_system,
     update_schedule,
 )
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 from everwhen.ports.slots import JobEnd
 from everwhen.stores.catalogue import StoredCatalogue
 from everwhen.stores.plans import PlanCache
@@ -28,6 +27,7 @@ from everwhen.stores.postgres_database import PostgresDatabase
 from everwhen.stores.postgres_store import PostgresStore
 from everwhen.stores.slots import StoredSlots
 from everwhen.testing import ManualClock
+from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack
 from tests.conformance.tenant import submission
 
@@ -36,11 +36,11 @@ from tests.conformance.tenant import submission
 class Cluster:
     """`ahead` goes by the database's clock as it is; `behind` has not asked since it was put forward by 20 s."""
 
-    ahead: House
-    behind: House
+    ahead: Runtime
+    behind: Runtime
 
-    def add(self, **words: Any) -> None:
-        keys = {"every": "5s", "if_running": "allow", "catch_up": "run_all", **words}
+    def add(self, **fields: Any) -> None:
+        keys = {"every": "5s", "if_running": "allow", "catch_up": "run_all", **fields}
         create_schedule(self.behind, submission("a", **keys))
 
     def fire(self) -> int:
@@ -56,29 +56,29 @@ class Cluster:
 def cluster(postgres_url: str) -> Iterator[Cluster]:
     plans = PlanCache()
     with closing(open_stack(postgres_url)) as stack, closing(PostgresDatabase(postgres_url)) as database:
-        old_time = ManualClock(moment_of(stack.house.clock.now() - 20 * SECOND))
+        old_time = ManualClock(moment_of(stack.runtime.clock.now() - 20 * SECOND))
         store = PostgresStore(database, has_time=True)
         behind = replace(
-            stack.house,
+            stack.runtime,
             clock=old_time,
             slots=StoredSlots(store, plans),
             catalogue=StoredCatalogue(store, plans),
         )
-        yield Cluster(stack.house, behind)
+        yield Cluster(stack.runtime, behind)
 
 
 @pytest.mark.parametrize(
     "stop",
     [
-        lambda house: pause_schedule(house, "a"),
-        lambda house: update_schedule(house, submission("a", every="7s", if_running="allow")),
-        lambda house: delete_schedule(house, "a"),
+        lambda runtime: pause_schedule(runtime, "a"),
+        lambda runtime: update_schedule(runtime, submission("a", every="7s", if_running="allow")),
+        lambda runtime: delete_schedule(runtime, "a"),
         pause_system,
     ],
     ids=["pause", "edit", "delete", "system pause"],
 )
 def test_what_stops_a_schedule_dates_from_behind_the_slots_that_it_has_fired(
-    cluster: Cluster, stop: Callable[[House], object]
+    cluster: Cluster, stop: Callable[[Runtime], object]
 ) -> None:
     cluster.add()
     assert cluster.fire() >= 3

@@ -18,9 +18,9 @@ _WRITE = "INSERT INTO audit_events (type, at) VALUES ('auth.denied', now()) RETU
 
 
 @contextmanager
-def an_open_transaction(house: Tenant) -> Iterator[Connection[Any]]:
+def an_open_transaction(runtime: Tenant) -> Iterator[Connection[Any]]:
     """Somebody who has begun, and takes their time."""
-    with psycopg.connect(house.site.url) as connection:
+    with psycopg.connect(runtime.site.url) as connection:
         connection.execute("SELECT pg_current_xact_id()")
         yield connection
 
@@ -31,46 +31,46 @@ def write(connection: Connection[Any]) -> int:
     return int(row[0])
 
 
-def after(house: Tenant, event_id: int) -> list[int]:
-    return [recorded.id for recorded in house.house.ledger.events_after(event_id, limit=100)]
+def after(runtime: Tenant, event_id: int) -> list[int]:
+    return [recorded.id for recorded in runtime.runtime.ledger.events_after(event_id, limit=100)]
 
 
-def test_a_stream_waits_for_a_transaction_that_may_still_write(house: Tenant) -> None:
-    with an_open_transaction(house) as slow:
+def test_a_stream_waits_for_a_transaction_that_may_still_write(runtime: Tenant) -> None:
+    with an_open_transaction(runtime) as slow:
         mine = write(slow)
-        house.house.slots.record([Event("auth.denied", house.now)])
-        assert after(house, 0) == []
+        runtime.runtime.slots.record([Event("auth.denied", runtime.now)])
+        assert after(runtime, 0) == []
         slow.commit()
-    first, second = after(house, 0)
+    first, second = after(runtime, 0)
     assert first == mine < second
 
 
-def test_nothing_is_passed_when_numbers_and_transactions_come_in_another_order(house: Tenant) -> None:
-    with an_open_transaction(house) as older, an_open_transaction(house) as younger:
+def test_nothing_is_passed_when_numbers_and_transactions_come_in_another_order(runtime: Tenant) -> None:
+    with an_open_transaction(runtime) as older, an_open_transaction(runtime) as younger:
         small = write(younger)
         large = write(older)
         older.commit()
-        assert after(house, 0) == [large]  # nothing older is open, so nothing can come before it any more
+        assert after(runtime, 0) == [large]  # nothing older is open, so nothing can come before it any more
         younger.commit()
     assert small < large
-    assert after(house, large) == [small]
-    assert after(house, small) == []
+    assert after(runtime, large) == [small]
+    assert after(runtime, small) == []
 
 
-def test_a_stream_in_portions_sees_everything_once(house: Tenant) -> None:
-    house.house.slots.record([Event("auth.denied", house.now)] * 7)
+def test_a_stream_in_portions_sees_everything_once(runtime: Tenant) -> None:
+    runtime.runtime.slots.record([Event("auth.denied", runtime.now)] * 7)
     seen: list[int] = []
-    while some := house.house.ledger.events_after(seen[-1] if seen else 0, limit=3):
+    while some := runtime.runtime.ledger.events_after(seen[-1] if seen else 0, limit=3):
         seen += [recorded.id for recorded in some]
     assert len(seen) == len(set(seen)) == 7
 
 
-def test_a_cursor_that_retention_has_taken_goes_on_above_it(house: Tenant) -> None:
-    house.house.slots.record([Event("auth.denied", house.now)] * 3)
-    first, *rest = after(house, 0)
-    with psycopg.connect(house.site.url) as connection:
+def test_a_cursor_that_retention_has_taken_goes_on_above_it(runtime: Tenant) -> None:
+    runtime.runtime.slots.record([Event("auth.denied", runtime.now)] * 3)
+    first, *rest = after(runtime, 0)
+    with psycopg.connect(runtime.site.url) as connection:
         connection.execute("DELETE FROM audit_events WHERE id = %s", (first,))
-    assert after(house, first) == rest
+    assert after(runtime, first) == rest
 
 
 # -- jobs --
@@ -88,61 +88,61 @@ def enqueue(connection: Connection[Any], name: str) -> int:
     return int(row[0])
 
 
-def jobs_after(house: Tenant, row_id: int) -> list[int]:
-    return [one.row_id for one in house.house.firings.after(row_id, limit=100)]
+def jobs_after(runtime: Tenant, row_id: int) -> list[int]:
+    return [one.row_id for one in runtime.runtime.firings.after(row_id, limit=100)]
 
 
-def forget(house: Tenant) -> None:
-    with psycopg.connect(house.site.url) as connection:
+def forget(runtime: Tenant) -> None:
+    with psycopg.connect(runtime.site.url) as connection:
         connection.execute("DELETE FROM jobs WHERE uid = 'elsewhere'")  # the checker knows no such schedule
 
 
-def test_a_stream_waits_for_a_job_that_may_still_come(house: Tenant) -> None:
-    with an_open_transaction(house) as slow, an_open_transaction(house) as quick:
+def test_a_stream_waits_for_a_job_that_may_still_come(runtime: Tenant) -> None:
+    with an_open_transaction(runtime) as slow, an_open_transaction(runtime) as quick:
         small = enqueue(slow, "small")
         large = enqueue(quick, "large")
         quick.commit()
-        assert jobs_after(house, 0) == []
+        assert jobs_after(runtime, 0) == []
         slow.commit()
-    assert jobs_after(house, 0) == [small, large]
-    forget(house)
+    assert jobs_after(runtime, 0) == [small, large]
+    forget(runtime)
 
 
-def test_no_job_is_passed_when_the_younger_transaction_has_the_smaller_number(house: Tenant) -> None:
+def test_no_job_is_passed_when_the_younger_transaction_has_the_smaller_number(runtime: Tenant) -> None:
     """The younger one is beyond the upper end of every snapshot, and open all the same."""
-    mark = house.house.vitals.mark()
-    with an_open_transaction(house) as older, an_open_transaction(house) as younger:
+    mark = runtime.runtime.vitals.mark()
+    with an_open_transaction(runtime) as older, an_open_transaction(runtime) as younger:
         small = enqueue(younger, "small")
         large = enqueue(older, "large")
         older.commit()
         assert small < large
-        assert jobs_after(house, 0) == []
-        first = house.house.vitals.tally(mark)
+        assert jobs_after(runtime, 0) == []
+        first = runtime.runtime.vitals.tally(mark)
         assert first.fired == {}
         younger.commit()
-    assert jobs_after(house, 0) == [small, large]
-    assert house.house.vitals.tally(first.mark).fired == {"manual": 2}
-    forget(house)
+    assert jobs_after(runtime, 0) == [small, large]
+    assert runtime.runtime.vitals.tally(first.mark).fired == {"manual": 2}
+    forget(runtime)
 
 
-def test_a_job_that_is_rolled_back_holds_nobody_up_afterwards(house: Tenant) -> None:
-    with an_open_transaction(house) as failing, an_open_transaction(house) as other:
+def test_a_job_that_is_rolled_back_holds_nobody_up_afterwards(runtime: Tenant) -> None:
+    with an_open_transaction(runtime) as failing, an_open_transaction(runtime) as other:
         enqueue(failing, "never")
         kept = enqueue(other, "kept")
         other.commit()
-        assert jobs_after(house, 0) == []
+        assert jobs_after(runtime, 0) == []
         failing.rollback()
-    assert jobs_after(house, 0) == [kept]
-    forget(house)
+    assert jobs_after(runtime, 0) == [kept]
+    forget(runtime)
 
 
-def test_many_writers_at_once_and_a_reader_that_never_goes_back(house: Tenant) -> None:
+def test_many_writers_at_once_and_a_reader_that_never_goes_back(runtime: Tenant) -> None:
     """Whatever the reader has passed, nothing appears in front of it."""
     is_over = threading.Event()
     written: list[int] = []
 
     def write_some(name: str) -> None:
-        with psycopg.connect(house.site.url) as connection:
+        with psycopg.connect(runtime.site.url) as connection:
             for number in range(60):
                 connection.execute("SELECT pg_current_xact_id()")
                 written.append(enqueue(connection, f"{name}-{number}"))
@@ -152,8 +152,8 @@ def test_many_writers_at_once_and_a_reader_that_never_goes_back(house: Tenant) -
 
     def read() -> list[int]:
         seen: list[int] = []
-        while not is_over.is_set() or jobs_after(house, seen[-1] if seen else 0):
-            seen += jobs_after(house, seen[-1] if seen else 0)
+        while not is_over.is_set() or jobs_after(runtime, seen[-1] if seen else 0):
+            seen += jobs_after(runtime, seen[-1] if seen else 0)
         return seen
 
     with ThreadPoolExecutor(4) as pool:
@@ -164,4 +164,4 @@ def test_many_writers_at_once_and_a_reader_that_never_goes_back(house: Tenant) -
         is_over.set()
         seen = reading.result()
     assert seen == sorted(written)
-    forget(house)
+    forget(runtime)

@@ -41,9 +41,9 @@ class Ears:
 
 
 @pytest.fixture
-def notes(house: Tenant) -> Iterator[Heard]:
+def notes(runtime: Tenant) -> Iterator[Heard]:
     """Every notification so far, word for word, by a plain listener."""
-    with psycopg.connect(house.site.url, autocommit=True) as connection:
+    with psycopg.connect(runtime.site.url, autocommit=True) as connection:
         connection.execute("LISTEN everwhen")
         yield Heard(connection)
 
@@ -59,24 +59,24 @@ class Heard:
         return [notify.payload for notify in self._connection.notifies(timeout=0)]
 
 
-def test_a_schedule_that_is_due_first_is_announced(house: Tenant, notes: Heard) -> None:
-    house.add("later", every="2h", first_run="after_interval")
+def test_a_schedule_that_is_due_first_is_announced(runtime: Tenant, notes: Heard) -> None:
+    runtime.add("later", every="2h", first_run="after_interval")
     assert notes() == ["slots"]
-    house.add("sooner", every="1h", first_run="after_interval")
+    runtime.add("sooner", every="1h", first_run="after_interval")
     assert notes() == ["slots"]
 
 
-def test_a_schedule_that_is_due_after_others_is_not(house: Tenant, notes: Heard) -> None:
-    house.add("sooner", every="1h", first_run="after_interval")
+def test_a_schedule_that_is_due_after_others_is_not(runtime: Tenant, notes: Heard) -> None:
+    runtime.add("sooner", every="1h", first_run="after_interval")
     notes()
-    house.add("later", every="2h", first_run="after_interval")
+    runtime.add("later", every="2h", first_run="after_interval")
     assert notes() == []
 
 
-def test_to_announce_the_earliest_of_many_no_table_is_read(house: Tenant) -> None:
-    house.add_many([f"s{number}" for number in range(500)], every="1h", first_run="after_interval")
+def test_to_announce_the_earliest_of_many_no_table_is_read(runtime: Tenant) -> None:
+    runtime.add_many([f"s{number}" for number in range(500)], every="1h", first_run="after_interval")
     query = re.sub(r"%\((\w+)\)s", lambda match: ANNOUNCED[match[1]], ANNOUNCE)
-    with psycopg.connect(house.site.url, autocommit=True) as connection:
+    with psycopg.connect(runtime.site.url, autocommit=True) as connection:
         connection.execute("ANALYZE schedules")
         connection.execute("SET plan_cache_mode = force_generic_plan")
         connection.execute(f"PREPARE announce (text, boolean, timestamptz, timestamptz) AS {query}".encode())
@@ -86,39 +86,39 @@ def test_to_announce_the_earliest_of_many_no_table_is_read(house: Tenant) -> Non
     assert "Seq Scan" not in plan
 
 
-def test_a_tick_announces_its_jobs_once(house: Tenant, notes: Heard) -> None:
-    house.add_many([f"s{number}" for number in range(5)], every="1h")
+def test_a_tick_announces_its_jobs_once(runtime: Tenant, notes: Heard) -> None:
+    runtime.add_many([f"s{number}" for number in range(5)], every="1h")
     notes()
-    house.step()
+    runtime.step()
     assert notes() == ["jobs"]
-    claimed = house.claim()
-    house.settle(*claimed)
+    claimed = runtime.claim()
+    runtime.settle(*claimed)
     assert notes() == []
 
 
-def test_a_place_that_comes_free_is_announced(house: Tenant, notes: Heard) -> None:
+def test_a_place_that_comes_free_is_announced(runtime: Tenant, notes: Heard) -> None:
     agent: dict[str, Any] = {"group": "g", "max_concurrent": 1, "every": "24h"}
-    house.add("g.a", **agent)
-    house.add("g.b", **agent)
-    house.step()
-    claimed = house.claim()
+    runtime.add("g.a", **agent)
+    runtime.add("g.b", **agent)
+    runtime.step()
+    claimed = runtime.claim()
     notes()
-    house.settle(*claimed)
+    runtime.settle(*claimed)
     assert notes() == ["slots"]
 
 
-def test_a_job_behind_another_is_announced_when_its_turn_comes(house: Tenant, notes: Heard) -> None:
-    house.add("a", every="1m", if_running="queue")
-    house.step()
-    claimed = house.claim()
-    house.wait_and_step("1m")
+def test_a_job_behind_another_is_announced_when_its_turn_comes(runtime: Tenant, notes: Heard) -> None:
+    runtime.add("a", every="1m", if_running="queue")
+    runtime.step()
+    claimed = runtime.claim()
+    runtime.wait_and_step("1m")
     notes()
-    house.settle(*claimed, outcome=FAILED)
+    runtime.settle(*claimed, outcome=FAILED)
     assert notes() == ["jobs"]
 
 
-def test_a_listener_wakes_for_what_another_node_does(house: Tenant, other: Tenant) -> None:
-    ears = Ears(house.site.url)
+def test_a_listener_wakes_for_what_another_node_does(runtime: Tenant, other: Tenant) -> None:
+    ears = Ears(runtime.site.url)
     try:
         other.add("a", every="1h")
         assert ears.slots.wait(30)
@@ -128,10 +128,10 @@ def test_a_listener_wakes_for_what_another_node_does(house: Tenant, other: Tenan
         ears.close()
 
 
-def test_a_listener_that_lost_its_connection_looks_again(house: Tenant) -> None:
-    ears = Ears(house.site.url)
+def test_a_listener_that_lost_its_connection_looks_again(runtime: Tenant) -> None:
+    ears = Ears(runtime.site.url)
     try:
-        with psycopg.connect(house.site.url, autocommit=True) as connection:
+        with psycopg.connect(runtime.site.url, autocommit=True) as connection:
             connection.execute(
                 """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
                 WHERE query = 'LISTEN everwhen' AND pid <> pg_backend_pid()"""
@@ -155,18 +155,18 @@ class Starts:
         return None
 
 
-def test_a_node_that_sleeps_for_an_hour_runs_at_once_what_another_declares(house: Tenant) -> None:
+def test_a_node_that_sleeps_for_an_hour_runs_at_once_what_another_declares(runtime: Tenant) -> None:
     """By the database's clock, and real loops."""
-    stack, starts = open_stack(house.site.url), Starts()
+    stack, starts = open_stack(runtime.site.url), Starts()
     service = build_service(stack, check_interval=3_600.0, observer=starts)
     service.start()
-    elsewhere = open_stack(house.site.url)
+    external = open_stack(runtime.site.url)
     try:
-        create_schedule(elsewhere.house, submission("from-elsewhere", every="1h"))
+        create_schedule(external.runtime, submission("from-elsewhere", every="1h"))
         assert starts.begun.wait(30)
     finally:
         service.stop()
         # What was recorded lies not in the future.
-        house.clock.set(moment_of(stack.house.clock.now()))
-        elsewhere.close()
+        runtime.clock.set(moment_of(stack.runtime.clock.now()))
+        external.close()
         stack.close()

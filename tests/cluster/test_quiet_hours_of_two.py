@@ -26,7 +26,7 @@ from tests.conformance.tenant import Tenant, at, submission
 
 
 def meanwhile(
-    house: Tenant, write: Callable[[Transaction], object], action: Callable[[], Any]
+    runtime: Tenant, write: Callable[[Transaction], object], action: Callable[[], Any]
 ) -> Future[Any]:
     """The action of another node, begun before this one commits what it wrote, and held up by it."""
     threads = ThreadPoolExecutor()
@@ -34,57 +34,59 @@ def meanwhile(
     def work(tx: Transaction) -> Future[Any]:
         write(tx)
         begun = threads.submit(action)
-        until_waiting(house, begun)
+        until_waiting(runtime, begun)
         return begun
 
-    return PostgresStore(house.stack.database).write(Lane.API, work)
+    return PostgresStore(runtime.stack.database).write(Lane.API, work)
 
 
-def new_schedule(house: Tenant) -> NewSchedule:
-    (policy,) = house.house.catalogue.policies()
+def new_schedule(runtime: Tenant) -> NewSchedule:
+    (policy,) = runtime.runtime.catalogue.policies()
     wanted = submission("a", every="10m", quiet_hours="nights")
-    plan = Plan("a", define(house.house, wanted, house.now), policy)
-    return NewSchedule(edit.create(plan, "0123456789ab", house.now), plan, "api")
+    plan = Plan("a", define(runtime.runtime, wanted, runtime.now), policy)
+    return NewSchedule(edit.create(plan, "0123456789ab", runtime.now), plan, "api")
 
 
-def test_a_policy_that_a_schedule_has_just_named_is_in_use(house: Tenant, other: Tenant) -> None:
-    house.put_quiet_hours("08:00-09:00", "skip")
+def test_a_policy_that_a_schedule_has_just_named_is_in_use(runtime: Tenant, other: Tenant) -> None:
+    runtime.put_quiet_hours("08:00-09:00", "skip")
     deleting = meanwhile(
-        house,
-        lambda tx: create_schedules(tx, house.now, [new_schedule(house)]),
-        lambda: other.house.catalogue.delete_own_policy("nights"),
+        runtime,
+        lambda tx: create_schedules(tx, runtime.now, [new_schedule(runtime)]),
+        lambda: other.runtime.catalogue.delete_own_policy("nights"),
     )
     with pytest.raises(PolicyInUseError):
         deleting.result(30)
-    house.step()
-    assert house.reasons("a") == ["quiet_hours"]
+    runtime.step()
+    assert runtime.reasons("a") == ["quiet_hours"]
 
 
 @pytest.mark.parametrize("is_new", [True, False], ids=["a new schedule", "an edit"])
-def test_a_policy_that_is_being_deleted_is_not_named(house: Tenant, other: Tenant, is_new: bool) -> None:
-    house.put_quiet_hours("08:00-09:00", "skip")
+def test_a_policy_that_is_being_deleted_is_not_named(runtime: Tenant, other: Tenant, is_new: bool) -> None:
+    runtime.put_quiet_hours("08:00-09:00", "skip")
     if not is_new:
-        house.add("a", every="10m")
+        runtime.add("a", every="10m")
     name = other.add if is_new else other.edit
     naming = meanwhile(
-        house,
+        runtime,
         lambda tx: remove_policy(tx, "nights"),
         lambda: name("a", every="10m", quiet_hours="nights"),
     )
     with pytest.raises(MissingQuietHoursError, match='there are no "nights"'):
         naming.result(30)
-    assert [one.state.revision for one in house.house.catalogue.soonest(1)] == ([] if is_new else [1])
+    assert [one.state.revision for one in runtime.runtime.catalogue.soonest(1)] == ([] if is_new else [1])
 
 
-def test_an_edit_goes_by_the_policy_that_another_node_has_just_changed(house: Tenant, other: Tenant) -> None:
+def test_an_edit_goes_by_the_policy_that_another_node_has_just_changed(
+    runtime: Tenant, other: Tenant
+) -> None:
     """The slot that is held until the opening waits for the new one."""
-    house.put_quiet_hours("08:00-09:00")
-    house.add("a", every="24h", quiet_hours="nights", if_running="skip")
-    house.step()
+    runtime.put_quiet_hours("08:00-09:00")
+    runtime.add("a", every="24h", quiet_hours="nights", if_running="skip")
+    runtime.step()
     hours = QuietHours(zone("UTC"), (QuietWindow(parse_window("08:00-10:30")),))
     later = QuietHoursPolicy("nights", "nights", hours, "defer")
-    house.put_quiet_hours("20:00-21:00", policy_id="evenings")
-    house.edit(
+    runtime.put_quiet_hours("20:00-21:00", policy_id="evenings")
+    runtime.edit(
         "a",
         every="24h",
         quiet_hours="evenings",
@@ -93,8 +95,8 @@ def test_an_edit_goes_by_the_policy_that_another_node_has_just_changed(house: Te
         outside_window="defer",
     )
     editing = meanwhile(
-        house,
-        lambda tx: write_policy(tx, PlanCache(), house.now, later),
+        runtime,
+        lambda tx: write_policy(tx, PlanCache(), runtime.now, later),
         lambda: other.edit("a", every="24h", quiet_hours="nights", if_running="queue"),
     )
     assert editing.result(30).release_at == at("10:30:00")

@@ -13,7 +13,7 @@ import threading
 
 import psycopg
 
-from everwhen.stores.postgres_database import connection_words
+from everwhen.stores.postgres_database import describe_connection
 from tests.proof.apart import settle_in
 from tests.proof.network import SUBNET, SWITCH_ADDRESS, Cable, lay_switch
 from tests.servers.postgres import PostgresServer
@@ -26,7 +26,7 @@ WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
 def hold_and_wait() -> None:
     """The machine: both sessions, until their transactions are cut off from here."""
     url = os.environ[URL]
-    holding, waiting = (psycopg.connect(url, **connection_words(url)) for _ in range(2))
+    holding, waiting = (psycopg.connect(url, **describe_connection(url)) for _ in range(2))
     for connection in (holding, waiting):
         connection.execute("BEGIN")
     holding.execute(TAKE)
@@ -40,16 +40,16 @@ def hold_and_wait() -> None:
 
 def look_on(server: PostgresServer) -> str:
     url = server.fresh_database()
-    with psycopg.connect(url, autocommit=True) as elsewhere:
-        elsewhere.execute("CREATE TABLE rows_wanted AS SELECT 1 AS row")
+    with psycopg.connect(url, autocommit=True) as external:
+        external.execute("CREATE TABLE rows_wanted AS SELECT 1 AS row")
         cable = Cable(1)
-        words = cable.inside([sys.executable, "-m", "tests.cluster.vanishing", "machine"])
+        fields = cable.inside([sys.executable, "-m", "tests.cluster.vanishing", "machine"])
         far = {**os.environ, URL: url.replace("127.0.0.1", SWITCH_ADDRESS)}
-        with subprocess.Popen(words, env=far, stdout=subprocess.PIPE) as machine:
+        with subprocess.Popen(fields, env=far, stdout=subprocess.PIPE) as machine:
             assert machine.stdout is not None
             assert machine.stdout.readline() == b"both\n"
             cable.pull()
-            elsewhere.execute(TAKE)
+            external.execute(TAKE)
             machine.kill()
         cable.close()
     return (server.folder / "log").read_text()

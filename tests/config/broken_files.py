@@ -23,10 +23,10 @@ def one(keys: str, *said: str) -> Broken:
     )
 
 
-def run(words: str, *said: str) -> Broken:
+def run(fields: str, *said: str) -> Broken:
     """One schedule every minute that runs this."""
     return Broken(
-        f"schedules:\n- {{id: a, every: 1m, run: {words}}}\n",
+        f"schedules:\n- {{id: a, every: 1m, run: {fields}}}\n",
         tuple(f"2: schedules[0].run{line}" for line in said),
     )
 
@@ -379,15 +379,15 @@ _PLUGIN = "plugins:\n  withings:\n    config: {token_file: t}\n"
 _AGENT = "agents:\n  reviewer:\n    command: [claude]\n    schedules:\n"
 
 
-def plugin(words: str, *said: str) -> Broken:
+def plugin(fields: str, *said: str) -> Broken:
     """The plugin of the sample, with these keys in line 4."""
-    return Broken(f"{_PLUGIN}    {words}\n", tuple(f"4: plugins.withings{line}" for line in said))
+    return Broken(f"{_PLUGIN}    {fields}\n", tuple(f"4: plugins.withings{line}" for line in said))
 
 
-def agent(words: str, *said: str) -> Broken:
+def agent(fields: str, *said: str) -> Broken:
     """An agent with one schedule, in line 5."""
     return Broken(
-        f"{_AGENT}      a: {words}\n", tuple(f"5: agents.reviewer.schedules.a{line}" for line in said)
+        f"{_AGENT}      a: {fields}\n", tuple(f"5: agents.reviewer.schedules.a{line}" for line in said)
     )
 
 

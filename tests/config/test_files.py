@@ -85,8 +85,8 @@ schedules:
     run: {command: [curl, "${TOKEN}"], env: {KEY: "${KEY}"}}
 """
     (declared,) = read(tmp_path, text, {"EVERY": "5m", "TOKEN": "secret"}).declared.schedules
-    assert declared.words["every"] == "5m"
-    assert declared.words["payload"] == {"text": "${EVERY} is 5m"}
+    assert declared.fields["every"] == "5m"
+    assert declared.fields["payload"] == {"text": "${EVERY} is 5m"}
     assert declared.target.spec == '{"argv":["curl","${TOKEN}"],"env":{"KEY":"${KEY}"}}'
 
 

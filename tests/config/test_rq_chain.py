@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from everwhen.config.submission import Surroundings, read_change, read_submission, surroundings_of
+from everwhen.config.submission import SubmissionRules, read_change, read_submission, rules_of
 from everwhen.errors import SubmissionError
 from tests.config.reading import host, mistakes, read
 
@@ -29,13 +29,13 @@ REFUSED = [
 
 
 @pytest.fixture
-def around(tmp_path: Path) -> Surroundings:
-    return surroundings_of(read(tmp_path, SERVICE), host(), [])
+def around(tmp_path: Path) -> SubmissionRules:
+    return rules_of(read(tmp_path, SERVICE), host(), [])
 
 
-def problems(words: dict[str, Any], around: Surroundings) -> list[tuple[str, str]]:
+def problems(fields: dict[str, Any], around: SubmissionRules) -> list[tuple[str, str]]:
     with pytest.raises(SubmissionError) as caught:
-        read_submission({"run": RUN, **words}, "a", around)
+        read_submission({"run": RUN, **fields}, "a", around)
     return list(caught.value.problems)
 
 
@@ -43,14 +43,14 @@ def problems(words: dict[str, Any], around: Surroundings) -> list[tuple[str, str
     "more", [{}, {"if_running": "queue"}, {"jitter": "5s", "only_between": "08:00-18:00"}]
 )
 def test_an_interval_is_let_in_with_everything_that_goes_with_it(
-    around: Surroundings, more: dict[str, Any]
+    around: SubmissionRules, more: dict[str, Any]
 ) -> None:
     assert read_submission({"every": "60s", "run": RUN, **more}, "a", around).schedule_id == "a"
 
 
 @pytest.mark.parametrize(("trigger", "key", "name"), REFUSED)
 def test_other_triggers_are_refused_by_the_word_that_says_them(
-    around: Surroundings, trigger: dict[str, Any], key: str, name: str
+    around: SubmissionRules, trigger: dict[str, Any], key: str, name: str
 ) -> None:
     said = f'{name} cannot run with dispatch "rq-chain", which knows intervals only; {ELSE}'
     assert problems(trigger, around) == [(key, said)]
@@ -58,18 +58,20 @@ def test_other_triggers_are_refused_by_the_word_that_says_them(
 
 
 @pytest.mark.parametrize("overlap", ["allow", "cancel"])
-def test_overlaps_other_than_skip_and_queue_are_refused(around: Surroundings, overlap: str) -> None:
+def test_overlaps_other_than_skip_and_queue_are_refused(around: SubmissionRules, overlap: str) -> None:
     said = f'"{overlap}" cannot be had with dispatch "rq-chain", only "skip" or "queue"; {ELSE}'
     assert problems({"every": "60s", "if_running": overlap}, around) == [("if_running", said)]
 
 
-def test_pipelits_body_is_let_in_and_syriss_cron_is_refused_in_its_own_words(around: Surroundings) -> None:
+def test_pipelits_body_is_let_in_and_syriss_cron_is_refused_in_its_own_to_json(
+    around: SubmissionRules,
+) -> None:
     assert read_submission({"interval_seconds": 60, "run": RUN}, "a", around).definition.retry_delay
     ((path, said),) = problems({"type": "cron", "spec": "0 2 * * *"}, around)
     assert path == "spec" and said.startswith("a cron expression cannot run")
 
 
-def test_an_edit_is_judged_alike(around: Surroundings) -> None:
+def test_an_edit_is_judged_alike(around: SubmissionRules) -> None:
     current = read_submission({"every": "60s", "run": RUN}, "a", around).definition
     assert read_change({"every": "90s"}, "a", current, around).schedule_id == "a"
     with pytest.raises(SubmissionError, match="a cron expression cannot run"):

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from everwhen.config.scalars import ZERO_BYTE
-from everwhen.config.spelling import schedule_words
-from everwhen.config.submission import Surroundings, read_change, read_submission, surroundings_of
+from everwhen.config.serialize import schedule_to_json
+from everwhen.config.submission import SubmissionRules, read_change, read_submission, rules_of
 from everwhen.errors import SubmissionError, TimetableError
 from everwhen.model.instants import HOUR, MINUTE, SECOND
 from everwhen.model.policy import Budget, Capacity
@@ -34,22 +34,22 @@ RUN = {"command": ["ls"]}
 
 
 @pytest.fixture
-def around(tmp_path: Path) -> Surroundings:
-    return surroundings_of(read(tmp_path, FILE), host(), ["nights", "over-rest"])
+def around(tmp_path: Path) -> SubmissionRules:
+    return rules_of(read(tmp_path, FILE), host(), ["nights", "over-rest"])
 
 
-def definition(words: Mapping[str, Any], around: Surroundings) -> Definition:
-    return read_submission(words, "a", around).definition
+def definition(fields: Mapping[str, Any], around: SubmissionRules) -> Definition:
+    return read_submission(fields, "a", around).definition
 
 
-def problems(words: Any, around: Surroundings) -> list[tuple[str, str]]:
+def problems(fields: Any, around: SubmissionRules) -> list[tuple[str, str]]:
     with pytest.raises(SubmissionError) as caught:
-        read_submission(words, "a", around)
+        read_submission(fields, "a", around)
     return list(caught.value.problems)
 
 
-def test_the_general_shape_has_the_words_of_a_file(around: Surroundings) -> None:
-    words = {
+def test_the_general_shape_has_the_words_of_a_file(around: SubmissionRules) -> None:
+    fields = {
         "name": "Backup",
         "cron": "0 2 * * *",
         "jitter": "5m",
@@ -62,18 +62,18 @@ def test_the_general_shape_has_the_words_of_a_file(around: Surroundings) -> None
         "payload": {"a": [1, None, {"b": "ä"}]},
         "run": {"command": ["pg_dump", 1, True], "env": {"A": "1"}},
     }
-    declared = read_submission(words, "a", around)
+    declared = read_submission(fields, "a", around)
     found = declared.definition
     assert (found.zone.name, found.misfire_grace, found.catch_up) == ("Europe/Berlin", 3 * MINUTE, "run_all")
     assert (found.quiet_hours_id, found.owner) == ("over-rest", "bob")
     assert found.budgets == (Budget("budget:bob", 5, None),)
-    assert json.loads(found.payload) == words["payload"]
+    assert json.loads(found.payload) == fields["payload"]
     assert json.loads(found.target.spec) == {"argv": ["pg_dump", "1", "true"], "env": {"A": "1"}}
     assert not declared.is_enabled
 
 
-def test_pipelits_shape_has_pipelits_defaults(around: Surroundings) -> None:
-    words = {
+def test_pipelits_shape_has_pipelits_defaults(around: SubmissionRules) -> None:
+    fields = {
         "name": "Daily",
         "workflow_id": 1,
         "trigger_node_id": "t1",
@@ -82,7 +82,7 @@ def test_pipelits_shape_has_pipelits_defaults(around: Surroundings) -> None:
         "trigger_payload": {"x": 1},
         "user_profile_id": 7,
     }
-    declared = read_submission(words, "a", around)
+    declared = read_submission(fields, "a", around)
     found = declared.definition
     assert (found.trigger.seconds, found.first_run) == (300, "after_interval")  # type: ignore[union-attr]
     assert (found.max_retries, found.retry_delay, found.timeout) == (3, 300 * SECOND, 600 * SECOND)
@@ -96,8 +96,8 @@ def test_pipelits_shape_has_pipelits_defaults(around: Surroundings) -> None:
     }
 
 
-def test_pipelits_own_words_stand_before_its_defaults(around: Surroundings) -> None:
-    words = {
+def test_pipelits_own_words_stand_before_its_defaults(around: SubmissionRules) -> None:
+    fields = {
         "workflow_id": "1",
         "interval_seconds": 60,
         "max_retries": 0,
@@ -105,7 +105,7 @@ def test_pipelits_own_words_stand_before_its_defaults(around: Surroundings) -> N
         "retry_delay": "5s",
         "start_at": "2026-02-01T00:00:00Z",
     }
-    found = definition(words, around)
+    found = definition(fields, around)
     assert (found.max_retries, found.timeout, found.retry_delay) == (0, None, 5 * SECOND)
     assert found.first_run is None
 
@@ -120,9 +120,9 @@ def test_pipelits_own_words_stand_before_its_defaults(around: Surroundings) -> N
         ("one_shot", "2026-12-24T18:00:00+01:00", "one_shot"),
     ],
 )
-def test_syriss_shape_says_a_message(around: Surroundings, kind: str, spec: Any, type_: str) -> None:
+def test_syriss_shape_says_a_message(around: SubmissionRules, kind: str, spec: Any, type_: str) -> None:
     template = {"source": {"thread_id": "family"}, "content": {"text": "Presents!"}, "schema_version": "1.0"}
-    words = {
+    fields = {
         "name": "Reminder",
         "type": kind,
         "spec": spec,
@@ -130,7 +130,7 @@ def test_syriss_shape_says_a_message(around: Surroundings, kind: str, spec: Any,
         "catch_up_policy": "run_once",
         "payload": template,
     }
-    found = definition(words, around)
+    found = definition(fields, around)
     assert (found.type, found.zone.name, found.quiet_hours_id) == (type_, "UTC", "nights")
     assert (found.catch_up, found.retry_delay, found.timeout) == ("run_once", MINUTE, 10 * MINUTE)
     assert found.first_run == ("after_interval" if kind == "interval" else None)
@@ -138,16 +138,16 @@ def test_syriss_shape_says_a_message(around: Surroundings, kind: str, spec: Any,
     assert found.payload == "{}"
 
 
-def test_syriss_trigger_may_start_another_target(around: Surroundings) -> None:
+def test_syriss_trigger_may_start_another_target(around: SubmissionRules) -> None:
     found = definition({"type": "interval", "spec": "60", "payload": {"a": 1}, "run": RUN}, around)
     assert (found.target.kind, found.payload, found.timeout) == ("command", '{"a": 1}', 10 * MINUTE)
 
 
-def test_a_submission_can_be_created_as_it_was_read(around: Surroundings) -> None:
+def test_a_submission_can_be_created_as_it_was_read(around: SubmissionRules) -> None:
     s = manual_scheduler("2026-01-05T00:00:00Z")
     one = read_submission({"interval_seconds": 3600, "run": RUN}, "a", around)
-    create_schedule(s.house, Submission(one.schedule_id, one.words, one.target, group=one.group))
-    stored = get_schedule(s.house, "a")
+    create_schedule(s.runtime, Submission(one.schedule_id, one.fields, one.target, group=one.group))
+    stored = get_schedule(s.runtime, "a")
     assert stored.definition == one.definition
     assert stored.state.next_run_at == s.clock.now() + HOUR
 
@@ -270,12 +270,12 @@ BAD: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_submission_is_told_all_that_is_wrong_with_it(around: Surroundings, name: str) -> None:
-    words, expected = BAD[name]
-    assert problems(words, around) == expected
+def test_a_bad_submission_is_told_all_that_is_wrong_with_it(around: SubmissionRules, name: str) -> None:
+    fields, expected = BAD[name]
+    assert problems(fields, around) == expected
 
 
-def test_d38_d39_d40_the_manifest_is_asked_about_a_submission(around: Surroundings) -> None:
+def test_d38_d39_d40_the_manifest_is_asked_about_a_submission(around: SubmissionRules) -> None:
     def run(**plugin: Any) -> dict[str, Any]:
         return {"every": "1h", "run": {"plugin": {"name": "withings", **plugin}}}
 
@@ -290,7 +290,7 @@ def test_d38_d39_d40_the_manifest_is_asked_about_a_submission(around: Surroundin
     assert message.startswith('schedule "a": payload')
 
 
-def test_nesting_is_bounded(around: Surroundings) -> None:
+def test_nesting_is_bounded(around: SubmissionRules) -> None:
     deep: Any = "x"
     for _ in range(5_000):
         deep = [deep]
@@ -299,37 +299,37 @@ def test_nesting_is_bounded(around: Surroundings) -> None:
     ]
 
 
-@pytest.mark.parametrize("words", [[], "x", None, 5])
-def test_a_submission_is_an_object(around: Surroundings, words: Any) -> None:
-    ((path, message),) = problems(words, around)
+@pytest.mark.parametrize("fields", [[], "x", None, 5])
+def test_a_submission_is_an_object(around: SubmissionRules, fields: Any) -> None:
+    ((path, message),) = problems(fields, around)
     assert path == ""
     assert message.startswith("a schedule is an object, not ")
 
 
 @pytest.mark.parametrize("name", ["", "a.b", "ä", "-a", "a" * 101])
-def test_an_id_is_a_name(around: Surroundings, name: str) -> None:
+def test_an_id_is_a_name(around: SubmissionRules, name: str) -> None:
     with pytest.raises(TimetableError, match="is no name"):
         read_submission({"every": "1h", "run": RUN}, name, around)
 
 
-def test_an_edit_may_leave_alone_what_is_over(around: Surroundings) -> None:
-    words = {"at": "2026-01-01T00:00:00Z", "run": RUN}
-    assert read_submission(words, "a", around, may_be_past=True).definition.is_one_shot
+def test_an_edit_may_leave_alone_what_is_over(around: SubmissionRules) -> None:
+    fields = {"at": "2026-01-01T00:00:00Z", "run": RUN}
+    assert read_submission(fields, "a", around, may_be_past=True).definition.is_one_shot
 
 
-def test_references_to_the_environment_can_be_kept_to_the_file(around: Surroundings) -> None:
-    words = {"every": "1h", "run": {"http": {"url": "https://x/?k=${KEY}", "headers": {"a": "${B:-c}"}}}}
-    assert "${KEY}" in definition(words, around).target.spec
+def test_references_to_the_environment_can_be_kept_to_the_file(around: SubmissionRules) -> None:
+    fields = {"every": "1h", "run": {"http": {"url": "https://x/?k=${KEY}", "headers": {"a": "${B:-c}"}}}}
+    assert "${KEY}" in definition(fields, around).target.spec
     message = (
         "refers to the environment, which is for the configuration file and for callers that may run code"
     )
-    assert problems(words, replace(around, may_refer=False)) == [
+    assert problems(fields, replace(around, may_refer=False)) == [
         ("run.http.headers.a", message),
         ("run.http.url", message),
     ]
 
 
-def test_a_submission_has_the_error_of_the_file_as_text(around: Surroundings) -> None:
+def test_a_submission_has_the_error_of_the_file_as_text(around: SubmissionRules) -> None:
     with pytest.raises(SubmissionError) as caught:
         read_submission({"every": "0m", "jiter": 1, "run": RUN}, "a", around)
     assert str(caught.value).splitlines() == [
@@ -386,74 +386,74 @@ EVERYTHING: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", EVERYTHING)
-def test_a_change_of_nothing_changes_nothing(around: Surroundings, name: str) -> None:
+def test_a_change_of_nothing_changes_nothing(around: SubmissionRules, name: str) -> None:
     current = definition(EVERYTHING[name], around)
     assert read_change({}, "a", current, around).definition == current
 
 
 @pytest.mark.parametrize("name", EVERYTHING)
-def test_the_words_of_a_stored_schedule_say_it_again(around: Surroundings, name: str) -> None:
+def test_the_words_of_a_stored_schedule_say_it_again(around: SubmissionRules, name: str) -> None:
     current = definition(EVERYTHING[name], around)
-    words = schedule_words(current)
-    json.dumps(words)
+    fields = schedule_to_json(current)
+    json.dumps(fields)
     assert (
-        schedule_words(read_change(words if name != "a template" else {}, "a", current, around).definition)
-        == words
+        schedule_to_json(read_change(fields if name != "a template" else {}, "a", current, around).definition)
+        == fields
     )
 
 
-def change(words: dict[str, Any], changes: dict[str, Any], around: Surroundings) -> Definition:
-    return read_change(changes, "a", definition(words, around), around).definition
+def change(fields: dict[str, Any], changes: dict[str, Any], around: SubmissionRules) -> Definition:
+    return read_change(changes, "a", definition(fields, around), around).definition
 
 
-def test_a_word_of_the_trigger_replaces_the_trigger(around: Surroundings) -> None:
+def test_a_word_of_the_trigger_replaces_the_trigger(around: SubmissionRules) -> None:
     found = change({"every": "1h", "jitter": "1m", "run": RUN}, {"cron": "@daily"}, around)
     assert (found.type, found.jitter_ms) == ("cron", 60_000)
 
 
-def test_null_clears_a_word(around: Surroundings) -> None:
-    words = {"every": "1h", "jitter": "1m", "max_retries": 3, "trigger_payload": {"a": 1}, "run": RUN}
-    found = change(words, {"jitter": None, "max_retries": None, "trigger_payload": None}, around)
+def test_null_clears_a_word(around: SubmissionRules) -> None:
+    fields = {"every": "1h", "jitter": "1m", "max_retries": 3, "trigger_payload": {"a": 1}, "run": RUN}
+    found = change(fields, {"jitter": None, "max_retries": None, "trigger_payload": None}, around)
     assert (found.jitter_ms, found.max_retries, found.payload) == (0, None, "{}")
 
 
-def test_what_must_be_there_cannot_be_cleared(around: Surroundings) -> None:
+def test_what_must_be_there_cannot_be_cleared(around: SubmissionRules) -> None:
     with pytest.raises(SubmissionError) as caught:
         change({"every": "1h", "run": RUN}, {"every": None, "run": None}, around)
     assert ("", "run is required") in caught.value.problems
 
 
-def test_a_change_is_judged_with_what_stays(around: Surroundings) -> None:
+def test_a_change_is_judged_with_what_stays(around: SubmissionRules) -> None:
     with pytest.raises(SubmissionError) as caught:
         change({"every": "1h", "jitter": "30m", "run": RUN}, {"interval_seconds": 60}, around)
     assert caught.value.problems == (("jitter", 'jitter "30m" must be smaller than the interval'),)
 
 
-def test_a_change_takes_no_defaults_of_another_shape(around: Surroundings) -> None:
+def test_a_change_takes_no_defaults_of_another_shape(around: SubmissionRules) -> None:
     found = change({"every": "1h", "run": RUN}, {"interval_seconds": 60}, around)
     assert (found.max_retries, found.first_run, found.timeout) == (None, None, HOUR)
 
 
-def test_pipelits_retries_go_along_with_its_interval(around: Surroundings) -> None:
+def test_pipelits_retries_go_along_with_its_interval(around: SubmissionRules) -> None:
     found = change({"interval_seconds": 300, "workflow_id": 1}, {"interval_seconds": 60}, around)
     assert (found.retry_delay, found.max_retries) == (MINUTE, 3)
 
 
-def test_syriss_spec_alone_keeps_its_type_and_its_payload_is_what_is_said(around: Surroundings) -> None:
-    words = {"type": "interval", "spec": "60", "payload": {"content": {"text": "x"}}}
-    found = change(words, {"spec": "120", "payload": {"content": {"text": "y"}}}, around)
+def test_syriss_spec_alone_keeps_its_type_and_its_payload_is_what_is_said(around: SubmissionRules) -> None:
+    fields = {"type": "interval", "spec": "60", "payload": {"content": {"text": "x"}}}
+    found = change(fields, {"spec": "120", "payload": {"content": {"text": "y"}}}, around)
     assert found.trigger.seconds == 120  # type: ignore[union-attr]
     assert (json.loads(found.target.spec), found.payload) == ({"content": {"text": "y"}}, "{}")
 
 
-def test_a_delay_that_is_not_changed_means_the_instant_that_it_meant(around: Surroundings) -> None:
+def test_a_delay_that_is_not_changed_means_the_instant_that_it_meant(around: SubmissionRules) -> None:
     current = definition({"after": "1h", "run": RUN}, around)
     later = replace(around, now=around.now + MINUTE)
     assert read_change({"name": "x"}, "a", current, later).definition.trigger == current.trigger
     assert read_change({"after": "1h"}, "a", current, later).definition.trigger != current.trigger
 
 
-def test_an_instant_that_is_past_is_left_to_the_edit(around: Surroundings) -> None:
+def test_an_instant_that_is_past_is_left_to_the_edit(around: SubmissionRules) -> None:
     current = definition({"at": "2026-01-06T00:00:00Z", "run": RUN}, around)
     later = replace(around, now=around.now + 48 * HOUR)
     assert read_change({"name": "x"}, "a", current, later).definition.name == "x"

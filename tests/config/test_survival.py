@@ -120,12 +120,12 @@ def test_a_configuration_survives_write_read_and_reload(
     s = manual_scheduler("2026-01-05T00:00:00Z")
     assert s.clock.now() == NOW
     declared = read_configuration(path, host()).declared
-    assert len(apply(s.house, declared).created) == len(schedules)
-    stored = {one.state.schedule_id: one for one in s.house.catalogue.of_source("config")}
+    assert len(apply(s.runtime, declared).created) == len(schedules)
+    stored = {one.state.schedule_id: one for one in s.runtime.catalogue.of_source("config")}
     for one in declared.schedules:
         assert stored[one.schedule_id].definition == one.definition
     s.clock.advance("1h")
-    assert preview(s.house, read_configuration(path, host()).declared).is_empty
+    assert preview(s.runtime, read_configuration(path, host()).declared).is_empty
     s.stack.close()
 
 

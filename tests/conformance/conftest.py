@@ -1,4 +1,4 @@
-"""A house on a fresh database of every store; its whole ledger is checked when the test is over."""
+"""a runtime on a fresh database of every store; its whole ledger is checked when the test is over."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.conformance.tenant import START, Tenant
 
 
 @pytest.fixture(params=STORES, ids=lambda kind: kind.name)
-def house(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Tenant]:
+def runtime(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Tenant]:
     kind: StoreKind = request.param
     server = None if kind.server is None else request.getfixturevalue(kind.server)
     site = kind.lay_out(tmp_path, server)

@@ -19,7 +19,7 @@ class Nothing:
 
 def main(url: str) -> None:
     stack = open_stack(url)
-    service = Service(stack.house, {"command": Nothing()}, check_interval=0.2)
+    service = Service(stack.runtime, {"command": Nothing()}, check_interval=0.2)
     service.start()
     print("firing", flush=True)
     sys.stdin.readline()

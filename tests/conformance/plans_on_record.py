@@ -15,13 +15,17 @@ class PlansOnRecord:
 
     def faults(self, stack: Stack) -> list[str]:
         """Those that are not on record. A life that retention has removed is no fault: its uid never comes again."""
-        stack.house.catalogue.soonest(1)  # policies that others changed are read again by the next who asks
+        stack.runtime.catalogue.soonest(1)  # policies that others changed are read again by the next who asks
         remembered = stack.plans.remembered()
         new = {key: plan for key, plan in remembered.items() if self._proven.get(key) is not plan}
-        with stack.house.ledger.history(sorted({uid for uid, _ in new})) as history:
-            lives = {life.uid: {r.revision: r.plan for r in life.revisions} for life in history.lives}
+        with stack.runtime.ledger.history(sorted({uid for uid, _ in new})) as record:
+            histories = {
+                history.uid: {r.revision: r.plan for r in history.revisions} for history in record.histories
+            }
         wrong = [
-            key for key, plan in new.items() if lives[key[0]] and not _is(plan, lives[key[0]].get(key[1]))
+            key
+            for key, plan in new.items()
+            if histories[key[0]] and not _is(plan, histories[key[0]].get(key[1]))
         ]
         self._proven = remembered
         return [f"revision {revision} of {uid} is remembered, and not on record" for uid, revision in wrong]

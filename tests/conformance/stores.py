@@ -76,7 +76,7 @@ class Lodging(Stack):
 
 def _lodge(database: SqliteDatabase, clock: Clock) -> Stack:
     stack = open_stack("sqlite://", clock=clock, database=database)
-    return Lodging(stack.house, stack.database, stack.plans)
+    return Lodging(stack.runtime, stack.database, stack.plans)
 
 
 def _postgres(_folder: Path, database: PostgresDatabase) -> Site:

@@ -1,11 +1,10 @@
-"""A house with somebody in it: what the tests do to a store, through its ports and the operations alone."""
+"""a runtime with somebody in it: what the tests do to a store, through its ports and the operations alone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from everwhen.decide.check_ledger import LedgerReport, check_ledger
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.decision import Decision
 from everwhen.model.events import Event, EventType
@@ -21,12 +20,13 @@ from everwhen.operations import quiet_hours
 from everwhen.operations import schedules as operations
 from everwhen.operations.firing import Firing, trigger_schedule
 from everwhen.operations.schedules import Submission
-from everwhen.ports.house import House
 from everwhen.ports.ledger import EventFilter, JobFilter
+from everwhen.ports.runtime import Runtime
 from everwhen.ports.slots import JobEnd, TickReport
 from everwhen.testing.manual import Duration, ManualClock
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
+from everwhen.verify.ledger import LedgerReport, check_ledger
 from tests.conformance.plans_on_record import PlansOnRecord
 from tests.conformance.stores import Capabilities, Site
 
@@ -38,7 +38,7 @@ MANY = 1_000_000
 
 
 class Tenant:
-    """One node in a house; `neighbour` is another node in another house on the same database."""
+    """One node in a runtime; `neighbour` is another node in another runtime on the same database."""
 
     def __init__(
         self, site: Site, capabilities: Capabilities, clock: ManualClock, node: str = "node-1"
@@ -48,7 +48,7 @@ class Tenant:
         self.clock = clock
         self.node = node
         self.stack = site.open(clock)
-        self.house: House = self.stack.house
+        self.runtime: Runtime = self.stack.runtime
         self._neighbours: list[Tenant] = []
         self.beat()
 
@@ -68,11 +68,11 @@ class Tenant:
         self.clock.advance(duration)
 
     def beat(self) -> None:
-        self.house.slots.heartbeat(self.now, node=self.node, version="test", is_scheduler=True)
+        self.runtime.slots.heartbeat(self.now, node=self.node, version="test", is_scheduler=True)
 
     def tick(self, *, limit: int = 500, behind: bool = False) -> TickReport:
         """One evaluation of one lane."""
-        return self.house.slots.tick(self.now, limit=limit, behind=behind)
+        return self.runtime.slots.tick(self.now, limit=limit, behind=behind)
 
     def step(self) -> int:
         """Evaluate both lanes until nothing is left; how many jobs that made."""
@@ -90,31 +90,31 @@ class Tenant:
 
     # -- schedules --
 
-    def add(self, schedule_id: str, *, group: str | None = None, **words: Any) -> State:
-        return operations.create_schedule(self.house, submission(schedule_id, group=group, **words))
+    def add(self, schedule_id: str, *, group: str | None = None, **fields: Any) -> State:
+        return operations.create_schedule(self.runtime, submission(schedule_id, group=group, **fields))
 
-    def add_many(self, schedule_ids: Iterable[str], *, group: str | None = None, **words: Any) -> None:
+    def add_many(self, schedule_ids: Iterable[str], *, group: str | None = None, **fields: Any) -> None:
         """Alike schedules, in one transaction."""
-        many = [submission(schedule_id, group=group, **words) for schedule_id in schedule_ids]
-        operations.create_schedules(self.house, many)
+        many = [submission(schedule_id, group=group, **fields) for schedule_id in schedule_ids]
+        operations.create_schedules(self.runtime, many)
 
-    def edit(self, schedule_id: str, *, group: str | None = None, **words: Any) -> State:
-        return operations.update_schedule(self.house, submission(schedule_id, group=group, **words))
+    def edit(self, schedule_id: str, *, group: str | None = None, **fields: Any) -> State:
+        return operations.update_schedule(self.runtime, submission(schedule_id, group=group, **fields))
 
     def pause(self, schedule_id: str) -> State:
-        return operations.pause_schedule(self.house, schedule_id)
+        return operations.pause_schedule(self.runtime, schedule_id)
 
     def resume(self, schedule_id: str) -> State:
-        return operations.resume_schedule(self.house, schedule_id)
+        return operations.resume_schedule(self.runtime, schedule_id)
 
     def trigger(self, schedule_id: str) -> Firing:
-        return trigger_schedule(self.house, schedule_id)
+        return trigger_schedule(self.runtime, schedule_id)
 
     def delete(self, schedule_id: str, *, cancel_running: bool = False) -> None:
-        operations.delete_schedule(self.house, schedule_id, cancel_running=cancel_running)
+        operations.delete_schedule(self.runtime, schedule_id, cancel_running=cancel_running)
 
     def change(self, schedule_id: str, decide: Callable[[Schedule, int, Shared], Decision]) -> State:
-        return self.house.catalogue.change(self.now, schedule_id, decide).after
+        return self.runtime.catalogue.change(self.now, schedule_id, decide).after
 
     def move_row(self, schedule_id: str, **columns: Any) -> State:
         """A crafted decision: the row says what it is told to, and nothing else happens."""
@@ -127,24 +127,24 @@ class Tenant:
 
     def put_quiet_hours(self, between: str, action: WhenClosed = "defer", policy_id: str = "nights") -> None:
         hours = QuietHours(zone("UTC"), (QuietWindow(parse_window(between)),))
-        put_policy(self.house, QuietHoursPolicy(policy_id, policy_id, hours, action))
+        put_policy(self.runtime, QuietHoursPolicy(policy_id, policy_id, hours, action))
 
     def pause_system(self) -> None:
-        operations.pause_system(self.house)
+        operations.pause_system(self.runtime)
 
     def resume_system(self) -> None:
-        operations.resume_system(self.house)
+        operations.resume_system(self.runtime)
 
     def state(self, schedule_id: str) -> State:
-        return operations.get_schedule(self.house, schedule_id).state
+        return operations.get_schedule(self.runtime, schedule_id).state
 
     # -- jobs --
 
     def claim(self, limit: int = 1_000, queues: Sequence[str] | None = None) -> list[ClaimedJob]:
-        return self.house.slots.claim_jobs(self.now, node=self.node, limit=limit, queues=queues)
+        return self.runtime.slots.claim_jobs(self.now, node=self.node, limit=limit, queues=queues)
 
     def settle(self, *claimed: ClaimedJob, outcome: Outcome = SUCCEEDED) -> int:
-        return self.house.slots.settle(self.now, [end_of(one, outcome) for one in claimed])
+        return self.runtime.slots.settle(self.now, [end_of(one, outcome) for one in claimed])
 
     def run(self, outcome: Outcome = SUCCEEDED) -> list[Job]:
         """Take everything that is ready and end it at once."""
@@ -153,21 +153,21 @@ class Tenant:
         return [one.job for one in claimed]
 
     def rescue(self) -> int:
-        return self.house.slots.rescue(self.now, node=self.node, lease=LEASE)
+        return self.runtime.slots.rescue(self.now, node=self.node, lease=LEASE)
 
     def cancel(self, job_id: str) -> Job:
-        return job_operations.cancel_job(self.house, job_id)
+        return job_operations.cancel_job(self.runtime, job_id)
 
     # -- what happened --
 
     def job(self, job_id: str) -> Job:
-        found = self.house.ledger.job(job_id)
+        found = self.runtime.ledger.job(job_id)
         assert found is not None
         return found
 
     def jobs(self, schedule_id: str | None = None) -> list[Job]:
         """Oldest first."""
-        found = self.house.ledger.jobs(JobFilter(), limit=MANY)
+        found = self.runtime.ledger.jobs(JobFilter(), limit=MANY)
         return [job for job in reversed(found) if schedule_id in (None, job.schedule_id)]
 
     def slots(self, schedule_id: str) -> list[str]:
@@ -178,7 +178,7 @@ class Tenant:
 
     def events(self, schedule_id: str | None, *types: EventType) -> list[Event]:
         """Oldest first."""
-        found = self.house.ledger.events(EventFilter(types=types), limit=MANY)
+        found = self.runtime.ledger.events(EventFilter(types=types), limit=MANY)
         return [r.event for r in reversed(found) if schedule_id in (None, r.event.schedule_id)]
 
     def reasons(self, schedule_id: str, kind: EventType = "schedule.skipped") -> list[str | None]:
@@ -186,16 +186,22 @@ class Tenant:
 
     def everything(self) -> list[object]:
         """All that the store shows, to prove that something changed nothing."""
-        with self.house.ledger.history() as history:
-            lives = [
-                (life.uid, [_known(r) for r in life.revisions], life.events, life.state, list(life.jobs))
-                for life in history.lives
+        with self.runtime.ledger.history() as record:
+            histories = [
+                (
+                    history.uid,
+                    [_known(r) for r in history.revisions],
+                    history.events,
+                    history.state,
+                    list(history.jobs),
+                )
+                for history in record.histories
             ]
-            return [lives, history.system, history.limits]
+            return [histories, record.system, record.limits]
 
     def check(self) -> LedgerReport:
-        with self.house.ledger.history() as history:
-            return check_ledger(history, self.now)
+        with self.runtime.ledger.history() as record:
+            return check_ledger(record, self.now)
 
     def plans_not_on_record(self) -> list[str]:
         """What this process, or a neighbour, remembers and nobody wrote."""
@@ -212,12 +218,12 @@ def _known(revision: Revision) -> tuple[object, ...]:
     return revision.revision, revision.in_force_at, revision.plan.definition, revision.plan.quiet
 
 
-def put_policy(house: House, policy: QuietHoursPolicy) -> None:
+def put_policy(runtime: Runtime, policy: QuietHoursPolicy) -> None:
     """Make a policy, or another of one that is there."""
-    if policy.policy_id in {known.policy_id for known in house.catalogue.policies()}:
-        quiet_hours.change_quiet_hours(house, policy.policy_id, lambda _: policy)
+    if policy.policy_id in {known.policy_id for known in runtime.catalogue.policies()}:
+        quiet_hours.change_quiet_hours(runtime, policy.policy_id, lambda _: policy)
     else:
-        quiet_hours.create_quiet_hours(house, policy)
+        quiet_hours.create_quiet_hours(runtime, policy)
 
 
 def submission(
@@ -227,10 +233,10 @@ def submission(
     source: str = "api",
     uid: str | None = None,
     target: Target = TRUE,
-    **words: Any,
+    **fields: Any,
 ) -> Submission:
     """A schedule as somebody submits it; an interval has its first slot at once unless it says otherwise."""
-    return Submission(schedule_id, words, target, group=group, source=source, uid=uid)
+    return Submission(schedule_id, fields, target, group=group, source=source, uid=uid)
 
 
 def end_of(claimed: ClaimedJob, outcome: Outcome = SUCCEEDED) -> JobEnd:

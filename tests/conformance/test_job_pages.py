@@ -17,50 +17,51 @@ from everwhen.ports.ledger import JobFilter
 from tests.conformance.tenant import FAILED, Tenant
 
 
-def ids(house: Tenant, wanted: JobFilter, **more: int) -> list[str]:
+def ids(runtime: Tenant, wanted: JobFilter, **more: int) -> list[str]:
     return [
-        job.job_id for job in house.house.ledger.job_page(wanted, limit=more.pop("limit", 50), **more).jobs
+        job.job_id
+        for job in runtime.runtime.ledger.job_page(wanted, limit=more.pop("limit", 50), **more).jobs
     ]
 
 
-def test_jobs_are_found_by_whatever_is_asked_for(house: Tenant) -> None:
-    ada = house.add("ada", every="1m", owner="ada")
-    house.add("team.bob", every="1m", owner="bob", group="team")
+def test_jobs_are_found_by_whatever_is_asked_for(runtime: Tenant) -> None:
+    ada = runtime.add("ada", every="1m", owner="ada")
+    runtime.add("team.bob", every="1m", owner="bob", group="team")
     for number in range(3):
-        house.wait_and_step("1m")
-        house.run(FAILED if number == 1 else SUCCEEDED)
+        runtime.wait_and_step("1m")
+        runtime.run(FAILED if number == 1 else SUCCEEDED)
     of_ada = [f"sched-{ada.uid}-n{number}-rc0" for number in (3, 2, 1)]
-    every = ids(house, JobFilter())
+    every = ids(runtime, JobFilter())
     assert len(every) == 6
-    assert ids(house, JobFilter(owner="ada")) == of_ada == ids(house, JobFilter(uid=ada.uid))
-    assert set(ids(house, JobFilter(group="team"))) == set(every) - set(of_ada)
-    assert ids(house, JobFilter(statuses=["failed"], owner="ada")) == [of_ada[1]]
-    assert len(ids(house, JobFilter(statuses=["failed"]))) == 2
-    assert len(ids(house, JobFilter(statuses=["succeeded"]))) == 4
-    assert ids(house, JobFilter(statuses=["running"])) == []
-    assert ids(house, JobFilter(owner="nobody")) == []
+    assert ids(runtime, JobFilter(owner="ada")) == of_ada == ids(runtime, JobFilter(uid=ada.uid))
+    assert set(ids(runtime, JobFilter(group="team"))) == set(every) - set(of_ada)
+    assert ids(runtime, JobFilter(statuses=["failed"], owner="ada")) == [of_ada[1]]
+    assert len(ids(runtime, JobFilter(statuses=["failed"]))) == 2
+    assert len(ids(runtime, JobFilter(statuses=["succeeded"]))) == 4
+    assert ids(runtime, JobFilter(statuses=["running"])) == []
+    assert ids(runtime, JobFilter(owner="nobody")) == []
     assert (
-        ids(house, JobFilter(uid=ada.uid, owner="bob"))
-        == ids(house, JobFilter(uid=ada.uid, group="team"))
+        ids(runtime, JobFilter(uid=ada.uid, owner="bob"))
+        == ids(runtime, JobFilter(uid=ada.uid, group="team"))
         == []
     )
-    first = house.house.ledger.job_page(JobFilter(), limit=4)
+    first = runtime.runtime.ledger.job_page(JobFilter(), limit=4)
     assert (first.total, first.is_approximate) == (6, False)
-    rest = house.house.ledger.job_page(JobFilter(), limit=4, before=first.next_before)
+    rest = runtime.runtime.ledger.job_page(JobFilter(), limit=4, before=first.next_before)
     assert [job.job_id for job in (*first.jobs, *rest.jobs)] == every
     assert rest.next_before is None
-    assert ids(house, JobFilter(), offset=5) == every[5:]
+    assert ids(runtime, JobFilter(), offset=5) == every[5:]
 
 
-def test_jobs_of_a_span_are_told_and_counted(house: Tenant) -> None:
-    ada = house.add("ada", every="1m", owner="ada")
-    house.add("bob", every="1m", owner="bob")
-    begin = house.now
+def test_jobs_of_a_span_are_told_and_counted(runtime: Tenant) -> None:
+    ada = runtime.add("ada", every="1m", owner="ada")
+    runtime.add("bob", every="1m", owner="bob")
+    begin = runtime.now
     for _ in range(3):
-        house.wait_and_step("1m")
-        house.run()
-    house.trigger("ada")
-    ledger, end = house.house.ledger, house.now + 1
+        runtime.wait_and_step("1m")
+        runtime.run()
+    runtime.trigger("ada")
+    ledger, end = runtime.runtime.ledger, runtime.now + 1
     every = ledger.jobs_between(begin, end, owner=None, limit=100)
     assert len(every) == 7 and every == sorted(every, key=lambda job: job.slot_at)
     assert ledger.jobs_between(begin, end, owner=None, limit=2) == every[:2]
@@ -75,31 +76,31 @@ def test_jobs_of_a_span_are_told_and_counted(house: Tenant) -> None:
     assert sum(one.jobs for one in ledger.job_counts(begin, end, owner="bob", width=MINUTE)) == 3
 
 
-def test_a_policy_is_added_once_changed_and_removed_when_nobody_uses_it(house: Tenant) -> None:
-    house.put_quiet_hours("22:00-07:00", "skip")
-    (policy,) = house.house.catalogue.policies()
+def test_a_policy_is_added_once_changed_and_removed_when_nobody_uses_it(runtime: Tenant) -> None:
+    runtime.put_quiet_hours("22:00-07:00", "skip")
+    (policy,) = runtime.runtime.catalogue.policies()
     with pytest.raises(DuplicatePolicyError):
-        quiet_hours.create_quiet_hours(house.house, policy)
-    house.add("a", every="1h", quiet_hours="nights")
+        quiet_hours.create_quiet_hours(runtime.runtime, policy)
+    runtime.add("a", every="1h", quiet_hours="nights")
     with pytest.raises(PolicyInUseError, match=r"used by 1 schedule\(s\) \(a\)"):
-        quiet_hours.delete_own_quiet_hours(house.house, "nights")
-    changed = quiet_hours.change_quiet_hours(house.house, "nights", lambda p: replace(p, action="defer"))
-    assert house.house.catalogue.policies() == [changed] and changed.action == "defer"
+        quiet_hours.delete_own_quiet_hours(runtime.runtime, "nights")
+    changed = quiet_hours.change_quiet_hours(runtime.runtime, "nights", lambda p: replace(p, action="defer"))
+    assert runtime.runtime.catalogue.policies() == [changed] and changed.action == "defer"
     for verb in (
-        lambda: quiet_hours.change_quiet_hours(house.house, "days", lambda p: p),
-        lambda: quiet_hours.delete_own_quiet_hours(house.house, "days"),
+        lambda: quiet_hours.change_quiet_hours(runtime.runtime, "days", lambda p: p),
+        lambda: quiet_hours.delete_own_quiet_hours(runtime.runtime, "days"),
     ):
         with pytest.raises(UnknownPolicyError):
             verb()
 
 
-def test_a_policy_of_the_file_is_left_alone(house: Tenant) -> None:
-    house.put_quiet_hours("22:00-07:00", "skip")
-    (policy,) = house.house.catalogue.policies()
-    quiet_hours.delete_own_quiet_hours(house.house, "nights")
-    apply(house.house, Declarations((), (policy,), "digest"))
+def test_a_policy_of_the_file_is_left_alone(runtime: Tenant) -> None:
+    runtime.put_quiet_hours("22:00-07:00", "skip")
+    (policy,) = runtime.runtime.catalogue.policies()
+    quiet_hours.delete_own_quiet_hours(runtime.runtime, "nights")
+    apply(runtime.runtime, Declarations((), (policy,), "digest"))
     with pytest.raises(SourceError):
-        quiet_hours.change_quiet_hours(house.house, "nights", lambda p: p)
+        quiet_hours.change_quiet_hours(runtime.runtime, "nights", lambda p: p)
     with pytest.raises(SourceError):
-        quiet_hours.delete_own_quiet_hours(house.house, "nights")
-    assert quiet_hours.get_entry(house.house, "nights").source == "config"
+        quiet_hours.delete_own_quiet_hours(runtime.runtime, "nights")
+    assert quiet_hours.get_entry(runtime.runtime, "nights").source == "config"

@@ -20,15 +20,17 @@ INVALID = Outcome("failed", error="the command is gone", is_final=True, invalida
 
 
 def settling(outcome: Outcome) -> End:
-    return lambda house, asked_at, claimed: house.house.slots.settle(asked_at, [end_of(claimed, outcome)])
+    return lambda runtime, asked_at, claimed: runtime.runtime.slots.settle(
+        asked_at, [end_of(claimed, outcome)]
+    )
 
 
-def exchanging(house: Tenant, asked_at: int, claimed: ClaimedJob) -> object:
-    return house.house.slots.exchange(asked_at, [end_of(claimed)], node=house.node, limit=0)
+def exchanging(runtime: Tenant, asked_at: int, claimed: ClaimedJob) -> object:
+    return runtime.runtime.slots.exchange(asked_at, [end_of(claimed)], node=runtime.node, limit=0)
 
 
 @pytest.mark.parametrize(
-    ("words", "end", "status"),
+    ("fields", "end", "status"),
     [
         ({"total_repeats": 1}, settling(SUCCEEDED), "done"),
         ({"total_repeats": 1}, exchanging, "done"),
@@ -37,13 +39,13 @@ def exchanging(house: Tenant, asked_at: int, claimed: ClaimedJob) -> object:
     ids=["repeats", "repeats, while it claims", "invalid"],
 )
 def test_a_schedule_ends_behind_the_slots_that_were_fired_while_its_last_run_waited_to_be_settled(
-    house: Tenant, words: dict[str, Any], end: End, status: str
+    runtime: Tenant, fields: dict[str, Any], end: End, status: str
 ) -> None:
-    house.add("a", every="5s", if_running="allow", **words)
-    house.step()
-    (claimed,) = house.claim()
-    asked_at = house.now
-    assert house.wait_and_step("5s") == 1
-    end(house, asked_at, claimed)
-    assert house.state("a").status == status
-    assert house.check().faults == ()
+    runtime.add("a", every="5s", if_running="allow", **fields)
+    runtime.step()
+    (claimed,) = runtime.claim()
+    asked_at = runtime.now
+    assert runtime.wait_and_step("5s") == 1
+    end(runtime, asked_at, claimed)
+    assert runtime.state("a").status == status
+    assert runtime.check().faults == ()

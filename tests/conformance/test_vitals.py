@@ -7,83 +7,83 @@ from everwhen.ports.vitals import Signs
 from tests.conformance.tenant import FAILED, Tenant
 
 
-def signs(house: Tenant) -> Signs:
-    return house.house.vitals.signs(house.now - 60 * SECOND, most_overdue=1_000)
+def signs(runtime: Tenant) -> Signs:
+    return runtime.runtime.vitals.signs(runtime.now - 60 * SECOND, most_overdue=1_000)
 
 
-def test_an_empty_house_counts_nothing(house: Tenant) -> None:
-    assert signs(house) == Signs({}, {}, {}, {}, 0, False)
-    tally = house.house.vitals.tally(house.house.vitals.mark())
+def test_an_empty_runtime_counts_nothing(runtime: Tenant) -> None:
+    assert signs(runtime) == Signs({}, {}, {}, {}, 0, False)
+    tally = runtime.runtime.vitals.tally(runtime.runtime.vitals.mark())
     assert (tally.slots, tally.fired) == ({}, {})
 
 
-def test_schedules_jobs_and_the_switch_are_counted(house: Tenant) -> None:
-    house.add("a", every="1h")
-    house.add("b", every="1h")
-    house.add("c", every="1h", first_run="after_interval")
-    house.pause("c")
-    house.step()
-    house.claim(1)
-    found = signs(house)
+def test_schedules_jobs_and_the_switch_are_counted(runtime: Tenant) -> None:
+    runtime.add("a", every="1h")
+    runtime.add("b", every="1h")
+    runtime.add("c", every="1h", first_run="after_interval")
+    runtime.pause("c")
+    runtime.step()
+    runtime.claim(1)
+    found = signs(runtime)
     assert (found.schedules, found.jobs) == ({"active": 2, "paused": 1}, {"queued": 1, "running": 1})
-    house.house.catalogue.set_system_paused(house.now, True)
-    assert signs(house).is_paused
-    house.house.catalogue.set_system_paused(house.now, False)
-    assert not signs(house).is_paused
+    runtime.runtime.catalogue.set_system_paused(runtime.now, True)
+    assert signs(runtime).is_paused
+    runtime.runtime.catalogue.set_system_paused(runtime.now, False)
+    assert not signs(runtime).is_paused
 
 
-def test_what_should_have_fired_long_ago_is_overdue(house: Tenant) -> None:
+def test_what_should_have_fired_long_ago_is_overdue(runtime: Tenant) -> None:
     for name in "abc":
-        house.add(name, every="1h", first_run="after_interval")
-    house.wait("1h")
-    assert signs(house).overdue == 0
-    house.wait("2m")
-    assert signs(house).overdue == 3
-    assert house.house.vitals.signs(house.now, most_overdue=2).overdue == 2
-    house.step()
-    assert signs(house).overdue == 0
+        runtime.add(name, every="1h", first_run="after_interval")
+    runtime.wait("1h")
+    assert signs(runtime).overdue == 0
+    runtime.wait("2m")
+    assert signs(runtime).overdue == 3
+    assert runtime.runtime.vitals.signs(runtime.now, most_overdue=2).overdue == 2
+    runtime.step()
+    assert signs(runtime).overdue == 0
 
 
-def test_each_slot_and_each_firing_is_counted_once(house: Tenant) -> None:
-    vitals = house.house.vitals
+def test_each_slot_and_each_firing_is_counted_once(runtime: Tenant) -> None:
+    vitals = runtime.runtime.vitals
     mark = vitals.mark()
-    house.add("busy", every="1m")
-    house.step()
+    runtime.add("busy", every="1m")
+    runtime.step()
     tally = vitals.tally(mark)
     assert (tally.slots, tally.fired) == ({}, {"schedule": 1})
     for _ in range(2):  # still running
-        house.wait("1m")
-        house.step()
-    house.trigger("busy")
+        runtime.wait("1m")
+        runtime.step()
+    runtime.trigger("busy")
     tally = vitals.tally(tally.mark)
     assert (tally.slots, tally.fired) == ({("schedule.skipped", "already_running"): 2}, {"manual": 1})
-    house.beat()
-    house.wait("10m")
-    house.step()
+    runtime.beat()
+    runtime.wait("10m")
+    runtime.step()
     tally = vitals.tally(tally.mark)
     assert sum(tally.slots.values()) == 10 and ("schedule.missed", "down") in tally.slots
     assert vitals.tally(tally.mark)[:2] == ({}, {})
 
 
-def test_a_retry_is_no_further_firing(house: Tenant) -> None:
-    mark = house.house.vitals.mark()
-    house.add("weak", every="1h", max_retries=3, retry_delay="1m")
-    house.step()
-    house.run(FAILED)
-    house.wait("1m")
-    house.run(FAILED)
-    assert house.house.vitals.tally(mark).fired == {"schedule": 1}
+def test_a_retry_is_no_further_firing(runtime: Tenant) -> None:
+    mark = runtime.runtime.vitals.mark()
+    runtime.add("weak", every="1h", max_retries=3, retry_delay="1m")
+    runtime.step()
+    runtime.run(FAILED)
+    runtime.wait("1m")
+    runtime.run(FAILED)
+    assert runtime.runtime.vitals.tally(mark).fired == {"schedule": 1}
 
 
-def test_held_slots_are_counted_by_reason(house: Tenant) -> None:
-    house.add("one", every="1h", group="agent", max_concurrent=1)
-    house.add("two", every="1h", group="agent", max_concurrent=1)
-    house.step()
-    assert signs(house).held == {"at_capacity": 1}
+def test_held_slots_are_counted_by_reason(runtime: Tenant) -> None:
+    runtime.add("one", every="1h", group="agent", max_concurrent=1)
+    runtime.add("two", every="1h", group="agent", max_concurrent=1)
+    runtime.step()
+    assert signs(runtime).held == {"at_capacity": 1}
 
 
-def test_breakers_are_counted_by_state(house: Tenant) -> None:
-    house.add("weak", every="1h", circuit_breaker={"threshold": 1, "reset_after": "30m"})
-    house.step()
-    house.run(FAILED)
-    assert signs(house).breakers == {"open": 1}
+def test_breakers_are_counted_by_state(runtime: Tenant) -> None:
+    runtime.add("weak", every="1h", circuit_breaker={"threshold": 1, "reset_after": "30m"})
+    runtime.step()
+    runtime.run(FAILED)
+    assert signs(runtime).breakers == {"open": 1}

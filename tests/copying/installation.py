@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from everwhen.config.submission import Surroundings, read_submission
+from everwhen.config.submission import SubmissionRules, read_submission
 from everwhen.model.declared import Declarations
 from everwhen.model.message import message_target
 from everwhen.model.outcome import SUCCEEDED, Outcome, PluginUpdate
@@ -71,12 +71,12 @@ def _make(folder: Path) -> Installation:
 
 def _declare(s: ManualScheduler) -> None:
     """Every kind of schedule, with history by the time that it moves."""
-    apply(s.house, Declarations(digest="first"))
+    apply(s.runtime, Declarations(digest="first"))
     s.pause_system()
     s.resume_system()
-    s.house.messages.subscribe(s.clock.now(), "inbox")
+    s.runtime.messages.subscribe(s.clock.now(), "inbox")
     nights = QuietHours(zone("UTC"), (QuietWindow(parse_window("10:00-10:30")),))
-    s.house.catalogue.add_policy(s.clock.now(), QuietHoursPolicy("nights", "nights", nights, "defer"))
+    s.runtime.catalogue.add_policy(s.clock.now(), QuietHoursPolicy("nights", "nights", nights, "defer"))
     s.add("interval", every="30m", name="naïve ☃")
     s.add("cron", cron="15 * * * *", timezone="Europe/Berlin")
     s.add("monthly", every="monthly", first_run="after_interval")
@@ -96,19 +96,19 @@ def _declare(s: ManualScheduler) -> None:
 
 
 def _let_in(s: ManualScheduler) -> tuple[str, str]:
-    made = tokens.create_token(s.house, "ada's", "operator", owner="ada")
+    made = tokens.create_token(s.runtime, "ada's", "operator", owner="ada")
     caller = Caller(made.token)
     now = s.clock.now()
-    words = {"every": "1h", "run": {"http": {"url": "https://example.com/"}}}
-    one = read_submission(words, submissions.new_id(now), Surroundings(now, lambda: "UTC"))
+    fields = {"every": "1h", "run": {"http": {"url": "https://example.com/"}}}
+    one = read_submission(fields, submissions.new_id(now), SubmissionRules(now, lambda: "UTC"))
     answer = Answer(made.token.token_id, "a-key", "digest", "{}")
-    submissions.create_entries(s.house, [one], caller, answer=lambda _entries: answer)
-    return made.secret, sessions.begin_session(s.house, made.token).secret
+    submissions.create_entries(s.runtime, [one], caller, answer=lambda _entries: answer)
+    return made.secret, sessions.begin_session(s.runtime, made.token).secret
 
 
 def _deliver_half(s: ManualScheduler) -> int:
     """A subscriber that has had some of the messages, and a list that begins after those that were forgotten."""
-    now, messages = s.clock.now(), s.house.messages
+    now, messages = s.clock.now(), s.runtime.messages
     found = messages.take(now, "inbox", node=s.node, limit=3, held_until=now + HOLD)
     assert messages.advance(now, "inbox", node=s.node, cursor=found[-1].id, held_until=None)
     return int(found[-1].id)
@@ -140,7 +140,7 @@ def _leave_pending(s: ManualScheduler) -> None:
             s.settle(claimed, SUCCEEDED)
         else:
             stream = OutputStream(claimed.job.job_id, 1, "stdout")
-            s.house.slots.write_output(s.clock.now(), [OutputPiece(stream, 0, b"bytes \x00\xff")], [])
+            s.runtime.slots.write_output(s.clock.now(), [OutputPiece(stream, 0, b"bytes \x00\xff")], [])
     s.run_until(MOVED, work=False)
 
 

@@ -15,8 +15,8 @@ from everwhen.wiring import open_node_stack
 from tests.copying.installation import make_installation
 
 
-def run(*words: str) -> Result:
-    return CliRunner().invoke(everwhen, list(words))
+def run(*fields: str) -> Result:
+    return CliRunner().invoke(everwhen, list(fields))
 
 
 def test_the_whole_way_from_the_command_to_a_start_that_is_refused(

@@ -21,7 +21,6 @@ from everwhen.model.instants import instant_of, moment_of
 from everwhen.operations import sessions, tokens
 from everwhen.operations.backup import back_up
 from everwhen.operations.proof import prove
-from everwhen.outpost import open_outpost
 from everwhen.ports.database_copy import Received
 from everwhen.ports.messages import Message
 from everwhen.stores.binary_rows import CHUNK, TablePacker
@@ -29,6 +28,7 @@ from everwhen.stores.sqlite_move import LEFT_BEHIND, SqliteTable, own_tables
 from everwhen.testing import manual_scheduler
 from everwhen.testing.manual import ManualScheduler
 from everwhen.wiring import move_database, open_node_stack, open_stack, restore_database
+from everwhen.worker_runtime import open_worker_runtime
 from tests.copying.installation import MOVED, Installation, make_installation, on_target
 from tests.servers.postgres import PostgresServer
 
@@ -125,7 +125,7 @@ def test_both_sides_are_clean_afterwards(moved: Moved) -> None:
     assert moved.target.check().is_clean, moved.target.check().faults
     stack = open_stack(moved.installation.url, is_existing=True)
     try:
-        report = prove(stack.house, lambda _share: None)
+        report = prove(stack.runtime, lambda _share: None)
         assert report.is_clean, report.faults
     finally:
         stack.close()
@@ -166,18 +166,18 @@ def test_the_numbers_of_jobs_go_on(target: ManualScheduler) -> None:
 
 
 def test_tokens_and_sessions_open_the_same_doors(moved: Moved) -> None:
-    house = moved.target.house
-    found = tokens.find_token(house, moved.installation.secret)
+    runtime = moved.target.runtime
+    found = tokens.find_token(runtime, moved.installation.secret)
     assert found is not None and (found.name, found.owner, found.role) == ("ada's", "ada", "operator")
-    assert sessions.find_session(house, moved.installation.session) == found
+    assert sessions.find_session(runtime, moved.installation.session) == found
 
 
 def test_a_plugin_remembers_and_a_breaker_stays_open(moved: Moved) -> None:
-    house = moved.target.house
-    assert house.plugin_state.state_of("p") == {"seen": 17}
-    assert house.ledger.breaker("p:poll").state == "open"
+    runtime = moved.target.runtime
+    assert runtime.plugin_state.state_of("p") == {"seen": 17}
+    assert runtime.ledger.breaker("p:poll").state == "open"
     (running,) = [job for job in moved.target.jobs("g.running") if job.status == "running"]
-    assert house.ledger.output(running.job_id)[0].data == b"bytes \x00\xff"
+    assert runtime.ledger.output(running.job_id)[0].data == b"bytes \x00\xff"
 
 
 # -- streams --
@@ -185,13 +185,13 @@ def test_a_plugin_remembers_and_a_breaker_stays_open(moved: Moved) -> None:
 
 def take(s: ManualScheduler) -> list[Message]:
     now = s.clock.now()
-    return list(s.house.messages.take(now, "inbox", node=s.node, limit=100, held_until=now + 1))
+    return list(s.runtime.messages.take(now, "inbox", node=s.node, limit=100, held_until=now + 1))
 
 
 def test_a_subscriber_goes_on_behind_the_last_message_that_it_had(
     installation: Installation, target: ManualScheduler
 ) -> None:
-    kept = [message.id for message in target.house.messages.after(installation.cursor, limit=100)]
+    kept = [message.id for message in target.runtime.messages.after(installation.cursor, limit=100)]
     target.run_until("2026-01-05T10:20:00Z")
     assert [message.id for message in take(target)] == [*kept, kept[-1] + 1]
 
@@ -199,7 +199,7 @@ def test_a_subscriber_goes_on_behind_the_last_message_that_it_had(
 def test_a_stream_of_events_goes_on_behind_its_cursor_in_the_order_of_commits(
     target: ManualScheduler,
 ) -> None:
-    ledger = target.house.ledger
+    ledger = target.runtime.ledger
     everything = [recorded.id for recorded in ledger.events_after(0, limit=1_000)]
     assert everything == sorted(everything) and len(everything) > 10
     cursor, last = everything[4], everything[-1]
@@ -258,7 +258,7 @@ def test_characters_that_postgresql_cannot_hold_are_replaced_and_reported(
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "fields"),
     [
         (
             "UPDATE jobs SET fence = 'seven' WHERE row_id = 9",
@@ -277,12 +277,12 @@ def test_characters_that_postgresql_cannot_hold_are_replaced_and_reported(
     ],
 )
 def test_a_value_that_cannot_be_copied_is_named_with_its_row_and_nothing_happens(
-    installation: Installation, postgres_url: str, change: str, words: str
+    installation: Installation, postgres_url: str, change: str, fields: str
 ) -> None:
     with closing(sqlite3.connect(path_of(installation))) as connection:
         connection.execute(change)
         connection.commit()
-    with pytest.raises(CopyError, match=words):
+    with pytest.raises(CopyError, match=fields):
         move_database(installation.url, postgres_url)
     with psycopg.connect(postgres_url) as there:
         assert there.execute("SELECT count(*) FROM schedules").fetchone() == (0,)
@@ -378,7 +378,7 @@ def test_every_start_on_the_source_names_the_new_address_without_its_password(
     url = moved.installation.url
     monkeypatch.setenv("EVERWHEN_DATABASE", url)
     scheduler = Scheduler(url)  # opens nothing yet
-    for start in (scheduler.start, open_outpost, lambda: open_node_stack(url)):
+    for start in (scheduler.start, open_worker_runtime, lambda: open_node_stack(url)):
         with pytest.raises(MovedError, match="was moved to postgresql://everwhen@127") as caught:
             start()
         assert moved.url.split(":")[2].split("@")[0] not in str(caught.value)
@@ -390,7 +390,7 @@ def test_no_backup_takes_the_place_of_a_file_that_was_moved(
 ) -> None:
     backup = tmp_path / "before.backup"
     with closing(open_stack(installation.url)) as stack:
-        back_up(stack.house, backup)
+        back_up(stack.runtime, backup)
     move_database(installation.url, postgres_url)
     with pytest.raises(MovedError, match="restore a backup of that one there"):
         restore_database(installation.url, backup)

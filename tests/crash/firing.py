@@ -28,7 +28,7 @@ class Remembering:
 def main(url: str) -> None:
     stack = open_stack(url)
     targets: dict[str, Target] = {"command": Nothing(), "remembering": Remembering()}
-    service = Service(stack.house, targets, check_interval=0.2, lease=0.6)
+    service = Service(stack.runtime, targets, check_interval=0.2, lease=0.6)
     service.start()
     print("firing", flush=True)
     sys.stdin.readline()  # until it is killed, or told to stop

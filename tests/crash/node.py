@@ -10,11 +10,11 @@ from __future__ import annotations
 import sys
 import threading
 
+from everwhen.clock import SystemClock
 from everwhen.engine.service import Service
 from everwhen.model.node import Role
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.ports.target import Run
-from everwhen.system_clock import SystemClock
 from everwhen.wiring import Stack, open_stack
 
 BRIEF = 0.005
@@ -49,7 +49,7 @@ def main(url: str, role: Role, check_interval: float, lease: float, *, has_own_c
     clock = SettableClock()
     stack = open_stack(url, clock=clock if has_own_clock else None)
     service = Service(
-        stack.house,
+        stack.runtime,
         {"command": Victim()},
         role=role,
         check_interval=check_interval,
@@ -57,7 +57,7 @@ def main(url: str, role: Role, check_interval: float, lease: float, *, has_own_c
         changes=stack.changes,
     )
     if stack.listen is not None:
-        stack.leave.append(stack.listen(stack.house))
+        stack.leave.append(stack.listen(stack.runtime))
     service.start()
     print("ready", flush=True)
     obey(clock)

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from everwhen.decide.check_ledger import LedgerReport, check_ledger
 from everwhen.model.node import Role
+from everwhen.verify.ledger import LedgerReport, check_ledger
 from everwhen.wiring import Stack, open_stack
 
 ROOT = Path(__file__).parents[2]
@@ -42,9 +42,9 @@ class NodeProcess:
         has_own_clock: bool = False,
     ) -> None:
         self.role = role
-        words = [str(check_interval), str(lease), *(["own-clock"] if has_own_clock else [])]
+        fields = [str(check_interval), str(lease), *(["own-clock"] if has_own_clock else [])]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.crash.node", url, role, *words],
+            [sys.executable, "-m", "tests.crash.node", url, role, *fields],
             cwd=ROOT,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -138,5 +138,5 @@ def wait_until(condition: Callable[[], bool], seconds: float = 30.0) -> None:
 
 
 def check(url: str) -> LedgerReport:
-    with opened(url) as stack, stack.house.ledger.history() as history:
-        return check_ledger(history, stack.house.clock.now())
+    with opened(url) as stack, stack.runtime.ledger.history() as history:
+        return check_ledger(history, stack.runtime.clock.now())

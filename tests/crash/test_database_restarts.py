@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from everwhen.decide.check_ledger import check_ledger
 from everwhen.engine.service import Service
 from everwhen.errors import StoreError
 from everwhen.operations.schedules import create_schedules
+from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack
 from tests.conformance.firing import Nothing
 from tests.conformance.tenant import submission
@@ -35,18 +35,20 @@ def until(holds: Callable[[], bool]) -> None:
 
 def test_a_database_that_is_killed_and_started_again_costs_no_slot_its_entry(server: PostgresServer) -> None:
     stack = open_stack(server.fresh_database())
-    create_schedules(stack.house, [submission(f"s{n:02}", every="1s", if_running="allow") for n in range(20)])
-    service = Service(stack.house, {"command": Nothing()}, check_interval=0.2)
+    create_schedules(
+        stack.runtime, [submission(f"s{n:02}", every="1s", if_running="allow") for n in range(20)]
+    )
+    service = Service(stack.runtime, {"command": Nothing()}, check_interval=0.2)
     service.start()
     until(lambda: service.ticker.counts.fired >= 20)
     server.kill()
     with pytest.raises(StoreError):
-        stack.house.slots.last_heartbeat_at()
+        stack.runtime.slots.last_heartbeat_at()
     before = service.ticker.counts.fired
     server.start()
     until(lambda: service.ticker.counts.fired >= before + 20)
     service.stop()
-    with stack.house.ledger.history() as history:
-        report = check_ledger(history, stack.house.clock.now())
+    with stack.runtime.ledger.history() as history:
+        report = check_ledger(history, stack.runtime.clock.now())
     stack.close()
     assert report.is_clean, report

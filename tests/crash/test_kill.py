@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from everwhen.decide.check_ledger import check_ledger
 from everwhen.model.message import message_target
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedules
 from everwhen.ports.ledger import JobFilter
+from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import Stack, open_stack
-from tests.app.waiting import until
 from tests.crash.nodes import fate
+from tests.scheduler.waiting import until
 
 ROOT = Path(__file__).parents[2]
 KINDS = ("message-", "remembering-")  # of schedules whose jobs leave something behind
@@ -53,8 +53,8 @@ def kill_and_check(url: str, *, kills: int) -> None:
         fire_and_kill(url, after=draw.uniform(0.05, 0.8))
     stack = open_stack(url)
     fire_and_stop(url, lambda: all(len(succeeded(stack, kind)) >= 4 for kind in KINDS))
-    with stack.house.ledger.history() as history:
-        report = check_ledger(history, stack.house.clock.now())
+    with stack.runtime.ledger.history() as history:
+        report = check_ledger(history, stack.runtime.clock.now())
     assert report.is_clean, report
     assert report.jobs > 40
     assert everything_settles(stack)
@@ -66,7 +66,7 @@ def kill_and_check(url: str, *, kills: int) -> None:
 
 def prepare(url: str) -> None:
     stack = open_stack(url)
-    words: list[dict[str, Any]] = [
+    fields: list[dict[str, Any]] = [
         *({"every": "1s", "if_running": "allow"} for _ in range(20)),
         *({"every": "1s", "catch_up": "run_all"} for _ in range(5)),
         *({"every": "2s", "if_running": "queue", "max_concurrent": 2} for _ in range(5)),
@@ -74,7 +74,7 @@ def prepare(url: str) -> None:
         *({"every": "3s", "max_outstanding": 1, "jitter": "1s"} for _ in range(5)),
     ]
     submissions = [
-        Submission(f"s{number}", keys, Target("command"), group=None) for number, keys in enumerate(words)
+        Submission(f"s{number}", keys, Target("command"), group=None) for number, keys in enumerate(fields)
     ]
     leaving = {"message": message_target({"text": "…"}), "remembering": Target("remembering")}
     submissions += [
@@ -82,7 +82,7 @@ def prepare(url: str) -> None:
         for kind, target in leaving.items()
         for number in range(4)
     ]
-    create_schedules(stack.house, submissions)
+    create_schedules(stack.runtime, submissions)
     stack.close()
 
 
@@ -127,21 +127,21 @@ def close(process: subprocess.Popen[str]) -> None:
 
 
 def succeeded(stack: Stack, kind: str) -> list[str]:
-    jobs = stack.house.ledger.jobs(JobFilter(statuses=["succeeded"]), limit=1_000_000)
+    jobs = stack.runtime.ledger.jobs(JobFilter(statuses=["succeeded"]), limit=1_000_000)
     return sorted(job.job_id for job in jobs if job.schedule_id.startswith(kind))
 
 
 def said(stack: Stack) -> list[str]:
     """The jobs whose messages there are, each as often as there is one."""
-    return sorted(message.job_id for message in stack.house.messages.after(0, limit=1_000_000))
+    return sorted(message.job_id for message in stack.runtime.messages.after(0, limit=1_000_000))
 
 
 def remembered(stack: Stack) -> list[str]:
     """The jobs that are remembered, as they asked for."""
-    return sorted(stack.house.plugin_state.state_of("counter"))
+    return sorted(stack.runtime.plugin_state.state_of("counter"))
 
 
 def everything_settles(stack: Stack) -> bool:
     """No job is left running on a node that is gone."""
-    counts = stack.house.ledger.counts()
+    counts = stack.runtime.ledger.counts()
     return counts.jobs.get("running", 0) == 0

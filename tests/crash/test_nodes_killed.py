@@ -16,7 +16,7 @@ from tests.servers.postgres import PostgresServer
 
 
 def busy(stack: Stack) -> None:
-    words: list[dict[str, Any]] = [
+    fields: list[dict[str, Any]] = [
         *({"every": "1s", "if_running": "allow"} for _ in range(10)),
         *({"every": "1s", "catch_up": "run_all"} for _ in range(3)),
         *({"every": "2s", "if_running": "queue", "max_concurrent": 2} for _ in range(4)),
@@ -24,7 +24,7 @@ def busy(stack: Stack) -> None:
         *({"every": "3s", "max_outstanding": 1, "jitter": "1s"} for _ in range(4)),
     ]
     create_schedules(
-        stack.house, [Submission(f"s{n}", keys, Target("command", "go")) for n, keys in enumerate(words)]
+        stack.runtime, [Submission(f"s{n}", keys, Target("command", "go")) for n, keys in enumerate(fields)]
     )
 
 
@@ -51,7 +51,7 @@ def kill_and_check(url: str, *, kills: int) -> None:
     with opened(url) as stack:
         # What the dead ones were running is taken over: it does not stay running on a node that is gone.
         wait_until(lambda: not unreleased_on_dead_nodes(stack))
-        assert len(stack.house.ledger.events(EventFilter(types=["node.lost"]), limit=1_000)) >= 1
+        assert len(stack.runtime.ledger.events(EventFilter(types=["node.lost"]), limit=1_000)) >= 1
     for node in nodes:
         node.stop()
     report = check(url)
@@ -60,8 +60,8 @@ def kill_and_check(url: str, *, kills: int) -> None:
 
 
 def unreleased_on_dead_nodes(stack: Stack) -> bool:
-    alive = {n.node for n in stack.house.upkeep.nodes() if n.stopped_at is None and n.lost_at is None}
-    running = stack.house.ledger.jobs(JobFilter(statuses=["running"]), limit=1_000)
+    alive = {n.node for n in stack.runtime.upkeep.nodes() if n.stopped_at is None and n.lost_at is None}
+    running = stack.runtime.ledger.jobs(JobFilter(statuses=["running"]), limit=1_000)
     return any(job.node not in alive for job in running)
 
 
@@ -90,8 +90,8 @@ def outages(server: PostgresServer, *, schedulers: int, rounds: int) -> None:
         server.kill()
         server.start()
     with opened(url) as stack:
-        fired = len(stack.house.ledger.jobs(JobFilter(), limit=10_000))
-        wait_until(lambda: len(stack.house.ledger.jobs(JobFilter(), limit=10_000)) > fired + 20)
+        fired = len(stack.runtime.ledger.jobs(JobFilter(), limit=10_000))
+        wait_until(lambda: len(stack.runtime.ledger.jobs(JobFilter(), limit=10_000)) > fired + 20)
     for node in nodes:
         node.stop()
     report = check(url)
@@ -103,19 +103,19 @@ def test_a_job_whose_worker_is_killed_four_times_keeps_its_id_and_is_lost(url: s
     """SEMANTICS 12, case 14."""
     with opened(url) as stack:
         hanging = Submission("a", {"after": "1s"}, Target("command", "hang"))
-        create_schedules(stack.house, [hanging])
+        create_schedules(stack.runtime, [hanging])
         scheduler = NodeProcess(url, "scheduler")
         heard: list[str] = []
         for _ in range(4):
             worker = NodeProcess(url, "worker")
             heard.append(worker.heard("hanging"))
             worker.kill()
-        wait_until(lambda: stack.house.ledger.jobs(JobFilter(), limit=2)[0].status == "lost")
+        wait_until(lambda: stack.runtime.ledger.jobs(JobFilter(), limit=2)[0].status == "lost")
         scheduler.stop()
-        (job,) = stack.house.ledger.jobs(JobFilter(), limit=2)
+        (job,) = stack.runtime.ledger.jobs(JobFilter(), limit=2)
         assert heard == [f"hanging {job.job_id} {attempt}" for attempt in (1, 2, 3, 4)]
         assert (job.attempt, job.rescues) == (4, 3)
-        schedule = stack.house.catalogue.get("a")
+        schedule = stack.runtime.catalogue.get("a")
         assert schedule is not None and schedule.state.error_count == 1
     assert check(url).is_clean
 
@@ -123,7 +123,7 @@ def test_a_job_whose_worker_is_killed_four_times_keeps_its_id_and_is_lost(url: s
 def test_a_job_fired_in_one_process_starts_at_once_in_another(url: str) -> None:
     """And not at the next check, which is an hour away in both."""
     with opened(url) as stack:
-        create_schedules(stack.house, [Submission("a", {"after": "2s"}, Target("command", "hang"))])
+        create_schedules(stack.runtime, [Submission("a", {"after": "2s"}, Target("command", "hang"))])
     worker = NodeProcess(url, "worker", check_interval=3_600.0)
     scheduler = NodeProcess(url, "scheduler", check_interval=3_600.0)
     assert worker.heard("hanging").endswith(" 1")

@@ -84,7 +84,7 @@ def cluster(url: str, schedulers: int) -> AbstractContextManager[list[NodeProces
 
 def add_due_slots(url: str, count: int) -> None:
     with opened(url) as stack:
-        create_schedules(stack.house, [due_now(number) for number in range(count)])
+        create_schedules(stack.runtime, [due_now(number) for number in range(count)])
 
 
 def due_now(number: int) -> Submission:
@@ -92,14 +92,14 @@ def due_now(number: int) -> Submission:
     match number % 10:
         case 0 | 1:
             group = f"guard{number // 10 % GUARDS}"
-            words = {"command": "poll", "max_outstanding": MOST_OUTSTANDING}
+            fields = {"command": "poll", "max_outstanding": MOST_OUTSTANDING}
         case 2 | 3:
             group = f"capacity{number // 10 % CAPACITIES}"
             how = "queue" if number % 10 == 2 else "skip"
-            words = {"max_concurrent": MOST_RUNNING, "if_running": how}
+            fields = {"max_concurrent": MOST_RUNNING, "if_running": how}
         case _:
             return Submission(f"s{number}", ONCE, WORK)
-    return Submission(f"{group}.s{number}", ONCE | words, WORK, group=group)
+    return Submission(f"{group}.s{number}", ONCE | fields, WORK, group=group)
 
 
 def befall(server: PostgresServer, url: str, outage: Outage) -> None:
@@ -113,7 +113,7 @@ def befall(server: PostgresServer, url: str, outage: Outage) -> None:
 
 def expect_each_once(url: str, count: int) -> None:
     with opened(url) as stack:
-        jobs = stack.house.ledger.jobs(JobFilter(), limit=2 * count)
+        jobs = stack.runtime.ledger.jobs(JobFilter(), limit=2 * count)
     assert len(jobs) == count
     assert set(Counter((job.uid, job.slot_at) for job in jobs).values()) == {1}
     assert {(job.status, job.origin) for job in jobs} == {("succeeded", "schedule")}

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from everwhen.clock import SystemClock
 from everwhen.config.read import Host, read_configuration
 from everwhen.config.write import written
-from everwhen.decide.check_ledger import check_ledger
 from everwhen.errors import ConfigError
 from everwhen.model.declared import Declarations
 from everwhen.model.outcome import SUCCEEDED
@@ -19,7 +19,7 @@ from everwhen.operations.apply import apply
 from everwhen.operations.reload import reload
 from everwhen.ports.ledger import EventFilter
 from everwhen.ports.slots import JobEnd
-from everwhen.system_clock import SystemClock
+from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import Stack, open_stack
 
 
@@ -59,7 +59,7 @@ class File:
 
 
 def _tick(stack: Stack, is_over: threading.Event) -> None:
-    slots, clock = stack.house.slots, stack.house.clock
+    slots, clock = stack.runtime.slots, stack.runtime.clock
     while not is_over.is_set():
         slots.heartbeat(clock.now(), node="n", version="test", is_scheduler=True)
         while slots.tick(clock.now(), limit=500, behind=False).more:
@@ -69,7 +69,7 @@ def _tick(stack: Stack, is_over: threading.Event) -> None:
 
 
 def _work(stack: Stack, is_over: threading.Event) -> None:
-    slots, clock = stack.house.slots, stack.house.clock
+    slots, clock = stack.runtime.slots, stack.runtime.clock
     while not is_over.is_set():
         claimed = slots.claim_jobs(clock.now(), node="n", limit=500)
         slots.settle(clock.now(), [JobEnd(one.job.job_id, one.job.fence, SUCCEEDED) for one in claimed])
@@ -87,7 +87,7 @@ def test_nothing_is_lost_or_doubled_while_the_file_changes(
     stack = open_stack(f"sqlite:///{tmp_path}/load.db")
     file = File(tmp_path, schedules)
     file.change()
-    apply(stack.house, file.read())
+    apply(stack.runtime, file.read())
     is_over = threading.Event()
     threads = [threading.Thread(target=loop, args=(stack, is_over)) for loop in (_tick, _work)]
     for thread in threads:
@@ -95,18 +95,18 @@ def test_nothing_is_lost_or_doubled_while_the_file_changes(
     refused = 0
     for _ in range(changes):
         if file.change():
-            reload(stack.house, file.read)
+            reload(stack.runtime, file.read)
         else:
             with pytest.raises(ConfigError, match='Invalid time unit "x"'):
-                reload(stack.house, file.read)
+                reload(stack.runtime, file.read)
             refused += 1
     is_over.set()
     for thread in threads:
         thread.join()
-    with stack.house.ledger.history() as history:
-        report = check_ledger(history, stack.house.clock.now())
+    with stack.runtime.ledger.history() as history:
+        report = check_ledger(history, stack.runtime.clock.now())
     assert report.is_clean, report
-    types = [recorded.event.type for recorded in stack.house.ledger.events(EventFilter(), limit=1_000_000)]
+    types = [recorded.event.type for recorded in stack.runtime.ledger.events(EventFilter(), limit=1_000_000)]
     assert (types.count("config.reloaded"), types.count("config.rejected")) == (
         1 + changes - refused,
         refused,

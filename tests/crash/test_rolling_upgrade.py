@@ -43,4 +43,4 @@ def await_more_jobs(stack: Stack, count: int) -> None:
 
 
 def settled(stack: Stack) -> int:
-    return sum(state.run_count for state in stack.house.catalogue.states(ScheduleFilter(), limit=100))
+    return sum(state.run_count for state in stack.runtime.catalogue.states(ScheduleFilter(), limit=100))

@@ -68,7 +68,7 @@ class ClockChange:
     def entries(self, patterns: tuple[str, ...]) -> list[str]:
         reading = self.first_reading
         weekday = reading.isoweekday() % 7
-        words = {
+        fields = {
             "hour": reading.hour,
             "next": (reading.hour + 1) % 24,
             "day": reading.day,
@@ -76,7 +76,7 @@ class ClockChange:
             "weekday": weekday,
             "other": (weekday + 2) % 7,
         }
-        return [pattern.format(**words) for pattern in patterns]
+        return [pattern.format(**fields) for pattern in patterns]
 
     def __str__(self) -> str:
         return f"{self.zone} {self.first_reading:%Y-%m-%d} {'gap' if self.shift > timedelta() else 'fold'}"

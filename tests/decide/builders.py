@@ -49,17 +49,17 @@ def a_definition(
     only_between: str | None = None,
     start_at: int | None = None,
     end_at: int | None = None,
-    **words: Any,
+    **values: Any,
 ) -> Definition:
     """A definition; instants are microseconds here, like everywhere in these tests."""
     return Definition(
         trigger=_a_trigger(every, cron, at_instant, on),
-        zone=words.pop("zone", UTC_ZONE),
-        target=words.pop("target", Target("command")),
+        zone=values.pop("zone", UTC_ZONE),
+        target=values.pop("target", Target("command")),
         only_between=parse_window(only_between) if only_between else None,
         start_at=None if start_at is None else start_at // SECOND,
         end_at=None if end_at is None else end_at // SECOND,
-        **words,
+        **values,
     )
 
 
@@ -73,8 +73,8 @@ def _a_trigger(every: str | None, cron: str | None, at_instant: int | None, on: 
     return parse_every(every or "1h")
 
 
-def a_plan(schedule_id: str = "reports", quiet: QuietHoursPolicy | None = None, **words: Any) -> Plan:
-    return Plan(schedule_id, a_definition(**words), quiet)
+def a_plan(schedule_id: str = "reports", quiet: QuietHoursPolicy | None = None, **values: Any) -> Plan:
+    return Plan(schedule_id, a_definition(**values), quiet)
 
 
 def a_schedule(
@@ -84,25 +84,25 @@ def a_schedule(
     created_at: int = at("08:00"),
     quiet: QuietHoursPolicy | None = None,
     jobs: Sequence[Job] = (),
-    **words: Any,
+    **values: Any,
 ) -> Schedule:
     """A schedule as it stands after creation, with any field of its definition or of its state set."""
     declared = {"every", "cron", "at_instant", "on"} | _DEFINITION_FIELDS
-    plan = a_plan(schedule_id, quiet, **{key: words.pop(key) for key in declared & set(words)})
-    state = create(plan, uid, created_at, may_be_past=True).state._replace(**words)
-    if "next_slot_at" in words and "next_run_at" not in words:
+    plan = a_plan(schedule_id, quiet, **{key: values.pop(key) for key in declared & set(values)})
+    state = create(plan, uid, created_at, may_be_past=True).state._replace(**values)
+    if "next_slot_at" in values and "next_run_at" not in values:
         slot_at = state.next_slot_at
         due_at = None if slot_at is None else plan.calendar(state.anchor_at).due_at(slot_at)
         state = state._replace(next_run_at=due_at)
     return Schedule(state, plan, jobs)
 
 
-def a_one_shot(instant: int, **words: Any) -> Schedule:
-    return a_schedule(at_instant=instant, **words)
+def a_one_shot(instant: int, **values: Any) -> Schedule:
+    return a_schedule(at_instant=instant, **values)
 
 
-def a_chain(every: str = "5m", **words: Any) -> Schedule:
-    return a_schedule(every=every, interval_from="completion", **words)
+def a_chain(every: str = "5m", **values: Any) -> Schedule:
+    return a_schedule(every=every, interval_from="completion", **values)
 
 
 def with_jobs(schedule: Schedule, *jobs: Job) -> Schedule:
@@ -166,8 +166,8 @@ def a_job(schedule: Schedule, number: int = 1, **fields_: Any) -> Job:
 
 
 def a_waiting_retry(schedule: Schedule, number: int = 1, **fields_: Any) -> Job:
-    words = {"origin": "retry", "status": "queued", "retry": 1, "not_before": at("23:00"), **fields_}
-    return a_job(schedule, number, **words)
+    values = {"origin": "retry", "status": "queued", "retry": 1, "not_before": at("23:00"), **fields_}
+    return a_job(schedule, number, **values)
 
 
 def quiet_hours(

@@ -35,9 +35,9 @@ KEY = "withings:poll"
 NINE = at("09:00")
 
 
-def guarded(uid: str = "a1b2c3d4e5f6", **words: Any) -> Schedule:
+def guarded(uid: str = "a1b2c3d4e5f6", **fields: Any) -> Schedule:
     known = {"every": "10m", "anchor_at": NINE, "next_slot_at": NINE, "breaker": a_breaker_rule()}
-    return a_schedule(uid=uid, schedule_id=uid, **{**known, **words})
+    return a_schedule(uid=uid, schedule_id=uid, **{**known, **fields})
 
 
 def a_world(*schedules: Schedule, breaker: Breaker | None = None) -> World:

@@ -43,9 +43,9 @@ NIGHTS = quiet_hours("22:00-07:00")
 DEFERRED_NIGHTS = quiet_hours("22:00-07:00", action="defer")
 
 
-def behind(first: int = NINE, **words: Any) -> Schedule:
+def behind(first: int = NINE, **fields: Any) -> Schedule:
     """A schedule whose next slot is long past."""
-    return a_schedule(**{"every": "1h", "anchor_at": first, "next_slot_at": first, **words})
+    return a_schedule(**{"every": "1h", "anchor_at": first, "next_slot_at": first, **fields})
 
 
 def hours(first: int, count: int) -> list[int]:
@@ -377,11 +377,11 @@ def test_a_deferred_slot_whose_opening_is_still_to_come_is_held_until_then() -> 
     assert [(job.slot_at, job.origin) for job in world.claimable()] == [(at("23:30"), "schedule")]
 
 
-def a_closed_year(first_day: int = 0, **words: Any) -> Schedule:
+def a_closed_year(first_day: int = 0, **fields: Any) -> Schedule:
     """Closed for five hundred days from some day on."""
     today = MONDAY.date().toordinal() - 719_163 + first_day
     return behind(
-        quiet=quiet_hours(dates=[(today, today + 500)], action=words.pop("action", "skip")), **words
+        quiet=quiet_hours(dates=[(today, today + 500)], action=fields.pop("action", "skip")), **fields
     )
 
 

@@ -37,9 +37,9 @@ from tests.decide.world import World
 NINE = at("09:00")
 
 
-def a_world(**words: Any) -> World:
+def a_world(**fields: Any) -> World:
     world = World(NINE)
-    world.add(a_chain(**{"every": "5m", "anchor_at": NINE, "next_slot_at": NINE, **words}))
+    world.add(a_chain(**{"every": "5m", "anchor_at": NINE, "next_slot_at": NINE, **fields}))
     return world
 
 
@@ -261,17 +261,17 @@ def test_the_jitter_of_a_chain_knows_no_grid() -> None:
 # -- edits --
 
 
-def idle(**words: Any) -> World:
+def idle(**fields: Any) -> World:
     """A chain that ran at 09:00, ended at 09:02 and is looked at a minute later."""
-    world = a_world(**words)
+    world = a_world(**fields)
     world.tick()
     take(world, 2)
     world.now = at("09:03")
     return world
 
 
-def a_chain_plan(every: str = "5m", **words: Any) -> Any:
-    return a_plan(every=every, interval_from="completion", **words)
+def a_chain_plan(every: str = "5m", **fields: Any) -> Any:
+    return a_plan(every=every, interval_from="completion", **fields)
 
 
 def test_an_edit_with_nothing_in_flight_counts_anew_from_the_last_end() -> None:

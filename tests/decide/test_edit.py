@@ -36,14 +36,14 @@ NINE = at("09:00")
 NOW = at("09:30:00.5")
 
 
-def created(now: int = NOW, **words: Any) -> Creation:
+def created(now: int = NOW, **fields: Any) -> Creation:
     keys = ("default_first_run", "is_enabled", "may_be_past", "actor")
-    options = {key: words.pop(key) for key in keys if key in words}
-    return create(a_plan(**words), "a1b2c3d4e5f6", now, **options)
+    options = {key: fields.pop(key) for key in keys if key in fields}
+    return create(a_plan(**fields), "a1b2c3d4e5f6", now, **options)
 
 
-def edited(schedule: Schedule, now: int = NOW, *, may_be_past: bool = False, **words: Any) -> Decision:
-    return edit(schedule, a_plan(**words), now, Shared(), may_be_past=may_be_past, actor="anna")
+def edited(schedule: Schedule, now: int = NOW, *, may_be_past: bool = False, **fields: Any) -> Decision:
+    return edit(schedule, a_plan(**fields), now, Shared(), may_be_past=may_be_past, actor="anna")
 
 
 # -- creating --
@@ -111,11 +111,11 @@ def test_a_schedule_that_is_not_enabled_is_paused_by_the_configuration() -> None
 
 
 @pytest.mark.parametrize(
-    ("words", "key"), [({"at_instant": NINE}, "at"), ({"every": "1h", "end_at": NINE}, "end_at")]
+    ("fields", "key"), [({"at_instant": NINE}, "at"), ({"every": "1h", "end_at": NINE}, "end_at")]
 )
-def test_what_could_never_fire_is_refused(words: dict[str, Any], key: str) -> None:
+def test_what_could_never_fire_is_refused(fields: dict[str, Any], key: str) -> None:
     with pytest.raises(TimetableError, match=f"{key} is already past") as refused:
-        created(**words)
+        created(**fields)
     assert refused.value.key == key
 
 
@@ -162,7 +162,7 @@ def test_without_an_anchor_a_month_begins_a_month_from_now() -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "fields",
     [
         {"cron": "15 * * * *"},
         {"cron": "0 * * * *", "zone": zone("Asia/Kolkata")},
@@ -173,9 +173,9 @@ def test_without_an_anchor_a_month_begins_a_month_from_now() -> None:
         {"cron": "0 * * * *", "end_at": at("12:00")},
     ],
 )
-def test_every_change_of_when_ends_what_was_open(words: dict[str, Any]) -> None:
+def test_every_change_of_when_ends_what_was_open(fields: dict[str, Any]) -> None:
     schedule = a_schedule(cron="0 * * * *", next_slot_at=NINE)
-    decision = edited(schedule, at("09:00:00.4"), **words)
+    decision = edited(schedule, at("09:00:00.4"), **fields)
     assert skips(decision.events) == [(NINE, "edited")]
     assert (decision.after.next_slot_at or 0) > NINE
 
@@ -209,7 +209,7 @@ def test_an_edit_is_on_record() -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "fields",
     [
         {"payload": '{"a": 1}'},
         {"name": "Reports"},
@@ -221,9 +221,9 @@ def test_an_edit_is_on_record() -> None:
         {"only_between": "08:00-18:00"},
     ],
 )
-def test_any_other_change_leaves_the_next_slot_alone(words: dict[str, Any]) -> None:
+def test_any_other_change_leaves_the_next_slot_alone(fields: dict[str, Any]) -> None:
     schedule = a_schedule(every="1h", jitter_ms=1_000, next_slot_at=NINE)
-    decision = edited(schedule, NINE, every="1h", jitter_ms=1_000, **words)
+    decision = edited(schedule, NINE, every="1h", jitter_ms=1_000, **fields)
     assert (decision.after.next_slot_at, decision.after.next_run_at) == (NINE, schedule.state.next_run_at)
     assert types(decision.events) == ["schedule.updated"]
     assert decision.events[0].detail == {"revision": 2}

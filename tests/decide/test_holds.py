@@ -34,7 +34,7 @@ NIGHTS = quiet_hours("22:00-07:00", action="defer")
 SEVEN = at("07:00", day=1)
 
 
-def holding(reason: str = "at_capacity", **words: Any) -> Schedule:
+def holding(reason: str = "at_capacity", **fields: Any) -> Schedule:
     """A schedule that holds its slot of 09:00; the next is at 10:00."""
     known: dict[str, Any] = {
         "capacity": a_capacity(1),
@@ -45,7 +45,7 @@ def holding(reason: str = "at_capacity", **words: Any) -> Schedule:
         "held_since": NINE,
         "held_key": "capacity:agent" if reason == "at_capacity" else None,
     }
-    return a_schedule(**{**known, **words})
+    return a_schedule(**{**known, **fields})
 
 
 # -- deferred to the opening --
@@ -81,16 +81,16 @@ def test_a_deferred_slot_is_superseded_when_a_regular_one_is_due_by_the_opening(
 
 
 @pytest.mark.parametrize(
-    ("words", "reason", "opening"),
+    ("fields", "reason", "opening"),
     [
         ({"only_between": "10:00-12:00"}, "outside_window", at("10:00")),
         ({"not_on": 0b10}, "excluded_day", at("00:00", day=1)),
     ],
 )
 def test_outside_window_defer_holds_for_window_and_days(
-    words: dict[str, Any], reason: str, opening: int
+    fields: dict[str, Any], reason: str, opening: int
 ) -> None:
-    schedule = a_schedule(every="7d", outside_window="defer", next_slot_at=NINE, **words)
+    schedule = a_schedule(every="7d", outside_window="defer", next_slot_at=NINE, **fields)
     after = decide(schedule, NINE, Shared()).after
     assert (after.held_slot_at, after.held_reason, after.release_at) == (NINE, reason, opening)
     assert (after.held_due_at, after.held_since, after.held_key) == (NINE, NINE, None)
@@ -277,10 +277,10 @@ def test_an_edit_of_something_else_in_a_closed_time_does_not_end_a_hold_for_capa
 
 def test_a_window_that_changes_gives_a_deferred_slot_its_new_opening() -> None:
     world = World(at("09:10"))
-    words: dict[str, Any] = {"every": "1d", "outside_window": "defer"}
+    fields: dict[str, Any] = {"every": "1d", "outside_window": "defer"}
     world.add(
         a_schedule(
-            **words,
+            **fields,
             only_between="18:00-20:00",
             next_slot_at=NINE + DAY,
             held_slot_at=NINE,
@@ -290,6 +290,6 @@ def test_a_window_that_changes_gives_a_deferred_slot_its_new_opening() -> None:
             release_at=at("18:00"),
         )
     )
-    world.edit(a_plan(**words, only_between="12:00-20:00"))
+    world.edit(a_plan(**fields, only_between="12:00-20:00"))
     world.go_to(at("12:00"))
     assert [(job.slot_at, job.created_at) for job in world.jobs.values()] == [(NINE, at("12:00"))]

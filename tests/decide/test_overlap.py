@@ -35,8 +35,8 @@ from tests.decide.world import World
 NINE = at("09:00")
 
 
-def due_at_nine(if_running: IfRunning = "skip", **words: Any) -> Schedule:
-    return a_schedule(every="1h", if_running=if_running, next_slot_at=NINE, **words)
+def due_at_nine(if_running: IfRunning = "skip", **fields: Any) -> Schedule:
+    return a_schedule(every="1h", if_running=if_running, next_slot_at=NINE, **fields)
 
 
 def a_queue(schedule: Schedule, length: int) -> list[Job]:

@@ -217,7 +217,7 @@ def test_the_delay_doubles_up_to_ten_times_the_base() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "base"),
+    ("fields", "base"),
     [
         ({"every": "10s"}, "10s"),
         ({"every": "1h"}, "60s"),
@@ -226,9 +226,9 @@ def test_the_delay_doubles_up_to_ten_times_the_base() -> None:
     ],
 )
 def test_the_base_is_the_retry_delay_else_the_interval_up_to_a_minute(
-    words: dict[str, Any], base: str
+    fields: dict[str, Any], base: str
 ) -> None:
-    assert a_definition(**words).retry_base == span(base)
+    assert a_definition(**fields).retry_base == span(base)
 
 
 @pytest.mark.parametrize(("asked", "given"), [("1s", "1m"), ("5m", "5m"), ("1h", "10m")])
@@ -297,8 +297,8 @@ def test_with_continue_a_slot_whose_retries_are_used_up_is_given_up_and_the_sche
 
 def test_with_continue_each_slot_has_all_its_retries() -> None:
     world = World(NINE)
-    words: dict[str, Any] = {"every": "1h", "max_retries": 1, "retry_delay": MINUTE}
-    world.add(a_schedule(anchor_at=NINE, next_slot_at=NINE, **words))
+    fields: dict[str, Any] = {"every": "1h", "max_retries": 1, "retry_delay": MINUTE}
+    world.add(a_schedule(anchor_at=NINE, next_slot_at=NINE, **fields))
     for hour in range(3):
         world.go_to(NINE + hour * span("1h"))
         world.run(FAILED)
@@ -352,8 +352,8 @@ def test_with_no_retries_at_all_the_first_failure_is_one_too_many() -> None:
 
 
 def test_a_dead_schedule_dies_once() -> None:
-    words: dict[str, Any] = {"max_retries": 0, "on_exhausted": "stop", "status": "dead", "current_retry": 1}
-    decision = ended(a_schedule(next_slot_at=None, **words), FAILED)
+    fields: dict[str, Any] = {"max_retries": 0, "on_exhausted": "stop", "status": "dead", "current_retry": 1}
+    decision = ended(a_schedule(next_slot_at=None, **fields), FAILED)
     assert "schedule.died" not in types(decision.events)
 
 
@@ -375,8 +375,8 @@ def test_a_slot_held_when_the_schedule_dies_is_over() -> None:
 def test_a_slot_due_and_undecided_when_the_schedule_ends_is_in_the_ledger_once(
     outcome: Outcome, status: str
 ) -> None:
-    words: dict[str, Any] = {"max_retries": 0, "on_exhausted": "stop", "total_repeats": 1}
-    schedule = a_schedule(next_slot_at=at("10:00"), **words)
+    fields: dict[str, Any] = {"max_retries": 0, "on_exhausted": "stop", "total_repeats": 1}
+    schedule = a_schedule(next_slot_at=at("10:00"), **fields)
     decision = ended(schedule, outcome, now=at("10:00:00.3"))
     assert decision.after.status == status
     assert entries(decision, at("10:00")) == 1
@@ -449,8 +449,8 @@ def test_a_slot_held_when_the_last_repeat_succeeds_is_over() -> None:
 # -- one-shots and ended schedules --
 
 
-def a_fired_one_shot(**words: Any) -> Schedule:
-    return state_of(a_one_shot(NINE, **words), status="done", next_slot_at=None, next_run_at=None)
+def a_fired_one_shot(**fields: Any) -> Schedule:
+    return state_of(a_one_shot(NINE, **fields), status="done", next_slot_at=None, next_run_at=None)
 
 
 def test_a_fired_one_shot_is_retried_all_the_same() -> None:

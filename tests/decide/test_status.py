@@ -44,8 +44,8 @@ NINE = at("09:00")
 NOW = at("09:30:00.5")
 
 
-def stopped(status: str = "paused", **words: Any) -> Schedule:
-    return a_schedule(**{"status": status, "next_slot_at": None, **words})
+def stopped(status: str = "paused", **fields: Any) -> Schedule:
+    return a_schedule(**{"status": status, "next_slot_at": None, **fields})
 
 
 # -- pause --

@@ -102,7 +102,7 @@ def test_a_webhook_schedule_is_never_fired_by_the_clock() -> None:
 FULL = {key: Limit(key, outstanding=9, running=9) for key in ("guard:withings:poll", "capacity:agent")}
 
 
-def everything_against_it(**words: Any) -> tuple[Schedule, Shared]:
+def everything_against_it(**fields: Any) -> tuple[Schedule, Shared]:
     """A schedule for which every line of E2 applies at 09:00; words take the reasons away one by one."""
     known: dict[str, Any] = {
         "not_on": 0b10,  # Monday
@@ -112,8 +112,8 @@ def everything_against_it(**words: Any) -> tuple[Schedule, Shared]:
         "capacity": a_capacity(1),
         "next_slot_at": NINE,
     }
-    is_running = words.pop("is_running", True)
-    schedule = a_schedule(**{**known, **words})
+    is_running = fields.pop("is_running", True)
+    schedule = a_schedule(**{**known, **fields})
     if is_running:
         schedule = with_jobs(schedule, a_job(schedule))
     breakers = {"withings:poll": Breaker("withings:poll", "open", 3, opened_at=NINE - 1)}
@@ -170,15 +170,15 @@ def test_a_slot_that_was_due_in_a_closed_time_is_skipped_when_it_is_looked_at_la
 
 
 @pytest.mark.parametrize(
-    ("words", "reason"),
+    ("fields", "reason"),
     [
         ({"quiet": quiet_hours("09:01-10:00")}, "quiet_hours"),
         ({"only_between": "08:00-09:01"}, "outside_window"),
         ({"every": "24h", "next_slot_at": at("23:58"), "not_on": 0b100}, "excluded_day"),
     ],
 )
-def test_a_late_slot_does_not_begin_in_a_closed_time(words: dict[str, Any], reason: str) -> None:
-    schedule = a_schedule(**{"next_slot_at": NINE, **words})
+def test_a_late_slot_does_not_begin_in_a_closed_time(fields: dict[str, Any], reason: str) -> None:
+    schedule = a_schedule(**{"next_slot_at": NINE, **fields})
     slot_at = schedule.state.next_slot_at or 0
     assert fired(decide(schedule, slot_at + 59 * SECOND, Shared())) == [slot_at]
     late = decide(schedule, slot_at + 2 * MINUTE, Shared())
@@ -380,8 +380,8 @@ def test_a_planned_slot_that_newer_zone_data_moved_does_not_stop_the_schedule() 
 # -- close slots that are skipped in a row --
 
 
-def every_ten_seconds(*jobs: Job, **words: Any) -> Schedule:
-    schedule = a_schedule(every="10s", anchor_at=NINE, next_slot_at=NINE, **words)
+def every_ten_seconds(*jobs: Job, **fields: Any) -> Schedule:
+    schedule = a_schedule(every="10s", anchor_at=NINE, next_slot_at=NINE, **fields)
     return with_jobs(schedule, *(jobs or [a_job(schedule)]))
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from everwhen.engine.carrier import Carrier
 from everwhen.engine.chain import Chain
 from everwhen.engine.chain_watch import ChainWatch
+from everwhen.engine.job_runner import JobRunner
 from everwhen.errors import QueueError, UnknownScheduleError
 from everwhen.model.instants import MINUTE, SECOND
 from everwhen.model.link import Link
@@ -49,24 +49,24 @@ class Chained:
         self.target = Outcomes()
         self.links = RqLinks(url)
         self.queue = LinksAtHand(url)
-        self.chain = Chain(tenant.house, self.links)
-        self.watch = ChainWatch(tenant.house, self.links)
+        self.chain = Chain(tenant.runtime, self.links)
+        self.watch = ChainWatch(tenant.runtime, self.links)
 
     def close(self) -> None:
         self.links.close()
         self.queue.close()
 
-    def add(self, schedule_id: str = "a", **words: Any) -> str:
-        return self.tenant.add(schedule_id, **{"every": "60s", "max_retries": 3, **words}).uid
+    def add(self, schedule_id: str = "a", **fields: Any) -> str:
+        return self.tenant.add(schedule_id, **{"every": "60s", "max_retries": 3, **fields}).uid
 
-    def carrier(self) -> Carrier:
-        return Carrier(self.tenant.house, {"command": self.target}, lease=LEASE / SECOND)
+    def job_runner(self) -> JobRunner:
+        return JobRunner(self.tenant.runtime, {"command": self.target}, lease=LEASE / SECOND)
 
     def execute(self, schedule_id: str, uid: str | None = None, at: int = 0) -> int:
-        return self.chain.execute(self.carrier(), schedule_id, uid, at)
+        return self.chain.execute(self.job_runner(), schedule_id, uid, at)
 
     def recover(self) -> int:
-        return self.chain.recover(self.carrier())
+        return self.chain.recover(self.job_runner())
 
     def hand_out(self) -> list[str]:
         return self.queue.hand_out(self.tenant.now, self.execute)
@@ -117,7 +117,7 @@ def test_nobody_is_left_in_the_table_of_nodes(chained: Chained) -> None:
     chained.add()
     chained.chain.start("a")
     chained.go_on("3m")
-    nodes = [node.node for node in chained.tenant.house.upkeep.nodes()]
+    nodes = [node.node for node in chained.tenant.runtime.upkeep.nodes()]
     assert nodes == [chained.tenant.node]
 
 
@@ -175,7 +175,7 @@ def test_a_pause_with_an_end_is_ended_by_the_link_that_found_it(chained: Chained
     chained.chain.start("a")
     chained.hand_out()
     until = chained.tenant.now + 3 * MINUTE
-    operations.pause_schedule(chained.tenant.house, "a", until=until)
+    operations.pause_schedule(chained.tenant.runtime, "a", until=until)
     chained.go_on("1m")
     assert chained.queue.times() == [until]
     chained.go_on("3m")
@@ -280,7 +280,7 @@ def test_a_link_that_comes_early_waits_for_its_instant(chained: Chained) -> None
 def test_by_hand_all_of_it_is_run(chained: Chained) -> None:
     uid = chained.add(if_running="queue")
     chained.target.meanwhile = lambda: chained.tenant.wait("10s")
-    chained.tenant.house.slots.tick_one(chained.tenant.now, uid)
+    chained.tenant.runtime.slots.tick_one(chained.tenant.now, uid)
     chained.tenant.trigger("a")
     assert chained.execute("a") == 2
     assert [name for name in chained.queue.ids if f"{uid}-n1-" in name] == []
@@ -348,7 +348,7 @@ def test_what_a_dead_link_was_running_is_rescued_by_any_other_link(chained: Chai
     chained.add("a", every="24h")
     chained.add("b", every="24h", first_run="after_interval", start_at=None)
     dead = chained.tenant.neighbour("dead")
-    chained.tenant.house.slots.tick_one(chained.tenant.now, chained.tenant.state("a").uid)
+    chained.tenant.runtime.slots.tick_one(chained.tenant.now, chained.tenant.state("a").uid)
     (claimed,) = dead.claim()
     chained.tenant.wait("31s")
     chained.tenant.beat()
@@ -387,7 +387,7 @@ def test_the_watch_puts_links_in_ahead_of_time_and_again_when_they_were_lost(cha
 
 def test_the_watch_leaves_a_job_to_the_run_that_fired_it(chained: Chained) -> None:
     uid = chained.add(every="1h")
-    chained.tenant.house.slots.tick_one(chained.tenant.now, uid)
+    chained.tenant.runtime.slots.tick_one(chained.tenant.now, uid)
     assert chained.watch.step() == 0
     chained.tenant.wait("3s")  # nobody has begun it
     assert chained.watch.step() == 1
@@ -423,7 +423,7 @@ def test_a_slot_deferred_by_quiet_hours_has_a_link_for_the_opening(chained: Chai
 def test_a_job_without_a_place_is_tried_again_a_little_later(chained: Chained) -> None:
     chained.add("a", group="g", max_concurrent=1, if_running="queue", every="24h")
     chained.add("b", group="g", max_concurrent=1, if_running="queue", every="24h")
-    chained.tenant.house.slots.tick_one(chained.tenant.now, chained.tenant.state("a").uid)
+    chained.tenant.runtime.slots.tick_one(chained.tenant.now, chained.tenant.state("a").uid)
     running = chained.tenant.claim()
     assert chained.execute("b") == 0
     assert chained.tenant.statuses("b") == ["queued"]
@@ -466,7 +466,7 @@ class Unreachable:
 
 def test_a_queue_that_is_away_keeps_no_work_from_being_done(chained: Chained) -> None:
     chained.add()
-    chained.chain = Chain(chained.tenant.house, Unreachable(chained.links, 3))
+    chained.chain = Chain(chained.tenant.runtime, Unreachable(chained.links, 3))
     assert chained.execute("a") == 1
     assert chained.tenant.statuses("a") == ["succeeded"]
     assert chained.queue.times() == [chained.tenant.now + MINUTE]

@@ -42,7 +42,7 @@ class Inbox:
 
 
 def delivery(s: ManualScheduler, inbox: Any, node: str = "node-1") -> Delivery:
-    found = Delivery(s.house.messages, s.clock, inbox, node=node)
+    found = Delivery(s.runtime.messages, s.clock, inbox, node=node)
     found.subscribe()
     return found
 
@@ -66,7 +66,7 @@ def test_a_refused_message_comes_again_after_a_pause_that_doubles(scheduler: Man
     waits: list[int] = []
     while not inbox.got:
         to_inbox.step()
-        (subscription,) = scheduler.house.messages.subscriptions()
+        (subscription,) = scheduler.runtime.messages.subscriptions()
         if subscription.next_attempt_at is not None:
             waits.append((subscription.next_attempt_at - scheduler.clock.now()) // 1_000_000)
             assert subscription.last_error == "ConnectionError: nobody is home"
@@ -162,7 +162,7 @@ def test_a_subscriber_that_hangs_keeps_no_other_waiting(scheduler: ManualSchedul
     gate, arrived = threading.Event(), threading.Event()
     stuck = CallbackSubscriber("stuck", lambda _event: gate.wait(PATIENCE))
     quick = CallbackSubscriber("quick", lambda _event: arrived.set())
-    deliveries = Deliveries(scheduler.house.messages, scheduler.clock, [stuck, quick])
+    deliveries = Deliveries(scheduler.runtime.messages, scheduler.clock, [stuck, quick])
     deliveries.start("node-1")
     scheduler.add("reminder", every="1h", target=PRESENTS)
     scheduler.step()

@@ -53,16 +53,16 @@ def waiting(url: str) -> list[str]:
 def add(stack: Stack, *names: str) -> None:
     for name in names:
         target = Target("command", json.dumps({"argv": ["true"]}))
-        create_schedule(stack.house, Submission(name, {"every": "24h"}, target, source="config"))
-    stack.house.slots.tick(stack.house.clock.now(), limit=500, behind=False)
+        create_schedule(stack.runtime, Submission(name, {"every": "24h"}, target, source="config"))
+    stack.runtime.slots.tick(stack.runtime.clock.now(), limit=500, behind=False)
 
 
 def job_ids(stack: Stack) -> list[str]:
-    return [job.job_id for job in stack.house.ledger.jobs(JobFilter(), limit=100)]
+    return [job.job_id for job in stack.runtime.ledger.jobs(JobFilter(), limit=100)]
 
 
 def a_dispatcher(stack: Stack, queue: Any) -> Dispatcher:
-    return Dispatcher(stack.house.outbox, queue, stack.house.clock, patience=PATIENCE)
+    return Dispatcher(stack.runtime.outbox, queue, stack.runtime.clock, patience=PATIENCE)
 
 
 def test_ready_jobs_are_sent_and_then_there_is_nothing_to_do(
@@ -81,7 +81,7 @@ def test_nothing_is_marked_while_the_broker_is_away(stack: Stack) -> None:
     with pytest.raises(QueueError):
         a_dispatcher(stack, RqQueue("redis://127.0.0.1:1/0")).step()
     (job_id,) = job_ids(stack)
-    assert stack.house.outbox.on_its_way(job_id) is None
+    assert stack.runtime.outbox.on_its_way(job_id) is None
 
 
 class Faltering:
@@ -112,7 +112,7 @@ def test_what_was_marked_and_not_sent_is_sent_by_the_same_names(
     queue.is_broken = False
     dispatcher.step()
     assert sorted(waiting(valkey_url)) == sorted(job_ids(stack))
-    numbers = {stack.house.outbox.on_its_way(job_id) for job_id in job_ids(stack)}
+    numbers = {stack.runtime.outbox.on_its_way(job_id) for job_id in job_ids(stack)}
     assert {sent.number for sent in numbers if sent is not None} == {1}
 
 
@@ -149,7 +149,7 @@ def test_a_cancelled_job_leaves_the_queue(stack: Stack, rq: RqQueue, valkey_url:
     add(stack, "a")
     dispatcher = a_dispatcher(stack, rq)
     dispatcher.step()
-    cancel_job(stack.house, *job_ids(stack))
+    cancel_job(stack.runtime, *job_ids(stack))
     assert dispatcher.step()
     assert waiting(valkey_url) == []
     assert not dispatcher.step()
@@ -165,7 +165,7 @@ def test_a_queue_that_cannot_be_asked_is_given_an_hour(stack: Stack, clock: Manu
     for _ in range(3):
         clock.advance("29m")
         dispatcher.step()
-        sent = stack.house.outbox.on_its_way(job_id)
+        sent = stack.runtime.outbox.on_its_way(job_id)
         assert sent is not None
         numbers.append(sent.number)
     assert numbers == [1, 1, 2]

@@ -15,7 +15,7 @@ PATIENCE = 20.0
 
 def started_after(s: ManualScheduler, caplog: pytest.LogCaptureFixture) -> list[str]:
     """The lines of a node that starts now, until it has decided everything."""
-    service = Service(s.house, {}, check_interval=0.01)
+    service = Service(s.runtime, {}, check_interval=0.01)
     waited = threading.Event()
     with caplog.at_level("INFO", logger="everwhen"):
         service.start()
@@ -55,8 +55,8 @@ def test_a_first_start_and_one_beside_a_scheduler_that_runs_say_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     s = manual_scheduler("2026-01-05T08:00:00Z")
-    first = Downtime(s.house, None)
-    beside = Downtime(s.house, s.house.slots.last_heartbeat_at())
+    first = Downtime(s.runtime, None)
+    beside = Downtime(s.runtime, s.runtime.slots.last_heartbeat_at())
     s.clock.advance("1s")
     s.beat()  # the other one lives
     with caplog.at_level("INFO", logger="everwhen"):

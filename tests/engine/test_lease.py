@@ -17,7 +17,7 @@ START = "2026-01-05T08:00:00Z"
 
 
 def a_lease(s: ManualScheduler, role: Role = "up") -> Lease:
-    lease = Lease(s.house, role=role, seconds=30.0)
+    lease = Lease(s.runtime, role=role, seconds=30.0)
     lease.begin()
     return lease
 
@@ -30,7 +30,7 @@ def lost(s: ManualScheduler) -> list[Event]:
 def test_a_node_is_on_record_with_its_role(role: Role) -> None:
     s = manual_scheduler(START)
     lease = a_lease(s, role)
-    (node,) = [node for node in s.house.upkeep.nodes() if node.node == lease.node]
+    (node,) = [node for node in s.runtime.upkeep.nodes() if node.node == lease.node]
     assert (node.role, node.heartbeat_at, node.clock_skew) == (role, s.clock.now(), 0)
 
 
@@ -114,7 +114,7 @@ def test_a_clock_that_was_put_back_while_nobody_ran_is_noticed_at_start() -> Non
     s.tick()
     s.claim()
     s.clock.step("-1h")
-    step = (lease := Lease(s.house, seconds=30.0)).begin()
+    step = (lease := Lease(s.runtime, seconds=30.0)).begin()
     assert step is not None and step.seconds == -3_600
     assert lease.rescue() == 0  # for a whole lease nobody can tell who is alive
     s.clock.advance("31s")
@@ -127,7 +127,7 @@ def test_a_node_alive_when_the_clock_was_put_back_keeps_its_jobs() -> None:
     s.tick()
     s.claim()
     s.clock.step("-1h")
-    lease = Lease(s.house, seconds=30.0)
+    lease = Lease(s.runtime, seconds=30.0)
     lease.begin()
     s.clock.advance("20s")
     s.beat()
@@ -141,7 +141,7 @@ def test_a_clock_put_back_before_the_start_is_on_record_and_fires_nothing_twice(
     s.advance("1h")
     fired = len(s.jobs("a"))
     s.clock.step("-30m")
-    service = Service(s.house, {}, check_interval=3_600.0)
+    service = Service(s.runtime, {}, check_interval=3_600.0)
     service.start()
     service.stop()
     (event,) = s.events(None, "scheduler.clock_stepped")
@@ -153,7 +153,7 @@ def test_a_clock_put_back_before_the_start_is_on_record_and_fires_nothing_twice(
 def test_a_start_without_a_step_records_none() -> None:
     s = manual_scheduler(START)
     s.sleep("1h")
-    assert Lease(s.house).begin() is None
+    assert Lease(s.runtime).begin() is None
 
 
 def test_a_worker_is_no_scheduler() -> None:
@@ -161,7 +161,7 @@ def test_a_worker_is_no_scheduler() -> None:
     s.add("a", every="10m", first_run="after_interval")
     s.sleep("2m")
     s.beat()
-    worker = Service(s.house, {}, role="worker", check_interval=3_600.0)
+    worker = Service(s.runtime, {}, role="worker", check_interval=3_600.0)
     worker.start()
     assert worker.unreadiness() is None
     s.sleep("40m")
@@ -176,7 +176,7 @@ def test_a_worker_is_no_scheduler() -> None:
 
 def test_a_worker_whose_heartbeat_is_old_is_not_ready() -> None:
     s = manual_scheduler(START)
-    worker = Service(s.house, {}, role="worker", lease=30.0)
+    worker = Service(s.runtime, {}, role="worker", lease=30.0)
     assert worker.unreadiness() == "the worker is stopped"
     worker.status = "running"
     worker.lease.beat()
@@ -191,11 +191,11 @@ def test_a_worker_whose_heartbeat_is_old_is_not_ready() -> None:
     assert worker.unreadiness() == "the last heartbeat is 31s old: other nodes may take its jobs"
 
 
-def test_a_worker_with_an_old_heartbeat_says_so_without_asking_the_database() -> None:
+def test_a_worker_with_an_old_heartbeat_says_so_without_query_connection_the_database() -> None:
     """A silent one would keep whoever asks waiting."""
     clock = ManualClock(START)
     stack = open_stack("sqlite://", clock=clock)
-    worker = Service(stack.house, {}, role="worker", lease=30.0)
+    worker = Service(stack.runtime, {}, role="worker", lease=30.0)
     worker.status = "running"
     stack.close()
     clock.advance("31s")
@@ -204,7 +204,7 @@ def test_a_worker_with_an_old_heartbeat_says_so_without_asking_the_database() ->
 
 def test_a_start_that_fails_leaves_no_node_behind() -> None:
     s = manual_scheduler(START)
-    service = Service(s.house, {})
+    service = Service(s.runtime, {})
 
     def refuse() -> None:
         raise ConfigError("no")
@@ -212,7 +212,7 @@ def test_a_start_that_fails_leaves_no_node_behind() -> None:
     with pytest.raises(ConfigError):
         service.start(refuse)
     assert service.status == "stopped"
-    assert [node.stopped_at for node in s.house.upkeep.nodes() if node.node == service.node] == [
+    assert [node.stopped_at for node in s.runtime.upkeep.nodes() if node.node == service.node] == [
         s.clock.now()
     ]
 
@@ -224,7 +224,7 @@ def test_reconciling_comes_after_the_rescue_and_before_the_first_tick() -> None:
     s.claim()
     s.clock.advance("1m")
     seen: list[str] = []
-    service = Service(s.house, {}, role="scheduler", check_interval=3_600.0)
+    service = Service(s.runtime, {}, role="scheduler", check_interval=3_600.0)
     service.start(lambda: seen.extend(job.status for job in s.jobs("a")))
     service.stop()
     assert seen == ["queued"]

@@ -11,7 +11,7 @@ from everwhen.engine.loop import FIRST_PAUSE, LONGEST_PAUSE, Loop
 from everwhen.errors import StoreError, StoreFault
 
 
-class Told(threading.Event):
+class StopFlag(threading.Event):
     """Is waited for without waiting, and remembers for how long it would have been."""
 
     def __init__(self) -> None:
@@ -24,7 +24,7 @@ class Told(threading.Event):
 
 
 def pauses_after(faults: Iterable[StoreFault]) -> list[float]:
-    told, left = Told(), list(faults)
+    told, left = StopFlag(), list(faults)
 
     def step() -> None:
         if not left:

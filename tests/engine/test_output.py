@@ -107,8 +107,8 @@ def test_a_store_that_refuses_for_long_is_asked_and_told_of_ever_less_often(
     with caplog.at_level("WARNING", logger="everwhen"):
         book.of(a_job()).write("stdout", b"hello")
         until(lambda: len(caplog.records) >= 5)
-    moments = [record.created for record in caplog.records]
-    pauses = [later - earlier for earlier, later in pairwise(moments)]
+    datetimes = [record.created for record in caplog.records]
+    pauses = [later - earlier for earlier, later in pairwise(datetimes)]
     assert pauses[3] > 4 * 0.01  # 10, 20, 40, 80, 160 ms
     shelf.refuses = False
     book.close()  # asks once more, at once

@@ -49,16 +49,16 @@ class Recording:
 
 
 def serve(stack: Stack, target: Any, **keys: Any) -> Service:
-    return Service(stack.house, {"recording": target}, **{"check_interval": 30.0, **keys})
+    return Service(stack.runtime, {"recording": target}, **{"check_interval": 30.0, **keys})
 
 
-def add(stack: Stack, schedule_id: str, **words: Any) -> None:
-    create_schedule(stack.house, Submission(schedule_id, words, Target("recording")))
+def add(stack: Stack, schedule_id: str, **fields: Any) -> None:
+    create_schedule(stack.runtime, Submission(schedule_id, fields, Target("recording")))
 
 
 def event_types(stack: Stack) -> list[str]:
     return [
-        recorded.event.type for recorded in reversed(stack.house.ledger.events(EventFilter(), limit=1_000))
+        recorded.event.type for recorded in reversed(stack.runtime.ledger.events(EventFilter(), limit=1_000))
     ]
 
 
@@ -104,10 +104,10 @@ def test_from_the_moment_it_is_told_to_stop_nothing_fires_and_nothing_is_claimed
     assert service.status == "stopping"
     add(stack, "due", every="1h")  # at once, and whoever makes it wakes the loops
     add(stack, "asked-for", every="1h", first_run="after_interval")
-    trigger_schedule(stack.house, "asked-for")
+    trigger_schedule(stack.runtime, "asked-for")
     target.may_end.set()
     service.stop()
-    jobs = [(job.schedule_id, job.status) for job in stack.house.ledger.jobs(JobFilter(), limit=10)]
+    jobs = [(job.schedule_id, job.status) for job in stack.runtime.ledger.jobs(JobFilter(), limit=10)]
     assert jobs == [("asked-for", "queued"), ("running", "succeeded")]
 
 
@@ -118,25 +118,25 @@ def test_told_to_stop_in_the_middle_of_a_backlog_it_leaves_the_rest_where_it_is(
     service = serve(stack, Recording(), role="scheduler")
     for number in range(5):
         add(stack, f"a{number}", every="1h")
-    service.ticker._batch, tick = 2, stack.house.slots.tick
+    service.ticker._batch, tick = 2, stack.runtime.slots.tick
 
     def tick_and_be_told(*arguments: Any, **keys: Any) -> TickReport:
         report = tick(*arguments, **keys)
         service.prepare_to_stop()
         return report
 
-    monkeypatch.setattr(stack.house.slots, "tick", tick_and_be_told)
+    monkeypatch.setattr(stack.runtime.slots, "tick", tick_and_be_told)
     service.start()
     until(lambda: service.status == "stopping")
     service.stop()
-    assert len(stack.house.ledger.jobs(JobFilter(), limit=10)) == 2
+    assert len(stack.runtime.ledger.jobs(JobFilter(), limit=10)) == 2
 
 
 def test_an_evaluation_that_is_over_leaves_the_rest_to_the_next() -> None:
     s = manual_scheduler("2026-01-05T08:00:00Z")
     for number in range(5):
         s.add(f"a{number}", every="24h")
-    ticker, asked = Ticker(s.house.slots, s.clock, batch=2), iter([False, True])
+    ticker, asked = Ticker(s.runtime.slots, s.clock, batch=2), iter([False, True])
     assert ticker.step(lambda: next(asked))
     assert (ticker.counts.fired, ticker.counts.checks) == (4, 1)
     assert not ticker.step()
@@ -147,7 +147,7 @@ def test_another_process_on_the_same_file_wakes_the_loop(tmp_path: Path) -> None
     url = f"sqlite:///{tmp_path}/shared.db"
     stack, target = open_stack(url), Recording()
     service = Service(
-        stack.house,
+        stack.runtime,
         {"recording": target},
         check_interval=3_600.0,
         changes=stack.database.change_counter,
@@ -159,7 +159,7 @@ def test_another_process_on_the_same_file_wakes_the_loop(tmp_path: Path) -> None
         "from everwhen.model.schedule import Target\n"
         "from everwhen.operations.schedules import Submission, create_schedule\n"
         "stack = open_stack(sys.argv[1])\n"
-        "create_schedule(stack.house, Submission('from-elsewhere', {'every': '1h'}, Target('recording')))\n"
+        "create_schedule(stack.runtime, Submission('from-elsewhere', {'every': '1h'}, Target('recording')))\n"
         "stack.close()\n"
     )
     subprocess.run([sys.executable, "-c", code, url], check=True, cwd=ROOT, timeout=60)
@@ -187,7 +187,7 @@ def test_a_target_that_raises_is_a_failed_job_and_the_worker_goes_on() -> None:
     service.start()
     assert target.ran.wait(10)
     service.stop()  # waits for the job to be settled
-    schedule = stack.house.catalogue.get("a")
+    schedule = stack.runtime.catalogue.get("a")
     assert schedule is not None and "boom" in (schedule.state.last_error or "")
 
 
@@ -208,33 +208,33 @@ def test_an_observer_that_fails_costs_no_worker_its_place() -> None:
     service.start()
     assert target.ran.wait(10)
     service.stop()
-    schedule = stack.house.catalogue.get("a")
+    schedule = stack.runtime.catalogue.get("a")
     assert schedule is not None and schedule.state.run_count == 1
 
 
 def test_told_twice_to_stop_it_ends_what_runs_at_once_and_gives_it_back() -> None:
     stack, target = open_stack("sqlite://"), CommandTarget()
-    service = Service(stack.house, {"command": target}, check_interval=30.0)
+    service = Service(stack.runtime, {"command": target}, check_interval=30.0)
     spec = '{"argv": ["sleep", "60"]}'
-    create_schedule(stack.house, Submission("a", {"every": "1h"}, Target("command", spec)))
+    create_schedule(stack.runtime, Submission("a", {"every": "1h"}, Target("command", spec)))
     service.start()
     while not target.processes.count:
         threading.Event().wait(0.01)
     service.kill()
     service.stop(timeout=30)
-    schedule = stack.house.catalogue.get("a")
+    schedule = stack.runtime.catalogue.get("a")
     assert schedule is not None and (schedule.state.last_error, schedule.state.running_jobs) == (None, 0)
-    (job,) = stack.house.ledger.jobs(JobFilter(), limit=10)
+    (job,) = stack.runtime.ledger.jobs(JobFilter(), limit=10)
     assert (job.status, job.attempt, job.rescues) == ("queued", 1, 0)
 
 
 def test_a_job_that_somebody_kills_while_its_node_runs_has_failed() -> None:
     stack, target = open_stack("sqlite://"), CommandTarget()
-    service = Service(stack.house, {"command": target}, check_interval=30.0)
+    service = Service(stack.runtime, {"command": target}, check_interval=30.0)
     spec = '{"argv": ["sh", "-c", "kill -TERM $$"]}'
-    create_schedule(stack.house, Submission("a", {"every": "1h"}, Target("command", spec)))
+    create_schedule(stack.runtime, Submission("a", {"every": "1h"}, Target("command", spec)))
     service.start()
-    while not (jobs := stack.house.ledger.jobs(JobFilter(statuses=["failed"]), limit=10)):
+    while not (jobs := stack.runtime.ledger.jobs(JobFilter(statuses=["failed"]), limit=10)):
         threading.Event().wait(0.01)
     service.stop()
     assert [job.error for job in jobs] == ["killed by SIGTERM"]
@@ -244,14 +244,14 @@ def test_what_a_scheduler_misses_from_its_first_heartbeat_on_is_late() -> None:
     clock = ManualClock("2026-01-05T08:00:00Z")
     stack = open_stack("sqlite://", clock=clock)
     spec = Target("command", '{"argv": ["true"]}')
-    create_schedule(stack.house, Submission("a", {"every": "10s", "first_run": "after_interval"}, spec))
+    create_schedule(stack.runtime, Submission("a", {"every": "10s", "first_run": "after_interval"}, spec))
     clock.advance("25s")
-    service = Service(stack.house, {}, role="scheduler")
+    service = Service(stack.runtime, {}, role="scheduler")
     service.prepare()
     clock.advance("22s")  # before its first evaluation, and before its second heartbeat
     service.ticker.step()
     service.stop()
-    found = stack.house.ledger.events(EventFilter(types=["schedule.missed"]), limit=10)
+    found = stack.runtime.ledger.events(EventFilter(types=["schedule.missed"]), limit=10)
     stack.close()
     events = [recorded.event for recorded in found]
     missed = sorted((moment_of(event.slot_at or 0).second, event.reason) for event in events)
@@ -282,16 +282,16 @@ def test_a_second_that_begins_while_a_node_starts_costs_no_slot(opening: float) 
     def declare() -> None:
         clock.advance(timedelta(seconds=0.02))
         for name in "abc":
-            create_schedule(stack.house, Submission(name, {"every": "1s", "if_running": "allow"}, spec))
+            create_schedule(stack.runtime, Submission(name, {"every": "1s", "if_running": "allow"}, spec))
 
-    service = Service(stack.house, {}, role="scheduler")
-    slots: Any = SlowTicks(stack.house.slots, clock)
+    service = Service(stack.runtime, {}, role="scheduler")
+    slots: Any = SlowTicks(stack.runtime.slots, clock)
     service.ticker = Ticker(slots, clock, batch=2)  # not all of them in one transaction
     service.prepare(declare)
     clock.advance(timedelta(seconds=opening))
     service.ticker.step()
-    jobs = stack.house.ledger.jobs(JobFilter(), limit=10)
-    missed = stack.house.ledger.events(EventFilter(types=["schedule.missed"]), limit=10)
+    jobs = stack.runtime.ledger.jobs(JobFilter(), limit=10)
+    missed = stack.runtime.ledger.events(EventFilter(types=["schedule.missed"]), limit=10)
     service.stop()
     stack.close()
     assert missed == []
@@ -301,11 +301,11 @@ def test_a_second_that_begins_while_a_node_starts_costs_no_slot(opening: float) 
 def test_a_pause_with_an_end_ends_by_itself() -> None:
     s = manual_scheduler("2026-01-05T08:00:00Z")
     s.add("a", every="1h")
-    pause_schedule(s.house, "a", until=s.clock.now() + 60_000_000)
-    assert end_pauses(s.house) == 0
+    pause_schedule(s.runtime, "a", until=s.clock.now() + 60_000_000)
+    assert end_pauses(s.runtime) == 0
     assert s.state("a").status == "paused"
     s.clock.advance("1m")
-    assert end_pauses(s.house) == 1
+    assert end_pauses(s.runtime) == 1
     assert (s.state("a").status, s.state("a").resume_at) == ("active", None)
     assert s.check().is_clean
 
@@ -315,13 +315,13 @@ def test_a_pause_ends_on_time_and_not_at_the_next_check() -> None:
     add(stack, "a", at="2030-01-01T00:00:00Z")
     service = serve(stack, target, check_interval=3_600.0, lease=3_600.0)
     service.start()
-    pause_schedule(stack.house, "a", until=stack.house.clock.now() + 300_000)
+    pause_schedule(stack.runtime, "a", until=stack.runtime.clock.now() + 300_000)
     deadline = time.monotonic() + 20
     while "schedule.resumed" not in event_types(stack):
         assert time.monotonic() < deadline
         threading.Event().wait(0.01)
-    (resumed,) = stack.house.ledger.events(EventFilter(types=["schedule.resumed"]), limit=2)
-    (paused,) = stack.house.ledger.events(EventFilter(types=["schedule.paused"]), limit=2)
+    (resumed,) = stack.runtime.ledger.events(EventFilter(types=["schedule.resumed"]), limit=2)
+    (paused,) = stack.runtime.ledger.events(EventFilter(types=["schedule.paused"]), limit=2)
     assert resumed.event.actor == "until"
     assert resumed.event.at - paused.event.at > 250_000
     service.stop()
@@ -334,10 +334,10 @@ def test_a_pause_that_was_prolonged_or_ended_meanwhile_is_left_alone() -> None:
     s.clock.advance("2m")
     s.resume("a")
     resumed = s.state("a")
-    assert s.house.catalogue.change(s.clock.now(), "a", end_pause).after == resumed
+    assert s.runtime.catalogue.change(s.clock.now(), "a", end_pause).after == resumed
     s.pause("a", until=s.clock.now() + 60_000_000)
     paused = s.state("a")
-    assert s.house.catalogue.change(s.clock.now(), "a", end_pause).after == paused
+    assert s.runtime.catalogue.change(s.clock.now(), "a", end_pause).after == paused
 
 
 def test_a_step_of_the_clock_is_told_apart_from_time_that_passed() -> None:
@@ -360,7 +360,7 @@ def test_after_a_step_of_its_clock_a_node_rescues_nobody_for_a_whole_lease() -> 
     s.add("a", every="24h")
     s.tick()
     (running,) = s.claim()
-    other = Service(s.house, {}, lease=30.0)
+    other = Service(s.runtime, {}, lease=30.0)
     s.clock.step("1h")
     other.watch_clock()
     other.lease.rescue()
@@ -390,8 +390,8 @@ class Refusing:
 
 def test_a_step_of_the_clock_that_could_not_be_recorded_is_recorded_later_once() -> None:
     s = manual_scheduler("2026-01-05T08:00:00Z")
-    service = Service(s.house, {})
-    s.house.slots = refusing = Refusing(s.house.slots)
+    service = Service(s.runtime, {})
+    s.runtime.slots = refusing = Refusing(s.runtime.slots)
     s.clock.step("1h")
     for _ in range(2):
         with pytest.raises(StoreError):
@@ -407,7 +407,7 @@ def test_a_step_of_the_clock_that_could_not_be_recorded_is_recorded_later_once()
 def test_a_step_of_the_clock_during_the_start_is_noticed() -> None:
     """After the first look, before the loops: while the schedules of the file are applied."""
     s = manual_scheduler("2026-01-05T08:00:00Z")
-    service = Service(s.house, {}, check_interval=3_600.0)
+    service = Service(s.runtime, {}, check_interval=3_600.0)
     service.start(lambda: s.clock.step("2h"))
     until(lambda: bool(s.events(None, "scheduler.clock_stepped")))
     service.stop()
@@ -429,7 +429,7 @@ def test_a_clock_far_from_the_databases_is_told_of_once_and_so_is_its_return(
 def test_slots_that_the_clock_was_stepped_over_were_down_not_late() -> None:
     s = manual_scheduler("2026-01-05T08:00:00Z")
     s.add("a", every="10m", first_run="after_interval")
-    service = Service(s.house, {})
+    service = Service(s.runtime, {})
     s.clock.step("65m")
     service.watch_clock()
     s.beat()
@@ -466,7 +466,7 @@ def test_a_service_that_is_started_again_is_another_node() -> None:
 
 def test_a_loop_that_stalls_is_not_ready() -> None:
     s = manual_scheduler("2026-01-05T08:00:00Z")
-    service = Service(s.house, {}, check_interval=1.0)
+    service = Service(s.runtime, {}, check_interval=1.0)
     assert service.unreadiness() == "the scheduler is stopped"
     service.status = "running"
     service.ticker.step()
@@ -492,7 +492,7 @@ class CountedTicks:
 def test_an_idle_evaluation_asks_the_database_once() -> None:
     s = manual_scheduler("2026-01-05T08:00:00Z")
     s.add("a", every="1h")
-    slots = CountedTicks(s.house.slots)
+    slots = CountedTicks(s.runtime.slots)
     ticker = Ticker(slots, s.clock)  # type: ignore[arg-type]
     ticker.step()
     assert (ticker.counts.fired, slots.ticks) == (1, 2)
@@ -504,7 +504,7 @@ def test_what_is_far_behind_is_found_although_nothing_came_due_of_late() -> None
     s = manual_scheduler("2026-01-05T08:00:00Z")
     s.add("a", every="1h", first_run="after_interval", catch_up="run_once")
     s.clock.advance("1h30m")
-    ticker = Ticker(s.house.slots, s.clock)
+    ticker = Ticker(s.runtime.slots, s.clock)
     ticker.step()
     assert ticker.counts.fired == 1
 
@@ -512,7 +512,7 @@ def test_what_is_far_behind_is_found_although_nothing_came_due_of_late() -> None
 def test_an_overdue_schedule_that_nobody_decides_is_not_ready() -> None:
     s = manual_scheduler("2026-01-05T08:00:00Z")
     s.add("a", every="1h")
-    service = Service(s.house, {}, check_interval=1.0)
+    service = Service(s.runtime, {}, check_interval=1.0)
     service.status = "running"
     s.clock.advance("2m")
     service.ticker.counts.checked = s.clock.monotonic()  # it looks alive, and decides nothing

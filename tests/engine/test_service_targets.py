@@ -17,9 +17,9 @@ from everwhen.operations.schedules import (
     invalidate_schedule,
 )
 from everwhen.ports.target import Run
+from everwhen.target_registry import open_target_registry
 from everwhen.targets.subscribers import CallbackSubscriber
 from everwhen.wiring import Stack, build_service, open_stack
-from everwhen.workshop import open_workshop
 from tests.targets.plugins import put_plugin
 
 PATIENCE = 60
@@ -38,8 +38,8 @@ class Watch:
         self.ended_runs.put((run.schedule_id, outcome))
 
 
-def add(stack: Stack, schedule_id: str, target: Target, **words: Any) -> None:
-    create_schedule(stack.house, Submission(schedule_id, {"every": "1h", **words}, target))
+def add(stack: Stack, schedule_id: str, target: Target, **fields: Any) -> None:
+    create_schedule(stack.runtime, Submission(schedule_id, {"every": "1h", **fields}, target))
 
 
 def test_a_node_runs_plugins_and_delivers_messages(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_a_node_runs_plugins_and_delivers_messages(tmp_path: Path) -> None:
     service = build_service(
         stack,
         observer=watch,
-        workshop=open_workshop(stack.house, plugin_dirs=[tmp_path]),
+        target_registry=open_target_registry(stack.runtime, plugin_dirs=[tmp_path]),
         subscribers=[CallbackSubscriber("inbox", lambda event: got.put(event["content"]["text"]))],
     )
     add(stack, "withings.hourly", plugin_target("withings", "poll"))
@@ -70,10 +70,12 @@ def test_a_start_finds_valid_what_can_run_now_and_nothing_else(tmp_path: Path) -
     add(stack, "workflow", Target("workflow", '{"workflow_id": "9"}'))
     names = ("withings.hourly", "gone", "pigeon", "workflow")
     for name in names:
-        invalidate_schedule(stack.house, name, "it could not run")
-    service = build_service(stack, workshop=open_workshop(stack.house, plugin_dirs=[tmp_path]))
+        invalidate_schedule(stack.runtime, name, "it could not run")
+    service = build_service(
+        stack, target_registry=open_target_registry(stack.runtime, plugin_dirs=[tmp_path])
+    )
     service.start()
     service.stop()
-    statuses = [get_schedule(stack.house, name).state.status for name in names]
+    statuses = [get_schedule(stack.runtime, name).state.status for name in names]
     assert statuses == ["active", "invalid", "invalid", "invalid"]
     stack.close()

@@ -24,7 +24,7 @@ def test_a_slot_that_nobody_decides_is_overdue_after_its_gap_and_that_is_said_on
     s = scheduler()
     s.add("often", every="10s")
     s.add("seldom", every="1h")
-    watch = OverdueWatch(s.house)
+    watch = OverdueWatch(s.runtime)
     s.clock.advance("50s")
     watch.step(s.node)
     assert overdue(s) == []
@@ -32,7 +32,7 @@ def test_a_slot_that_nobody_decides_is_overdue_after_its_gap_and_that_is_said_on
     watch.step(s.node)
     (event,) = overdue(s)
     assert (event.schedule_id, event.slot_at) == ("often", s.state("often").next_slot_at)
-    for watching in (watch, OverdueWatch(s.house)):  # a restart does not say it again
+    for watching in (watch, OverdueWatch(s.runtime)):  # a restart does not say it again
         s.clock.advance("1m")
         watching.step(s.node)
     assert len(overdue(s)) == 1
@@ -52,7 +52,7 @@ def test_a_slot_that_is_held_for_too_long_is_overdue() -> None:
     s.tick()
     assert s.state("g.held").held_reason == "at_capacity"
     s.clock.advance("61s")
-    OverdueWatch(s.house).step(s.node)
+    OverdueWatch(s.runtime).step(s.node)
     assert [(one.schedule_id, one.reason) for one in overdue(s)] == [("g.held", "at_capacity")]
 
 
@@ -61,16 +61,16 @@ def test_nothing_is_overdue_while_the_system_is_paused_or_where_another_schedule
     s.add("a", every="10s")
     s.clock.advance("5m")
     s.beat()
-    OverdueWatch(s.house).step("zz-the-last-of-all")
+    OverdueWatch(s.runtime).step("zz-the-last-of-all")
     assert overdue(s) == []
     s.pause_system()
-    OverdueWatch(s.house).step(s.node)
+    OverdueWatch(s.runtime).step(s.node)
     assert overdue(s) == []
 
 
 def test_a_loop_that_stalls_is_on_record_once_until_it_goes_on() -> None:
     s = scheduler()
-    service = Service(s.house, {}, check_interval=1.0)
+    service = Service(s.runtime, {}, check_interval=1.0)
     service.status = "running"
     watch = service._stall_watch
     for seconds in ("11s", "1s"):

@@ -64,15 +64,15 @@ def stack() -> Iterator[Stack]:
 
 
 def a_service(stack: Stack, targets: dict[str, Any], **keys: Any) -> Service:
-    return Service(stack.house, targets, **{"check_interval": 30.0, **keys})
+    return Service(stack.runtime, targets, **{"check_interval": 30.0, **keys})
 
 
 def add(
-    stack: Stack, schedule_id: str, target: str, spec: dict[str, Any] | None = None, **words: Any
+    stack: Stack, schedule_id: str, target: str, spec: dict[str, Any] | None = None, **fields: Any
 ) -> None:
-    words = {"every": "1h", **words}
-    submission = Submission(schedule_id, words, Target(target, json.dumps(spec or {})), source="config")
-    create_schedule(stack.house, submission)
+    fields = {"every": "1h", **fields}
+    submission = Submission(schedule_id, fields, Target(target, json.dumps(spec or {})), source="config")
+    create_schedule(stack.runtime, submission)
 
 
 def job_of(stack: Stack, schedule_id: str) -> Job:
@@ -81,7 +81,7 @@ def job_of(stack: Stack, schedule_id: str) -> Job:
 
 
 def jobs_of(stack: Stack, schedule_id: str) -> list[Job]:
-    return [j for j in stack.house.ledger.jobs(JobFilter(), limit=100) if j.schedule_id == schedule_id]
+    return [j for j in stack.runtime.ledger.jobs(JobFilter(), limit=100) if j.schedule_id == schedule_id]
 
 
 def has_status(stack: Stack, schedule_id: str, status: str) -> Callable[[], bool]:
@@ -89,7 +89,7 @@ def has_status(stack: Stack, schedule_id: str, status: str) -> Callable[[], bool
 
 
 def running_jobs(stack: Stack, schedule_id: str) -> int:
-    schedule = stack.house.catalogue.get(schedule_id)
+    schedule = stack.runtime.catalogue.get(schedule_id)
     assert schedule is not None
     return schedule.state.running_jobs
 
@@ -119,7 +119,7 @@ def test_r9_a_cancelled_job_counts_as_running_until_its_work_has_returned(stack:
     service.start()
     add(stack, "a", "blocking")
     assert target.begun.wait(30)
-    cancel_job(stack.house, job_of(stack, "a").job_id)
+    cancel_job(stack.runtime, job_of(stack, "a").job_id)
     until(has_status(stack, "a", "cancelled"))
     assert running_jobs(stack, "a") == 1
     target.returns.set()
@@ -134,7 +134,7 @@ def test_a_cancel_reaches_a_running_process_at_once(stack: Stack, tmp_path: Path
     service.start()
     add(stack, "a", "command", {"argv": ["sh", "-c", f"echo $$ > {mark}; exec sleep 60"]})
     pid = pid_in(mark)
-    cancel_job(stack.house, job_of(stack, "a").job_id)
+    cancel_job(stack.runtime, job_of(stack, "a").job_id)
     until(lambda: not is_alive(pid))
     until(lambda: running_jobs(stack, "a") == 0)
     service.stop()
@@ -200,7 +200,7 @@ class Refusing:
 
 
 def test_an_end_that_the_store_refused_is_told_again(stack: Stack) -> None:
-    stack.house.slots = slots = Refusing(stack.house.slots)
+    stack.runtime.slots = slots = Refusing(stack.runtime.slots)
     service = a_service(stack, {"command": CommandTarget()})
     service.start()
     add(stack, "a", "command", {"argv": ["true"]})
@@ -246,15 +246,15 @@ def test_r8_an_exchange_whose_answer_was_lost_ends_nothing_twice_and_leaves_noth
         add(stack, f"s{number}", "command", {"argv": ["true"]})
     while service.ticker.step():
         pass
-    slots = Forgetful(stack.house.slots, losses=losses)
+    slots = Forgetful(stack.runtime.slots, losses=losses)
     slots.claim_jobs = slots._slots.claim_jobs  # type: ignore[method-assign]
-    stack.house.slots = slots
+    stack.runtime.slots = slots
     service = a_service(stack, {"command": CommandTarget()}, max_workers=1)
     service.start()
     for number in range(4):
         until(has_status(stack, f"s{number}", "succeeded"))
     service.stop()
-    states = [get_schedule(stack.house, f"s{number}").state for number in range(4)]
+    states = [get_schedule(stack.runtime, f"s{number}").state for number in range(4)]
     assert [(s.run_count, s.error_count, s.running_jobs, s.outstanding) for s in states] == [(1, 0, 0, 0)] * 4
     assert slots.left == 0
     assert sum(job_of(stack, f"s{number}").attempt for number in range(4)) == 4 + losses
@@ -264,14 +264,14 @@ def test_r8_an_exchange_whose_answer_was_lost_ends_nothing_twice_and_leaves_noth
 def test_r8_a_job_whose_claim_was_never_answered_runs_and_none_of_its_rescues_is_spent(
     stack: Stack, on_lost: str
 ) -> None:
-    stack.house.slots = slots = Forgetful(stack.house.slots, losses=5)
+    stack.runtime.slots = slots = Forgetful(stack.runtime.slots, losses=5)
     service = a_service(stack, {"command": CommandTarget()})
     service.start()
     add(stack, "a", "command", {"argv": ["true"]}, on_lost=on_lost)
     until(has_status(stack, "a", "succeeded"))
     job = job_of(stack, "a")
     assert (slots.left, job.attempt, job.rescues, running_jobs(stack, "a")) == (0, 6, 0, 0)
-    found = stack.house.ledger.events(EventFilter(types=["job.lost", "job.rescued"]), limit=10)
+    found = stack.runtime.ledger.events(EventFilter(types=["job.lost", "job.rescued"]), limit=10)
     assert {(e.event.type, e.event.detail["began"]) for e in found} == {("job.rescued", False)}
     assert len(found) == 5
     service.stop()
@@ -280,7 +280,7 @@ def test_r8_a_job_whose_claim_was_never_answered_runs_and_none_of_its_rescues_is
 def test_r8_a_claim_that_the_store_repeated_without_a_word_is_found_at_the_next_heartbeat(
     stack: Stack,
 ) -> None:
-    stack.house.slots = Forgetful(stack.house.slots, is_silent=True)
+    stack.runtime.slots = Forgetful(stack.runtime.slots, is_silent=True)
     service = a_service(stack, {"command": CommandTarget()}, lease=0.3)
     service.start()
     add(stack, "a", "command", {"argv": ["true"]})
@@ -315,9 +315,9 @@ class Away:
         self._refuse(hangs=False)
         self._slots.record(events)
 
-    def farewell(self, now: int, *, node: str, is_passing: bool = False) -> None:
+    def sign_off_node(self, now: int, *, node: str, is_passing: bool = False) -> None:
         self._refuse(hangs=False)
-        self._slots.farewell(now, node=node, is_passing=is_passing)
+        self._slots.sign_off_node(now, node=node, is_passing=is_passing)
 
     def _refuse(self, *, hangs: bool = True) -> None:
         if self.is_away and hangs and self._hangs:
@@ -331,7 +331,7 @@ class Away:
 def test_g1_a_stop_while_the_database_is_away_leaves_no_process_and_holds_its_timeout(
     stack: Stack, tmp_path: Path, hangs: bool
 ) -> None:
-    stack.house.slots = slots = Away(stack.house.slots, hangs=hangs)
+    stack.runtime.slots = slots = Away(stack.runtime.slots, hangs=hangs)
     mark, target = tmp_path / "pid", Blocking()
     service = a_service(stack, {"command": CommandTarget(), "blocking": target})
     service.start()
@@ -352,7 +352,7 @@ def test_g1_a_stop_while_the_database_is_away_leaves_no_process_and_holds_its_ti
 
 
 def test_g1_jobs_are_settled_when_the_database_is_back_before_the_timeout(stack: Stack) -> None:
-    stack.house.slots = slots = Away(stack.house.slots, hangs=True)
+    stack.runtime.slots = slots = Away(stack.runtime.slots, hangs=True)
     target = Blocking()
     service = a_service(stack, {"blocking": target})
     service.start()
@@ -378,15 +378,15 @@ def test_a_job_that_was_rescued_from_its_node_and_claimed_by_it_again_runs_once_
     service.start()
     add(stack, "a", "command", {"argv": ["sh", "-c", f"echo $$ >> {pids}; exec sleep 60"]})
     until(lambda: len(pids.read_text().split()) == 1)
-    assert stack.house.slots.rescue(stack.house.clock.now(), node="another", lease=0) == 1
-    stack.house.wake_workers()
+    assert stack.runtime.slots.rescue(stack.runtime.clock.now(), node="another", lease=0) == 1
+    stack.runtime.wake_workers()
     until(lambda: len(pids.read_text().split()) == 2)
     first, second = map(int, pids.read_text().split())
     assert not is_alive(first)
     until(lambda: service.worker.running_count == 1)
     job = job_of(stack, "a")
     assert (is_alive(second), job.status, job.attempt, job.rescues) == (True, "running", 2, 1)
-    cancel_job(stack.house, job.job_id)
+    cancel_job(stack.runtime, job.job_id)
     until(lambda: not is_alive(second))
     until(lambda: service.worker.running_count == 0)
     service.stop()
@@ -399,8 +399,8 @@ def test_r9_a_copy_that_cannot_be_stopped_takes_its_worker_beside_the_new_one(st
     add(stack, "a", "blocking")
     assert target.begun.wait(30)
     target.begun.clear()
-    assert stack.house.slots.rescue(stack.house.clock.now(), node="another", lease=0) == 1
-    stack.house.wake_workers()
+    assert stack.runtime.slots.rescue(stack.runtime.clock.now(), node="another", lease=0) == 1
+    stack.runtime.wake_workers()
     assert target.begun.wait(30)
     assert service.worker.running_count == 2
     target.returns.set()
@@ -411,7 +411,7 @@ def test_r9_a_copy_that_cannot_be_stopped_takes_its_worker_beside_the_new_one(st
 
 def test_a_202_frees_its_worker_and_the_report_settles_the_job(stack: Stack) -> None:
     with a_server(status(202)) as server:
-        service = a_service(stack, {"http": HttpTarget(stack.house.clock.now)}, max_workers=1)
+        service = a_service(stack, {"http": HttpTarget(stack.runtime.clock.now)}, max_workers=1)
         service.start()
         add(stack, "a", "http", {"url": server.url})
         until(lambda: bool(server.seen))
@@ -419,7 +419,7 @@ def test_a_202_frees_its_worker_and_the_report_settles_the_job(stack: Stack) -> 
         job = job_of(stack, "a")
         assert (job.status, running_jobs(stack, "a")) == ("running", 1)
         token = server.seen[0].headers["everwhen-outcome-token"]
-        report_outcome(stack.house, job.job_id, token, status="succeeded", result="done")
+        report_outcome(stack.runtime, job.job_id, token, status="succeeded", result="done")
         assert (job_of(stack, "a").status, running_jobs(stack, "a")) == ("succeeded", 0)
         service.stop()
 
@@ -430,9 +430,9 @@ def test_what_a_job_prints_can_be_read_while_it_runs(stack: Stack) -> None:
     add(stack, "a", "command", {"argv": ["sh", "-c", "echo out; echo err >&2; exec sleep 60"]})
     until(lambda: bool(jobs_of(stack, "a")))
     job_id = job_of(stack, "a").job_id
-    until(lambda: len(get_output(stack.house, job_id)) == 2)
-    pieces = [(piece.stream.stream, piece.data) for piece in get_output(stack.house, job_id)]
+    until(lambda: len(get_output(stack.runtime, job_id)) == 2)
+    pieces = [(piece.stream.stream, piece.data) for piece in get_output(stack.runtime, job_id)]
     assert pieces == [("stderr", b"err\n"), ("stdout", b"out\n")]
     assert job_of(stack, "a").status == "running"
-    cancel_job(stack.house, job_id)
+    cancel_job(stack.runtime, job_id)
     service.stop()

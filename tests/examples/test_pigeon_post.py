@@ -33,12 +33,12 @@ letter = Target("pigeon", json.dumps({"loft": folder, "letter": "All is well."})
 source = {"type": "lines", "path": f"{folder}/todo.txt"}
 agent = agent_target("clerk", {"command": ["cat"]}, {"prompt": "Do:", "work_source": source})
 for name, target in (("letter", letter), ("clerk", agent)):
-    create_schedule(stack.house, Submission(name, {"every": "1h"}, target))
+    create_schedule(stack.runtime, Submission(name, {"every": "1h"}, target))
 service.start()
 for _ in range(2):
     assert ended.acquire(timeout=60)
 service.stop()
-jobs = stack.house.ledger.jobs(JobFilter(), limit=10)
+jobs = stack.runtime.ledger.jobs(JobFilter(), limit=10)
 print(json.dumps({job.schedule_id: [job.status, job.result, job.error] for job in jobs}))
 stack.close()
 """

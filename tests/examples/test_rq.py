@@ -26,7 +26,7 @@ def test_the_example_of_jobs_on_rq_runs_as_it_says(tmp_path: Path, valkey_url: s
     )
     lines_until(up.stderr, "jobs are handed over to RQ", 1)
     worker = subprocess.Popen(
-        [BIN / "rq", "worker", "-q", "-c", "everwhen.carried.rq", "heavy", "default"],
+        [BIN / "rq", "worker", "-q", "-c", "everwhen.queue_workers.rq", "heavy", "default"],
         cwd=tmp_path,
         env=environment,
         stderr=subprocess.DEVNULL,
@@ -35,7 +35,7 @@ def test_the_example_of_jobs_on_rq_runs_as_it_says(tmp_path: Path, valkey_url: s
     try:
 
         def both_ran() -> bool:
-            jobs = stack.house.ledger.jobs(JobFilter(), limit=100)
+            jobs = stack.runtime.ledger.jobs(JobFilter(), limit=100)
             ran = {job.schedule_id for job in jobs if job.status == "succeeded"}
             return ran == {"heartbeat", "report"}
 

@@ -145,13 +145,13 @@ def read_commands(folder: Path) -> None:
     options = ["--config", str(folder / "everwhen.yaml")]
     os.chdir(folder)
     stack = open_stack(f"sqlite:///{folder}/everwhen.db")
-    apply(stack.house, read_configuration(folder / "everwhen.yaml", this_host()).declared)
+    apply(stack.runtime, read_configuration(folder / "everwhen.yaml", this_host()).declared)
     stack.close()
-    for words in READING:
-        needs_file = words not in ("next @daily", "config schema")
-        answer = CliRunner().invoke(everwhen, [*words.split(), *(options if needs_file else [])])
+    for fields in READING:
+        needs_file = fields not in ("next @daily", "config schema")
+        answer = CliRunner().invoke(everwhen, [*fields.split(), *(options if needs_file else [])])
         if answer.exit_code != 0:
-            raise SystemExit(f"{words}: {answer.output} {answer.exception!r}")
+            raise SystemExit(f"{fields}: {answer.output} {answer.exception!r}")
 
 
 PROGRAMS: dict[str, Callable[[Path], None]] = {

@@ -15,8 +15,10 @@ TARGET = Target("command")
 NOW = at("09:00")
 
 
-def declared(schedule_id: str = "a", *, now: int = NOW, group: str | None = None, **words: Any) -> Definition:
-    return declare(schedule_id, words, target=TARGET, now=now, group=group)
+def declared(
+    schedule_id: str = "a", *, now: int = NOW, group: str | None = None, **fields: Any
+) -> Definition:
+    return declare(schedule_id, fields, target=TARGET, now=now, group=group)
 
 
 def test_schedules_declared_alike_share_one_definition() -> None:
@@ -25,10 +27,10 @@ def test_schedules_declared_alike_share_one_definition() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [{"every": "6m"}, {"every": "5m", "name": "x"}, {"every": "5m", "owner": "me"}]
+    "fields", [{"every": "6m"}, {"every": "5m", "name": "x"}, {"every": "5m", "owner": "me"}]
 )
-def test_another_word_is_another_definition(words: dict[str, Any]) -> None:
-    assert declared(**words) != declared(every="5m")
+def test_another_word_is_another_definition(fields: dict[str, Any]) -> None:
+    assert declared(**fields) != declared(every="5m")
 
 
 def test_another_target_zone_or_group_is_another_definition() -> None:

@@ -23,9 +23,9 @@ def withings(**keys: Any) -> Manifest:
 
 
 def of_plugin(
-    words: dict[str, Any], *, group: dict[str, Any] | None = None, **manifest: Any
+    fields: dict[str, Any], *, group: dict[str, Any] | None = None, **manifest: Any
 ) -> dict[str, Any]:
-    return with_defaults(words, "plugin", group=group, manifest=withings(**manifest))
+    return with_defaults(fields, "plugin", group=group, manifest=withings(**manifest))
 
 
 @pytest.mark.parametrize(
@@ -50,9 +50,9 @@ def test_a_cron_entry_of_an_agent_counts_from_no_completion() -> None:
 
 def test_the_schedule_comes_before_its_group_and_the_group_before_the_target() -> None:
     group = {"timeouts": {"poll": "60s"}, "max_outstanding_polls": 3, "max_concurrent": 2, "queue": "slow"}
-    words = of_plugin({"every": "1h", "max_outstanding": 5}, group=group)
-    assert (words["timeout"], words["max_outstanding"], words["max_concurrent"]) == ("60s", 5, 2)
-    assert words["queue"] == "slow"
+    fields = of_plugin({"every": "1h", "max_outstanding": 5}, group=group)
+    assert (fields["timeout"], fields["max_outstanding"], fields["max_concurrent"]) == ("60s", 5, 2)
+    assert fields["queue"] == "slow"
     assert "timeout" not in of_plugin({"command": "health"}, group=group)
     assert of_plugin({"command": "health"}, group={**group, "timeout": "5m"})["timeout"] == "5m"
     instances = {"instances": {"max_concurrent": 3}, "timeout": "2h", "timezone": "Asia/Tokyo"}

@@ -35,9 +35,9 @@ def test_a_default_may_be_what_makes_a_payload_satisfy_its_schema() -> None:
 
 
 def test_drift_is_what_keeps_a_stored_schedule_from_running() -> None:
-    words = with_defaults({"every": "1h", "command": "token_refresh"}, "plugin", manifest=withings())
+    fields = with_defaults({"every": "1h", "command": "token_refresh"}, "plugin", manifest=withings())
     target = plugin_target("withings", "token_refresh")
-    definition = declare("withings.hourly", words, target=target, now=0, group="withings")
+    definition = declare("withings.hourly", fields, target=target, now=0, group="withings")
     assert plugin_drift("withings.hourly", definition, withings()) is None
     left = withings(commands=[{"name": "poll"}])
     assert (

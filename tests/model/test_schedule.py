@@ -15,7 +15,7 @@ NINE = at("09:00")
 
 
 @pytest.mark.parametrize(
-    ("words", "kind"),
+    ("fields", "kind"),
     [
         ({"every": "1h"}, "interval"),
         ({"every": "monthly"}, "interval"),
@@ -25,8 +25,8 @@ NINE = at("09:00")
         ({"on": "chat"}, "chat"),
     ],
 )
-def test_the_type_of_a_schedule_is_that_of_its_trigger(words: dict[str, Any], kind: str) -> None:
-    assert a_definition(**words).type == kind
+def test_the_type_of_a_schedule_is_that_of_its_trigger(fields: dict[str, Any], kind: str) -> None:
+    assert a_definition(**fields).type == kind
 
 
 def test_the_dedupe_key_names_group_command_and_local_id() -> None:

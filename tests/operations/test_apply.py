@@ -25,7 +25,7 @@ class Place:
     def __init__(self, folder: Path, **keys: Any) -> None:
         self.path = folder / "everwhen.yaml"
         self.scheduler: ManualScheduler = manual_scheduler("2026-01-05T08:00:00Z", **keys)
-        self.house = self.scheduler.house
+        self.runtime = self.scheduler.runtime
         self.sections: dict[str, Any] = {}
 
     def read(self) -> Declarations:
@@ -33,15 +33,15 @@ class Place:
         return read_configuration(self.path, host).declared
 
     def write(self, **schedules: dict[str, Any]) -> None:
-        entries = [{"id": name, "run": RUN, **words} for name, words in schedules.items()]
+        entries = [{"id": name, "run": RUN, **fields} for name, fields in schedules.items()]
         self.path.write_text(yaml.safe_dump({**self.sections, "schedules": entries}))
 
     def apply(self, **schedules: dict[str, Any]) -> Applied:
         self.write(**schedules)
-        return apply(self.house, self.read())
+        return apply(self.runtime, self.read())
 
     def reload(self, **keys: Any) -> Applied:
-        return reload(self.house, self.read, actor="ada", **keys)
+        return reload(self.runtime, self.read, actor="ada", **keys)
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_an_after_counts_from_its_creation_and_not_from_the_reading_of_the_file(
     place.write(soon={"after": "2s"})
     declared = place.read()
     place.scheduler.clock.advance("30s")  # a slow start, or a database whose clock is ahead
-    apply(place.house, declared)
+    apply(place.runtime, declared)
     state = place.scheduler.state("soon")
     assert state.status == "active"
     assert state.next_run_at == place.scheduler.clock.now() + 2_000_000
@@ -64,7 +64,7 @@ def test_an_after_that_is_edited_counts_from_the_edit(place: Place) -> None:
     place.write(soon={"after": "2s"})
     declared = place.read()
     place.scheduler.clock.advance("30s")
-    apply(place.house, declared)
+    apply(place.runtime, declared)
     assert place.scheduler.state("soon").next_run_at == place.scheduler.clock.now() + 2_000_000
 
 
@@ -111,7 +111,7 @@ def test_a_schedule_that_is_disabled_and_edited_at_once_is_both(place: Place) ->
 def test_a_valid_definition_heals_an_invalid_schedule(place: Place) -> None:
     s = place.scheduler
     place.apply(a={"every": "1h"})
-    invalidate_schedule(s.house, "a", "its command is gone")
+    invalidate_schedule(s.runtime, "a", "its command is gone")
     assert place.apply(a={"every": "1h"}).switched == ("a",)
     assert s.state("a").status == "active"
     assert s.check().is_clean
@@ -159,7 +159,7 @@ def test_quiet_hours_of_the_file_come_change_and_go_with_it(place: Place) -> Non
     assert len(s.jobs("a")) == 15 + 23
     place.sections = {}
     place.apply(a={"cron": "0 * * * *"})
-    assert s.house.catalogue.policies() == []
+    assert s.runtime.catalogue.policies() == []
     assert s.check().is_clean
 
 
@@ -177,7 +177,7 @@ def test_removing_more_than_half_of_ten_is_asked_about(place: Place) -> None:
     fewer = {f"s{number}": {"every": "1h"} for number in range(4)}
     with pytest.raises(RemovalError, match="this would remove 6 of 10 schedules"):
         place.apply(**fewer)
-    assert len(place.house.catalogue.of_source("config")) == 10
+    assert len(place.runtime.catalogue.of_source("config")) == 10
     assert len(place.reload(may_remove_most=True).removed) == 6
 
 
@@ -185,7 +185,7 @@ def test_removing_more_than_half_of_ten_is_asked_about(place: Place) -> None:
 def test_removing_half_or_a_few_is_not_asked_about(place: Place, present: int, left: int) -> None:
     place.apply(**{f"s{number}": {"every": "1h"} for number in range(present)})
     place.apply(**{f"s{number}": {"every": "1h"} for number in range(left)})
-    assert len(place.house.catalogue.of_source("config")) == left
+    assert len(place.runtime.catalogue.of_source("config")) == left
 
 
 def test_a_reload_is_put_on_record_with_what_it_did(place: Place) -> None:
@@ -206,13 +206,13 @@ def test_a_bad_file_is_refused_whole_put_on_record_and_the_old_one_goes_on(place
     (event,) = place.scheduler.events(None, "config.rejected")
     assert event.detail["mistakes"] == 2
     assert place.scheduler.state("a").revision == 1
-    assert [s.state.schedule_id for s in place.house.catalogue.of_source("config")] == ["a"]
+    assert [s.state.schedule_id for s in place.runtime.catalogue.of_source("config")] == ["a"]
 
 
 def test_where_each_schedule_stands_is_known(place: Place) -> None:
     place.apply(a={"every": "1h"}, b={"every": "1h"})
     assert {
-        name: text.rpartition(":")[2] for name, text in place.house.catalogue.config_places().items()
+        name: text.rpartition(":")[2] for name, text in place.runtime.catalogue.config_places().items()
     } == {
         "a": "2",
         "b": "7",
@@ -221,5 +221,5 @@ def test_where_each_schedule_stands_is_known(place: Place) -> None:
 
 def test_a_preview_writes_nothing(place: Place) -> None:
     place.write(a={"every": "1h"})
-    assert [one.schedule_id for one in preview(place.house, place.read()).created] == ["a"]
-    assert place.house.catalogue.of_source("config") == []
+    assert [one.schedule_id for one in preview(place.runtime, place.read()).created] == ["a"]
+    assert place.runtime.catalogue.of_source("config") == []

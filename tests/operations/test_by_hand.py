@@ -21,17 +21,17 @@ def scheduler(start: str = "2026-01-05T08:00:00Z") -> ManualScheduler:
     return manual_scheduler(start)
 
 
-def with_a_missed_morning(**words: Any) -> ManualScheduler:
+def with_a_missed_morning(**fields: Any) -> ManualScheduler:
     """Hourly slots from nine to eleven that were missed; it is 11:30."""
     s = scheduler()
-    s.add("a", every="1h", first_run="after_interval", **words)
+    s.add("a", every="1h", first_run="after_interval", **fields)
     s.sleep("3h30m")
     s.step()
     return s
 
 
 def fill(s: ManualScheduler, **keys: Any) -> Any:
-    return backfill(s.house, "a", s.clock.moment.replace(hour=8, minute=0), s.clock.moment, **keys)
+    return backfill(s.runtime, "a", s.clock.moment.replace(hour=8, minute=0), s.clock.moment, **keys)
 
 
 # -- triggers --
@@ -121,12 +121,12 @@ def test_a_cancelled_run_that_has_not_let_go_takes_no_place_from_the_queue_count
     s.add("a", every="1h", if_running="queue", queue_limit=1)
     s.tick()
     (running,) = s.claim()
-    cancel_job(s.house, running.job.job_id)
+    cancel_job(s.runtime, running.job.job_id)
     s.advance("1h", work=False)
     s.advance("1h", work=False)
     assert [job.status for job in s.jobs("a")] == ["cancelled", "queued"]
     assert [event.reason for event in s.events("a", "schedule.skipped")] == ["queue_full"]
-    assert trigger_schedule(s.house, "a").skip_reason == "queue_full"
+    assert trigger_schedule(s.runtime, "a").skip_reason == "queue_full"
     s.settle(running)
     assert s.check().is_clean
 
@@ -146,7 +146,7 @@ def test_a_backfill_that_is_to_cancel_ends_the_schedules_own_jobs() -> None:
     s.tick()
     (own,) = s.claim()
     assert len(fill(s, if_running="cancel").slots) == 3
-    assert s.house.ledger.job(own.job.job_id).reason == "overlap"
+    assert s.runtime.ledger.job(own.job.job_id).reason == "overlap"
     s.settle(own)
     assert s.check().is_clean
 
@@ -161,9 +161,9 @@ def test_a_cancelled_backfill_calls_nobody_while_another_of_its_line_runs() -> N
     s = with_a_missed_morning()
     fill(s)
     (first,) = s.claim()
-    cancel_job(s.house, s.jobs("a")[1].job_id)  # the second, still queued
+    cancel_job(s.runtime, s.jobs("a")[1].job_id)  # the second, still queued
     assert s.claim() == []
-    cancel_job(s.house, first.job.job_id)  # killed, and its worker has not let go yet
+    cancel_job(s.runtime, first.job.job_id)  # killed, and its worker has not let go yet
     assert s.claim() == []
     s.settle(first)
     (last,) = s.claim()
@@ -174,7 +174,7 @@ def test_a_cancelled_backfill_calls_nobody_while_another_of_its_line_runs() -> N
 
 def test_a_second_backfill_stands_behind_the_first() -> None:
     s = with_a_missed_morning()
-    backfill(s.house, "a", s.clock.moment.replace(hour=8, minute=0), s.clock.moment.replace(hour=9))
+    backfill(s.runtime, "a", s.clock.moment.replace(hour=8, minute=0), s.clock.moment.replace(hour=9))
     (running,) = s.claim()
     assert len(fill(s).slots) == 2
     assert s.claim() == []
@@ -193,9 +193,9 @@ def test_a_running_job_of_a_deleted_schedule_is_cancelled_by_its_id() -> None:
     s.tick()
     (running,) = s.claim()
     s.delete(running.job.schedule_id)
-    cancelled = cancel_job(s.house, running.job.job_id)
+    cancelled = cancel_job(s.runtime, running.job.job_id)
     assert (cancelled.status, cancelled.reason) == ("cancelled", "person")
-    assert s.house.slots.cancel_requests(s.node) == [running.job.job_id]
+    assert s.runtime.slots.cancel_requests(s.node) == [running.job.job_id]
     s.settle(running)
     s.advance(0)  # the place is free again
     assert [job.status for job in s.jobs()] == ["cancelled", "succeeded"]
@@ -215,9 +215,9 @@ def test_the_probe_of_a_deleted_schedule_gives_its_breaker_back_when_it_is_cance
     s.tick()
     (probe,) = s.claim()
     s.delete(probe.job.schedule_id)
-    cancel_job(s.house, probe.job.job_id)
+    cancel_job(s.runtime, probe.job.job_id)
     (key,) = {job.breaker_key for job in s.jobs()}
-    assert s.house.ledger.breaker(key).state == "open"
+    assert s.runtime.ledger.breaker(key).state == "open"
 
 
 def test_a_job_of_a_deleted_schedule_that_has_ended_stays_as_it_is() -> None:
@@ -226,7 +226,7 @@ def test_a_job_of_a_deleted_schedule_that_has_ended_stays_as_it_is() -> None:
     s.step()
     job_id = s.jobs("a")[0].job_id
     s.delete("a")
-    assert cancel_job(s.house, job_id).status == "succeeded"
+    assert cancel_job(s.runtime, job_id).status == "succeeded"
 
 
 # -- webhooks and chats --
@@ -236,14 +236,14 @@ def test_a_job_of_a_deleted_schedule_that_has_ended_stays_as_it_is() -> None:
 def test_a_request_fires_an_own_job(kind: str) -> None:
     s = scheduler()
     s.add("hook", type=kind, payload={"a": 1, "b": 1}, total_repeats=2)
-    firing = fire_schedule(s.house, "hook", payload={"b": 2})
+    firing = fire_schedule(s.runtime, "hook", payload={"b": 2})
     (claimed,) = s.claim()
     assert (claimed.job.job_id, claimed.job.origin) == (firing.job_id, kind)
     assert json.loads(claimed.job.payload or "") == {"a": 1, "b": 2}
     s.settle(claimed)
     state = s.state("hook")
     assert (state.run_count, state.current_repeat, state.last_fired_at) == (1, 1, s.clock.now())
-    fire_schedule(s.house, "hook")
+    fire_schedule(s.runtime, "hook")
     s.work()
     assert s.state("hook").status == "done"
     assert s.check().is_clean
@@ -255,17 +255,17 @@ def test_a_request_moves_errors_retries_and_the_breaker() -> None:
     rules: dict[str, Any] = {"max_retries": 1, "retry_delay": "1m", "on_exhausted": "stop"}
     s.add("hook", type="webhook", circuit_breaker=breaker, **rules)
     s.outcome = lambda claimed: FAILED
-    fire_schedule(s.house, "hook")
+    fire_schedule(s.runtime, "hook")
     s.advance("20m")
     state = s.state("hook")
     assert (state.status, state.error_count) == ("dead", 2)
     assert [job.origin for job in s.jobs()] == ["webhook", "retry"]
-    assert s.house.ledger.breaker(s.jobs()[0].breaker_key).state == "open"
+    assert s.runtime.ledger.breaker(s.jobs()[0].breaker_key).state == "open"
     assert s.check().is_clean
 
 
 @pytest.mark.parametrize(
-    "words",
+    "fields",
     [
         {"max_outstanding": 1},
         {"budget": {"fires_per_day": 1}},
@@ -273,33 +273,33 @@ def test_a_request_moves_errors_retries_and_the_breaker() -> None:
     ],
     ids=["guard", "budget", "breaker"],
 )
-def test_guard_budget_and_breaker_never_refuse_a_request(words: dict[str, Any]) -> None:
+def test_guard_budget_and_breaker_never_refuse_a_request(fields: dict[str, Any]) -> None:
     s = scheduler()
-    s.add("g.hook", group="g", type="webhook", if_running="allow", **words)
-    fire_schedule(s.house, "g.hook")
+    s.add("g.hook", group="g", type="webhook", if_running="allow", **fields)
+    fire_schedule(s.runtime, "g.hook")
     (claimed,) = s.claim()
     s.settle(claimed, FAILED)
     for _ in range(2):
-        assert not fire_schedule(s.house, "g.hook").is_skipped
+        assert not fire_schedule(s.runtime, "g.hook").is_skipped
     assert len(s.claim()) == 2
     assert s.check().is_clean
 
 
 @pytest.mark.parametrize(
-    ("words", "reason"),
+    ("fields", "reason"),
     [
         ({"if_running": "skip"}, "already_running"),
         ({"if_running": "queue", "queue_limit": 1}, "queue_full"),
     ],
 )
-def test_overlap_skips_a_request_and_records_it(words: dict[str, Any], reason: str) -> None:
+def test_overlap_skips_a_request_and_records_it(fields: dict[str, Any], reason: str) -> None:
     s = scheduler()
-    s.add("hook", type="webhook", **words)
-    fire_schedule(s.house, "hook")
+    s.add("hook", type="webhook", **fields)
+    fire_schedule(s.runtime, "hook")
     s.claim()
     if reason == "queue_full":
-        fire_schedule(s.house, "hook")
-    firing = fire_schedule(s.house, "hook")
+        fire_schedule(s.runtime, "hook")
+    firing = fire_schedule(s.runtime, "hook")
     assert (firing.job_id, firing.skip_reason) == (None, reason)
     (event,) = s.events("hook", "schedule.skipped")
     assert (event.reason, event.slot_at, event.detail) == (reason, s.clock.now(), {"origin": "webhook"})
@@ -309,29 +309,29 @@ def test_overlap_skips_a_request_and_records_it(words: dict[str, Any], reason: s
 def test_a_waiting_retry_is_a_run_to_a_request() -> None:
     s = scheduler()
     s.add("hook", type="webhook", max_retries=1)
-    fire_schedule(s.house, "hook")
+    fire_schedule(s.runtime, "hook")
     (claimed,) = s.claim()
     s.settle(claimed, FAILED)
-    assert fire_schedule(s.house, "hook").skip_reason == "already_running"
+    assert fire_schedule(s.runtime, "hook").skip_reason == "already_running"
 
 
 def test_a_paused_schedule_skips_its_requests() -> None:
     s = scheduler()
     s.add("hook", type="webhook")
     s.pause("hook")
-    assert fire_schedule(s.house, "hook").skip_reason == "paused"
+    assert fire_schedule(s.runtime, "hook").skip_reason == "paused"
     s.resume("hook")
-    assert not fire_schedule(s.house, "hook").is_skipped
+    assert not fire_schedule(s.runtime, "hook").is_skipped
     assert s.check().is_clean
 
 
 def test_a_paused_system_skips_requests() -> None:
     s = scheduler()
     s.add("hook", type="webhook")
-    pause_system(s.house)
-    assert fire_schedule(s.house, "hook").skip_reason == "paused"
-    resume_system(s.house)
-    assert not fire_schedule(s.house, "hook").is_skipped
+    pause_system(s.runtime)
+    assert fire_schedule(s.runtime, "hook").skip_reason == "paused"
+    resume_system(s.runtime)
+    assert not fire_schedule(s.runtime, "hook").is_skipped
     assert s.check().is_clean
 
 
@@ -339,5 +339,5 @@ def test_a_schedule_of_the_clock_takes_no_request() -> None:
     s = scheduler()
     s.add("a", every="1h")
     with pytest.raises(RequestError, match="no webhook or chat schedule; trigger it instead"):
-        fire_schedule(s.house, "a")
+        fire_schedule(s.runtime, "a")
     assert len(s.jobs("a")) == 0

@@ -45,13 +45,13 @@ def test_backfilled_jobs_take_the_groups_capacity() -> None:
     start = s.clock.moment
     s.sleep("3h30m")
     s.step()
-    backfill(s.house, "g.a", start, s.clock.moment)
+    backfill(s.runtime, "g.a", start, s.clock.moment)
     assert len(s.claim()) == 1
     assert s.check().is_clean
 
 
 @pytest.mark.parametrize(
-    ("words", "reason"),
+    ("fields", "reason"),
     [
         ({"only_between": "10:00-11:00"}, "outside_window"),
         ({"budget": {"fires_per_day": 1}}, "budget"),
@@ -59,10 +59,10 @@ def test_backfilled_jobs_take_the_groups_capacity() -> None:
         ({"circuit_breaker": {"threshold": 1, "reset_after": "10h"}}, "circuit_open"),
     ],
 )
-def test_the_check_names_the_rules_after_herdctls_five(words: dict[str, Any], reason: str) -> None:
+def test_the_check_names_the_rules_after_herdctls_five(fields: dict[str, Any], reason: str) -> None:
     s = scheduler()
     s.outcome = lambda claimed: FAILED
-    s.add("a", every="1h", if_running="allow", **words)
+    s.add("a", every="1h", if_running="allow", **fields)
     s.step(work=reason != "outstanding_limit")
     s.sleep("1h")
     assert s.check_schedule("a").skip_reason == reason
@@ -94,13 +94,13 @@ def test_a_second_retry_waits_while_the_probe_is_out() -> None:
 def test_a_held_slot_of_a_schedule_without_a_next_one_survives_a_system_pause() -> None:
     s = scheduler("2026-01-05T21:59:00Z")
     hours = QuietHours(zone("UTC"), (QuietWindow(parse_window("22:00-07:00")),))
-    s.house.catalogue.add_policy(s.clock.now(), QuietHoursPolicy("nights", "nights", hours, "defer"))
+    s.runtime.catalogue.add_policy(s.clock.now(), QuietHoursPolicy("nights", "nights", hours, "defer"))
     s.add("once", at="2026-01-05T22:30:00Z", quiet_hours="nights")
     s.add("late", at="2026-01-05T22:45:00Z")
     s.advance("35m")
-    pause_system(s.house)
+    pause_system(s.runtime)
     s.advance("1h")
-    resume_system(s.house)
+    resume_system(s.runtime)
     assert s.state("late").status == "done"
     s.advance("9h")
     assert [job.schedule_id for job in s.jobs()] == ["once"]
@@ -111,15 +111,15 @@ def test_why_knows_what_it_does_not_know() -> None:
     s = scheduler()
     s.add("a", cron="0 * * * *")
     before = s.clock.now() - 3 * 3_600_000_000
-    assert why(s.house, "a", before).fate in ("unknown", "span")
+    assert why(s.runtime, "a", before).fate in ("unknown", "span")
 
 
 def test_schedules_are_listed() -> None:
     s = scheduler()
     for name in ("b", "a"):
         s.add(name, every="1h")
-    assert [state.schedule_id for state in list_schedules(s.house)] == ["a", "b"]
-    assert list_schedules(s.house, status="paused") == []
+    assert [state.schedule_id for state in list_schedules(s.runtime)] == ["a", "b"]
+    assert list_schedules(s.runtime, status="paused") == []
 
 
 def test_a_retry_that_comes_due_while_its_breaker_is_open_waits_until_it_may_be_the_probe() -> None:
@@ -131,7 +131,7 @@ def test_a_retry_that_comes_due_while_its_breaker_is_open_waits_until_it_may_be_
     s.settle(claimed, FAILED)
     s.sleep("1m")
     assert s.claim() == []
-    assert s.house.slots.next_ready_at() == s.clock.now() + 29 * 60_000_000
+    assert s.runtime.slots.next_ready_at() == s.clock.now() + 29 * 60_000_000
     s.sleep("29m")
     (probe,) = s.claim()
     assert probe.job.is_probe

@@ -17,7 +17,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def only(place: Place) -> ScheduleChange:
-    (change,) = diff(place.house, place.read())
+    (change,) = diff(place.runtime, place.read())
     return change
 
 
@@ -50,7 +50,7 @@ def test_quiet_hours_that_change_show_on_the_schedules_that_name_them(place: Pla
 def test_what_comes_and_goes_appears_and_vanishes(place: Place) -> None:
     place.apply(a={"every": "1d"}, b={"every": "1d"})
     place.write(b={"every": "1d", "enabled": False}, c={"every": "1d"})
-    gone, off, new = diff(place.house, place.read())
+    gone, off, new = diff(place.runtime, place.read())
     assert (gone.what, len(gone.firings.vanished)) == ("removed", 7)
     assert (off.what, [key.key for key in off.keys], len(off.firings.vanished)) == ("changed", ["status"], 7)
     assert (new.what, len(new.firings.appeared)) == ("created", 7)
@@ -67,10 +67,10 @@ def test_a_look_changes_nothing(place: Place) -> None:
     place.apply(a={"every": "1d"})
     before = place.scheduler.state("a")
     place.write(a={"every": "2d"})
-    assert diff(place.house, place.read())
+    assert diff(place.runtime, place.read())
     assert place.scheduler.state("a") == before
     place.write(a={"every": "1d"})
-    assert diff(place.house, place.read()) == []
+    assert diff(place.runtime, place.read()) == []
 
 
 def test_a_chain_is_compared_as_if_its_runs_took_no_time(place: Place) -> None:

@@ -11,10 +11,10 @@ from everwhen.testing import ManualScheduler, manual_scheduler
 FAILED = Outcome("failed", error="no luck")
 
 
-def behind(*, stagger: int = 0, **words: Any) -> ManualScheduler:
+def behind(*, stagger: int = 0, **fields: Any) -> ManualScheduler:
     """Back at 11:00:10 after three hours: nine and ten are missed, eleven is live."""
     s = manual_scheduler("2026-01-05T08:00:00Z", catch_up_stagger=stagger)
-    s.add("a", every="1h", first_run="after_interval", catch_up="run_all", **words)
+    s.add("a", every="1h", first_run="after_interval", catch_up="run_all", **fields)
     s.sleep("3h")
     s.sleep("10s")
     s.tick()
@@ -100,7 +100,7 @@ def test_the_stagger_goes_on_from_portion_to_portion() -> None:
         s.add(f"a{number}", every="1h", first_run="after_interval", catch_up="run_all")
     s.sleep("1h30m")
     for _ in range(3):
-        s.house.slots.tick(s.clock.now(), limit=2, behind=True)
+        s.runtime.slots.tick(s.clock.now(), limit=2, behind=True)
     waits = [job.not_before and (job.not_before - s.clock.now()) // SECOND for job in s.jobs()]
     assert waits == [None, 10, 20, 30, 40]
 
@@ -147,9 +147,9 @@ def test_a_chain_far_behind_says_that_there_is_more() -> None:
     s.add("a", every="1s", interval_from="completion", catch_up="skip")
     s.step()
     s.sleep("1h")
-    report = s.house.slots.tick(s.clock.now(), limit=500, behind=True)
+    report = s.runtime.slots.tick(s.clock.now(), limit=500, behind=True)
     assert report.more
     while report.more:
-        report = s.house.slots.tick(s.clock.now(), limit=500, behind=True)
+        report = s.runtime.slots.tick(s.clock.now(), limit=500, behind=True)
     assert s.jobs("a")[-1].slot_at >= s.clock.now() - 2 * SECOND  # live within its grace
     assert s.check().is_clean

@@ -17,6 +17,6 @@ def test_a_url_is_marked_with_its_door_whatever_it_says_of_itself(source: str) -
     target = Target("http", json.dumps({"url": "http://127.0.0.1/", "source": "config"}))
     submission = Submission("a", {"every": "1h"}, target, source=source)
     for write in (create_schedule, update_schedule):
-        write(s.house, submission)
-        schedule = s.house.catalogue.get("a")
+        write(s.runtime, submission)
+        schedule = s.runtime.catalogue.get("a")
         assert json.loads(schedule.definition.target.spec) == {"url": "http://127.0.0.1/", "source": source}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from everwhen.clock import SystemClock
 from everwhen.operations.nodes import list_nodes
-from everwhen.system_clock import SystemClock
 from everwhen.testing import manual_scheduler
 from everwhen.wiring import open_stack
 from tests.conformance.tenant import LEASE
@@ -12,27 +12,27 @@ from tests.conformance.tenant import LEASE
 def test_nodes_that_live_are_listed_and_those_that_are_gone_on_request() -> None:
     s = manual_scheduler("2026-01-05T08:00:00Z")
     for node in ("leaving", "dying"):
-        s.house.slots.heartbeat(s.clock.now(), node=node, version="1", is_scheduler=False)
-    s.house.slots.farewell(s.clock.now(), node="leaving")
+        s.runtime.slots.heartbeat(s.clock.now(), node=node, version="1", is_scheduler=False)
+    s.runtime.slots.sign_off_node(s.clock.now(), node="leaving")
     s.clock.advance("40s")
     s.beat()
-    s.house.upkeep.note_lost(s.clock.now(), node=s.node, lease=LEASE)
-    assert [node.node for node in list_nodes(s.house)] == [s.node]
-    assert {node.node for node in list_nodes(s.house, also_gone=True)} == {s.node, "leaving", "dying"}
+    s.runtime.upkeep.note_lost(s.clock.now(), node=s.node, lease=LEASE)
+    assert [node.node for node in list_nodes(s.runtime)] == [s.node]
+    assert {node.node for node in list_nodes(s.runtime, also_gone=True)} == {s.node, "leaving", "dying"}
 
 
 def test_a_node_whose_clock_is_off_is_reported_with_how_far(postgres_url: str) -> None:
     """On PostgreSQL the clock is the database's, and every node says how far its own is from that."""
     stack = open_stack(postgres_url)
     try:
-        beat = stack.house.slots.heartbeat
-        beat(stack.house.clock.now(), node="right", version="1", is_scheduler=True)
-        (right,) = list_nodes(stack.house)
+        beat = stack.runtime.slots.heartbeat
+        beat(stack.runtime.clock.now(), node="right", version="1", is_scheduler=True)
+        (right,) = list_nodes(stack.runtime)
         assert abs(right.clock_skew) < 2_000_000
-        assert abs(stack.house.clock_skew() - (SystemClock().now() - stack.house.clock.now())) < 1_000_000
+        assert abs(stack.runtime.clock_skew() - (SystemClock().now() - stack.runtime.clock.now())) < 1_000_000
         with stack.database.connection() as connection:
             connection.execute("UPDATE nodes SET clock_skew = -3600000000 WHERE node = 'right'")
-        (wrong,) = list_nodes(stack.house)
+        (wrong,) = list_nodes(stack.runtime)
         assert (wrong.node, wrong.clock_skew) == ("right", -3_600_000_000)
     finally:
         stack.close()

@@ -54,8 +54,8 @@ def test_creating_many_is_all_or_nothing() -> None:
     s = scheduler()
     submissions = [Submission(name, {"every": "1h"}, Target("command")) for name in ("a", "b", "a")]
     with pytest.raises(DuplicateScheduleError, match='duplicate schedule id "a"'):
-        create_schedules(s.house, submissions)
-    assert s.house.catalogue.states(ScheduleFilter(), limit=10) == []
+        create_schedules(s.runtime, submissions)
+    assert s.runtime.catalogue.states(ScheduleFilter(), limit=10) == []
 
 
 def test_uids_drawn_for_many_are_twelve_hexadecimal_digits_each_its_own() -> None:
@@ -64,7 +64,7 @@ def test_uids_drawn_for_many_are_twelve_hexadecimal_digits_each_its_own() -> Non
     uids = {
         state.uid
         for call in (submissions[:25], submissions[25:])
-        for state in create_schedules(s.house, call)
+        for state in create_schedules(s.runtime, call)
     }
     assert len(uids) == 50
     assert all(re.fullmatch("[0-9a-f]{12}", uid) for uid in uids)
@@ -79,7 +79,7 @@ def test_schedules_are_listed_by_id_and_filter() -> None:
     for name in ("c", "a", "b"):
         s.add(name, every="1h")
     s.pause("b")
-    catalogue = s.house.catalogue
+    catalogue = s.runtime.catalogue
     assert [state.schedule_id for state in catalogue.states(ScheduleFilter(), limit=2)] == ["a", "b"]
     assert [state.schedule_id for state in catalogue.states(ScheduleFilter(), limit=9, after="b")] == ["c"]
     assert [state.schedule_id for state in catalogue.states(ScheduleFilter(status="paused"), limit=9)] == [
@@ -90,7 +90,7 @@ def test_schedules_are_listed_by_id_and_filter() -> None:
 def test_upcoming_shows_exact_slots_with_jitter_and_predicted_skips() -> None:
     s = scheduler()
     s.add("a", every="1h", jitter="10m", only_between="08:00-10:00")
-    found = upcoming(s.house, "a", 3)
+    found = upcoming(s.runtime, "a", 3)
     s.advance("1h30m")
     assert [job.due_at for job in s.jobs("a")] == [slot.due_at for slot in found[:2]]
     assert [slot.skip_reason for slot in found] == [None, None, "outside_window"]
@@ -99,9 +99,9 @@ def test_upcoming_shows_exact_slots_with_jitter_and_predicted_skips() -> None:
 def test_upcoming_of_a_chain_is_one_exact_slot_and_estimates() -> None:
     s = scheduler()
     s.add("a", every="1h", interval_from="completion")
-    assert [slot.is_estimate for slot in upcoming(s.house, "a", 3)] == [False, True, True]
+    assert [slot.is_estimate for slot in upcoming(s.runtime, "a", 3)] == [False, True, True]
     s.tick()
-    assert upcoming(s.house, "a") == []  # the next slot does not exist while one is in flight
+    assert upcoming(s.runtime, "a") == []  # the next slot does not exist while one is in flight
 
 
 def test_a_person_cancels_a_queued_job_and_the_next_in_line_runs() -> None:
@@ -109,21 +109,21 @@ def test_a_person_cancels_a_queued_job_and_the_next_in_line_runs() -> None:
     s.add("a", every="1m", if_running="queue")
     s.advance("1m", work=False)
     first, second = s.jobs("a")
-    cancel_job(s.house, first.job_id)
+    cancel_job(s.runtime, first.job_id)
     assert (s.jobs("a")[0].status, s.jobs("a")[0].reason) == ("cancelled", "person")
     (claimed,) = s.claim()
     assert claimed.job.job_id == second.job_id
     s.settle(claimed)
     assert s.check().is_clean
     with pytest.raises(UnknownJobError):
-        cancel_job(s.house, "sched-nobody-n1-rc0")
+        cancel_job(s.runtime, "sched-nobody-n1-rc0")
 
 
 def test_cancelling_the_job_of_a_chain_lets_the_chain_go_on() -> None:
     s = scheduler()
     s.add("a", every="10m", interval_from="completion")
     s.tick()
-    cancel_job(s.house, s.jobs("a")[0].job_id)
+    cancel_job(s.runtime, s.jobs("a")[0].job_id)
     assert s.state("a").next_run_at == s.clock.now() + 600_000_000
     assert s.check().is_clean
 
@@ -134,7 +134,7 @@ def test_an_edit_after_a_cancelled_run_counts_from_the_runs_end() -> None:
     s.tick()
     s.claim()
     s.advance("8m", work=False)
-    cancel_job(s.house, s.jobs("a")[0].job_id)
+    cancel_job(s.runtime, s.jobs("a")[0].job_id)
     assert s.edit("a", every="5m", interval_from="completion").next_run_at == s.clock.now() + 300_000_000
 
 
@@ -145,15 +145,15 @@ def test_backfill_fills_the_slots_that_have_no_job_and_moves_nothing() -> None:
     s.step()  # three are missed
     before = s.state("a")
     start, end = s.clock.moment.replace(hour=8, minute=0), s.clock.moment
-    assert len(backfill(s.house, "a", start, end, dry_run=True).slots) == 3
+    assert len(backfill(s.runtime, "a", start, end, dry_run=True).slots) == 3
     assert s.jobs("a") == []
-    slots = list(backfill(s.house, "a", start, end).slots)
+    slots = list(backfill(s.runtime, "a", start, end).slots)
     s.step()
     assert [job.origin for job in s.jobs("a")] == ["backfill"] * 3
     assert [job.slot_at for job in s.jobs("a")] == slots
     after = s.state("a")
     assert (after.next_run_at, after.run_count, after.outstanding) == (before.next_run_at, 0, 0)
-    assert backfill(s.house, "a", start, end).slots == ()
+    assert backfill(s.runtime, "a", start, end).slots == ()
     assert s.check().is_clean
 
 
@@ -168,7 +168,7 @@ def test_backfill_follows_the_grid_that_was_in_force() -> None:
     s.sleep("3h10m")
     s.step()
     s.edit("a", every="2h")
-    slots = backfill(s.house, "a", start, s.clock.moment, dry_run=True).slots
+    slots = backfill(s.runtime, "a", start, s.clock.moment, dry_run=True).slots
     assert [f"{moment_of(slot):%H:%M}" for slot in slots] == ["09:40", "10:40", "11:40"]
 
 
@@ -179,9 +179,9 @@ def test_backfill_is_refused_for_chains_and_for_too_many_slots() -> None:
     start = s.clock.moment
     s.sleep("1h")
     with pytest.raises(BackfillError, match="no past slots"):
-        backfill(s.house, "chain", start, s.clock.moment)
+        backfill(s.runtime, "chain", start, s.clock.moment)
     with pytest.raises(BackfillError, match="3,600 slots, and 1,000 are the most"):
-        backfill(s.house, "many", start, s.clock.moment)
+        backfill(s.runtime, "many", start, s.clock.moment)
 
 
 def test_a_breaker_is_closed_by_hand() -> None:
@@ -189,33 +189,33 @@ def test_a_breaker_is_closed_by_hand() -> None:
     s.add("a", every="1m", circuit_breaker={"threshold": 2, "reset_after": "1h"})
     s.outcome = lambda claimed: Outcome("failed", error="no")
     s.advance("3m")
-    assert get_breaker(s.house, "a")[0].state == "open"
-    assert reset_breaker(s.house, "a") is True
-    breaker, transitions = get_breaker(s.house, "a")
+    assert get_breaker(s.runtime, "a")[0].state == "open"
+    assert reset_breaker(s.runtime, "a") is True
+    breaker, transitions = get_breaker(s.runtime, "a")
     assert (breaker.state, transitions[0].reason) == ("closed", "manual_reset")
-    assert reset_breaker(s.house, "a") is False
+    assert reset_breaker(s.runtime, "a") is False
     s.advance("1m")
     assert len(s.jobs("a")) == 3
 
 
 def test_quiet_hours_in_use_cannot_be_deleted() -> None:
     s = scheduler()
-    create_quiet_hours(s.house, nights())
+    create_quiet_hours(s.runtime, nights())
     s.add("a", every="1h", quiet_hours="nights")
     with pytest.raises(PolicyInUseError, match="used by 1 schedule"):
-        delete_own_quiet_hours(s.house, "nights")
+        delete_own_quiet_hours(s.runtime, "nights")
     s.delete("a")
-    delete_own_quiet_hours(s.house, "nights")
-    assert list_entries(s.house) == []
+    delete_own_quiet_hours(s.runtime, "nights")
+    assert list_entries(s.runtime) == []
 
 
 def test_a_system_pause_is_a_span_for_everybody() -> None:
     s = scheduler()
     s.add("a", every="10m", first_run="after_interval")
-    pause_system(s.house)
+    pause_system(s.runtime)
     s.advance("1h")
     assert s.jobs("a") == []
-    resume_system(s.house)
+    resume_system(s.runtime)
     s.advance("10m")
     assert [f"{job.slot:%H:%M}" for job in s.jobs("a")] == ["09:10"]
     assert s.check().is_clean
@@ -231,7 +231,7 @@ def test_pruning_forgets_what_is_old_and_keeps_what_is_outstanding() -> None:
             s.settle(claimed)
     s.advance("100d")
     before = len(s.jobs())
-    deleted = prune(s.house)
+    deleted = prune(s.runtime)
     assert deleted["jobs"] == before - len(s.jobs()) > 0
     assert {job.status for job in s.jobs()} >= {"running"}
 
@@ -256,7 +256,7 @@ def test_a_definition_that_cannot_be_read_stops_nobody_else() -> None:
 def test_an_own_job_by_request_takes_and_gives_back_its_places() -> None:
     s = scheduler()
     s.add("g.hook", group="g", type="webhook", max_outstanding=1, max_concurrent=2)
-    fire_schedule(s.house, "g.hook")
+    fire_schedule(s.runtime, "g.hook")
     assert s.state("g.hook").last_fired_at == s.clock.now()
     s.step()
     assert s.state("g.hook").run_count == 1
@@ -276,7 +276,7 @@ def test_a_change_that_waited_for_its_turn_counts_from_its_turn() -> None:
         definition = replace(schedule.definition, trigger=Every(3, "3s"))
         return edit(schedule, Plan("a", definition, None), now, shared)
 
-    s.house.catalogue.change(asked_at, "a", slower)
+    s.runtime.catalogue.change(asked_at, "a", slower)
     s.advance("10s")
     report = s.check()
     assert report.is_clean, report
@@ -289,7 +289,7 @@ def test_a_switch_of_the_system_that_waited_for_its_turn_counts_from_its_turn() 
     asked_at = s.clock.now()
     s.clock.advance(1)
     s.step()
-    s.house.catalogue.set_system_paused(asked_at, is_paused=True)
+    s.runtime.catalogue.set_system_paused(asked_at, is_paused=True)
     s.advance("5s")
     s.resume_system()
     s.advance("5s")

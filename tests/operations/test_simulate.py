@@ -47,11 +47,11 @@ MIXED: list[dict[str, Any]] = [
 def test_a_simulation_fires_and_skips_what_the_engine_does(tmp_path: Path) -> None:
     found = a_day(declared(tmp_path, *MIXED)).tally.lines
     engine = manual_scheduler("2026-01-05T00:00:00Z")
-    for words in MIXED:
-        engine.add(words["id"], **{key: value for key, value in words.items() if key != "id"})
+    for fields in MIXED:
+        engine.add(fields["id"], **{key: value for key, value in fields.items() if key != "id"})
     engine.advance("23h59m59s")
-    for words in MIXED:
-        line, name = found[words["id"]], words["id"]
+    for fields in MIXED:
+        line, name = found[fields["id"]], fields["id"]
         assert (name, line.fired) == (name, len(engine.jobs(name)))
         state = engine.state(name)
         skipped = (
@@ -71,10 +71,10 @@ def test_a_long_run_makes_the_following_slots_skip(tmp_path: Path) -> None:
     assert (line.fired, line.skipped) == (8, {"already_running": 16})
 
 
-def test_a_small_crew_makes_jobs_wait(tmp_path: Path) -> None:
+def test_a_small_call_executor_makes_jobs_wait(tmp_path: Path) -> None:
     three = declared(tmp_path, *({"id": f"s{n}", "cron": "0 * * * *"} for n in range(3)))
     busy = Scenario(Behaviour(5 * MINUTE, 5 * MINUTE))
-    alone, together = (a_day(three, busy, max_workers=crew) for crew in (1, 8))
+    alone, together = (a_day(three, busy, max_workers=call_executor) for call_executor in (1, 8))
     assert (alone.tally.peak_running, together.tally.peak_running) == (1, 3)
     assert max(line.longest_wait for line in alone.tally.lines.values()) == 10 * MINUTE
     assert max(line.longest_wait for line in together.tally.lines.values()) == 0
@@ -125,7 +125,7 @@ def test_runs_can_be_those_on_record(tmp_path: Path) -> None:
     engine.add("a", every="1h")
     engine.outcome = lambda claimed: Outcome("failed", error="as ever")
     engine.advance("3h")
-    runs = recorded_runs(engine.house, Scenario())
+    runs = recorded_runs(engine.runtime, Scenario())
     both = declared(tmp_path, {"id": "a", "every": "1h"}, {"id": "new", "every": "1h"})
     lines = a_day(both, runs=runs).tally.lines
     assert (lines["a"].ended["failed"], lines["new"].ended["succeeded"]) == (24, 24)

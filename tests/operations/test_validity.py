@@ -9,8 +9,8 @@ import pytest
 
 from everwhen.operations.schedules import invalidate_schedule
 from everwhen.operations.validity import restore_valid_schedules
+from everwhen.target_registry import open_target_registry
 from everwhen.testing import manual_scheduler
-from everwhen.workshop import open_workshop
 
 
 def test_a_schedule_whose_function_is_back_is_restored(
@@ -19,11 +19,11 @@ def test_a_schedule_whose_function_is_back_is_restored(
     monkeypatch.syspath_prepend(tmp_path)
     scheduler = manual_scheduler()
     scheduler.add("recount", every="1h", run={"python": "everwhen_test_tasks:recount"})
-    invalidate_schedule(scheduler.house, "recount", "cannot import 'everwhen_test_tasks'")
-    workshop = open_workshop(scheduler.house)
-    assert restore_valid_schedules(scheduler.house, workshop.fault_of) == []
+    invalidate_schedule(scheduler.runtime, "recount", "cannot import 'everwhen_test_tasks'")
+    target_registry = open_target_registry(scheduler.runtime)
+    assert restore_valid_schedules(scheduler.runtime, target_registry.fault_of) == []
     (tmp_path / "everwhen_test_tasks.py").write_text("def recount(run): ...\n")
     importlib.invalidate_caches()
-    assert restore_valid_schedules(scheduler.house, workshop.fault_of) == ["recount"]
+    assert restore_valid_schedules(scheduler.runtime, target_registry.fault_of) == ["recount"]
     assert scheduler.state("recount").status == "active"
     scheduler.stack.close()

@@ -23,14 +23,14 @@ from tests.proof.worlds import WORLDS, World, WorldKind, a_world
 def main(arguments: Sequence[str]) -> int:
     move_apart(arguments)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of what clears everything away
-    words = _parser().parse_args(arguments)
+    fields = _parser().parse_args(arguments)
     if is_apart():
         settle_in()
-    trials = [_trial(words, kind) for kind in words.world]
+    trials = [_trial(fields, kind) for kind in fields.world]
     report = spell(trials)
-    if words.report is not None:
-        words.report.parent.mkdir(parents=True, exist_ok=True)
-        words.report.write_text(report)
+    if fields.report is not None:
+        fields.report.parent.mkdir(parents=True, exist_ok=True)
+        fields.report.write_text(report)
     print(report, flush=True)
     return 1 if any(trial.broken for trial in trials) else 0
 
@@ -54,52 +54,52 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _trial(words: argparse.Namespace, kind: WorldKind) -> Trial:
+def _trial(fields: argparse.Namespace, kind: WorldKind) -> Trial:
     tell = _teller()
-    with a_world(kind, machines=words.machines, seconds=words.seconds) as world:
+    with a_world(kind, machines=fields.machines, seconds=fields.seconds) as world:
         kinds, refused = world.faults()
         plan = draw_plan(
-            words.seed,
+            fields.seed,
             kinds,
-            seconds=words.seconds,
+            seconds=fields.seconds,
             machines=len(world.machines),
-            every=words.every,
-            longest=words.longest,
+            every=fields.every,
+            longest=fields.longest,
         )
-        tell(f"{world.title}: {len(plan)} faults in {words.seconds:g} s, seed {words.seed}")
-        nemesis, users = Nemesis(world, tell), Users(world, words.seed, every=0.7)
+        tell(f"{world.title}: {len(plan)} faults in {fields.seconds:g} s, seed {fields.seed}")
+        nemesis, users = Nemesis(world, tell), Users(world, fields.seed, every=0.7)
         nemesis.begin()
         users.start()
         try:
-            diary = nemesis.rage(plan, words.seconds)
+            diary = nemesis.rage(plan, fields.seconds)
         finally:
             users.leave()
         restless = bring_to_rest(world, nemesis)
         account = gather(world)
         broken = [*restless, *broken_promises(account, world, diary, users)]
-        if words.keep is not None:
-            _keep(world, account, words.keep / kind)
-        return Trial(world, words.seed, _command(words, kind), diary, users, refused, account, broken)
+        if fields.keep is not None:
+            _keep(world, account, fields.keep / kind)
+        return Trial(world, fields.seed, _command(fields, kind), diary, users, refused, account, broken)
 
 
-def _command(words: argparse.Namespace, kind: str) -> str:
-    told = f"--world {kind} --seed {words.seed} --seconds {words.seconds:g} --machines {words.machines}"
-    return f"python -m tests.proof {told} --every {words.every:g} --longest {words.longest:g}"
+def _command(fields: argparse.Namespace, kind: str) -> str:
+    told = f"--world {kind} --seed {fields.seed} --seconds {fields.seconds:g} --machines {fields.machines}"
+    return f"python -m tests.proof {told} --every {fields.every:g} --longest {fields.longest:g}"
 
 
 def _keep(world: World, account: Account, where: Path) -> None:
     """The logs, and all that is on record about schedules whose record is at fault."""
     shutil.copytree(world.folder, where, dirs_exist_ok=True)
     uids = {fault.uid for fault in account.ledger.faults if fault.uid}
-    with world.stack.house.ledger.history(sorted(uids)) as history, (where / "faults.txt").open("w") as file:
-        for life in history.lives if uids else ():
+    with world.stack.runtime.ledger.history(sorted(uids)) as record, (where / "faults.txt").open("w") as file:
+        for history in record.histories if uids else ():
             print(
-                life.schedule_id,
-                life.uid,
-                life.state,
-                *life.revisions,
-                *life.events,
-                *life.jobs,
+                history.schedule_id,
+                history.uid,
+                history.state,
+                *history.revisions,
+                *history.events,
+                *history.jobs,
                 sep="\n",
                 file=file,
             )
@@ -108,8 +108,8 @@ def _keep(world: World, account: Account, where: Path) -> None:
 def _teller() -> Callable[[str], None]:
     began = time.monotonic()
 
-    def tell(words: str) -> None:
-        print(f"{time.monotonic() - began:6.1f}  {words}", file=sys.stderr, flush=True)
+    def tell(fields: str) -> None:
+        print(f"{time.monotonic() - began:6.1f}  {fields}", file=sys.stderr, flush=True)
 
     return tell
 

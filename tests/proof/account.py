@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from everwhen.decide.check_ledger import LedgerReport
 from everwhen.model.events import EventType
 from everwhen.model.job import Job
 from everwhen.operations.proof import prove
 from everwhen.ports.ledger import EventFilter
+from everwhen.verify.ledger import LedgerReport
 from tests.crash.witness import Peaks, witnessed_peaks
 from tests.proof.work import Line, read_lines
 from tests.proof.worlds import World
@@ -32,27 +32,27 @@ class Account:
 
 
 def gather(world: World) -> Account:
-    house = world.stack.house
-    account = Account(prove(house), read_lines(world.runs))
-    with house.ledger.history() as history:
-        for life in history.lives:
-            for job in life.jobs:
+    runtime = world.stack.runtime
+    account = Account(prove(runtime), read_lines(world.runs))
+    with runtime.ledger.history() as record:
+        for history in record.histories:
+            for job in history.jobs:
                 account.jobs[job.job_id] = job
                 if job.origin in ("schedule", "catch_up"):
                     account.slots[f"fired ({job.origin})"] += 1
-            for _, event in life.events:
+            for _, event in history.events:
                 account.events[event.type] += 1
                 if event.type in ("schedule.skipped", "schedule.missed"):
                     what = event.type.removeprefix("schedule.")
                     account.slots[f"{what}: {event.reason}"] += event.slot_count
-            for revision in life.revisions:
+            for revision in history.revisions:
                 policy = revision.plan.definition
                 if policy.if_running == "allow":
-                    account.allowing.add(life.uid)
+                    account.allowing.add(history.uid)
                 if policy.on_lost == "fail":
-                    account.only_once.add(life.uid)
+                    account.only_once.add(history.uid)
     for kind in _OF_NODES:
-        account.events[kind] = house.ledger.count_events(EventFilter(types=[kind]), most=100_000)
+        account.events[kind] = runtime.ledger.count_events(EventFilter(types=[kind]), most=100_000)
     if world.postgres is not None:
         account.peaks = witnessed_peaks(world.url)
     return account

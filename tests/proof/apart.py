@@ -46,7 +46,7 @@ def mount_memory(where: Path, size: str) -> None:
     command("mount", "-t", "tmpfs", "-o", f"size={size},mode=1777", "proof", str(where))
 
 
-def command(*words: str) -> None:
-    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=30)
+def command(*fields: str) -> None:
+    done = subprocess.run(fields, capture_output=True, text=True, check=False, timeout=30)
     if done.returncode != 0:
-        raise OSError(f"{' '.join(words)}: {done.stderr.strip()}")
+        raise OSError(f"{' '.join(fields)}: {done.stderr.strip()}")

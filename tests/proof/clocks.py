@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from everwhen.system_clock import SystemClock
+from everwhen.clock import SystemClock
 
 _LIBRARY = "usr/lib/*/faketime/libfaketimeMT.so.1"
 

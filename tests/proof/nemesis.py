@@ -53,7 +53,7 @@ class Nemesis:
         """Start everything; returns when all are at work."""
         deadline = time.monotonic() + START
         while not all(process.is_at_work for process in self.world.processes):
-            failed = [words for process in self.world.processes for words in process.ended_early]
+            failed = [fields for process in self.world.processes for fields in process.ended_early]
             assert not failed and time.monotonic() < deadline, failed
             self.watch_until(time.monotonic() + LOOK_EVERY)
 

@@ -32,17 +32,17 @@ class Cable:
         peer = ["peer", "name", "eth0", "netns", str(self._holder.pid)]
         command("ip", "link", "add", self._port, "type", "veth", *peer)
         command("ip", "link", "set", self._port, "up")
-        for words in (
+        for fields in (
             ["link", "set", "lo", "up"],
             ["address", "add", f"10.77.0.{10 + number}/24", "dev", "eth0"],
             ["link", "set", "eth0", "up"],
         ):
-            command(*self.inside(["ip", *words]))
+            command(*self.inside(["ip", *fields]))
         self.plug()
 
-    def inside(self, words: Sequence[str]) -> list[str]:
+    def inside(self, fields: Sequence[str]) -> list[str]:
         """The command that runs these words at the far end of the cable."""
-        return ["nsenter", f"--net=/proc/{self._holder.pid}/ns/net", *words]
+        return ["nsenter", f"--net=/proc/{self._holder.pid}/ns/net", *fields]
 
     def pull(self) -> None:
         """Not `down`, which both ends would hear of: here packets are lost in silence."""

@@ -129,7 +129,7 @@ def _deeds(users: Users) -> str:
 
 
 def _starts(world: World) -> list[str]:
-    failed = [words for process in world.processes for words in process.ended_early]
+    failed = [fields for process in world.processes for fields in process.ended_early]
     if not failed:
         return []
     return [
@@ -142,6 +142,6 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
-def _list(words: Sequence[str]) -> str:
-    shown = [f"- {line}" for line in words[:50]]
-    return "\n".join([*shown, *([f"- … and {len(words) - 50} more"] if len(words) > 50 else [])])
+def _list(fields: Sequence[str]) -> str:
+    shown = [f"- {line}" for line in fields[:50]]
+    return "\n".join([*shown, *([f"- … and {len(fields) - 50} more"] if len(fields) > 50 else [])])

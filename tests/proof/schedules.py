@@ -44,7 +44,9 @@ def configuration(
         },
         "agents": {"asker": _agent(folder)},
         "budgets": {"asker": {"fires_per_hour": 400}},
-        "schedules": [stretched(words, slower) for words in (*_clockwork(now, seconds), *_troubled(folder))],
+        "schedules": [
+            stretched(fields, slower) for fields in (*_clockwork(now, seconds), *_troubled(folder))
+        ],
     }
 
 
@@ -128,18 +130,18 @@ def _troubled(folder: Path) -> list[dict[str, Any]]:
 WORK = "tests.proof.work:work"
 
 
-def _schedule(schedule_id: str, *, seconds: float = 0.0, fails: float = 0.0, **words: Any) -> dict[str, Any]:
+def _schedule(schedule_id: str, *, seconds: float = 0.0, fails: float = 0.0, **fields: Any) -> dict[str, Any]:
     payload = {"seconds": seconds, "fails": fails}
-    return {"id": schedule_id, **words, "payload": payload, "run": {"python": WORK}}
+    return {"id": schedule_id, **fields, "payload": payload, "run": {"python": WORK}}
 
 
 def _program(folder: Path, seconds: str) -> dict[str, Any]:
     return {"command": ["sh", str(folder / "work.sh"), str(folder / "runs"), seconds]}
 
 
-def stretched(words: dict[str, Any], slower: int) -> dict[str, Any]:
-    every = str(words.get("every", ""))
-    return words | {"every": f"{int(every[:-1]) * slower}s"} if every[:-1].isdecimal() else words
+def stretched(fields: dict[str, Any], slower: int) -> dict[str, Any]:
+    every = str(fields.get("every", ""))
+    return fields | {"every": f"{int(every[:-1]) * slower}s"} if every[:-1].isdecimal() else fields
 
 
 def _soon(now: datetime, seconds: float) -> str:
@@ -161,36 +163,36 @@ def submissions(slower: int) -> list[Submission]:
     ]
     return [
         *(
-            submission(f"{group}.{n}", group=group, every=every, **words)
-            for group, n, every, words in grouped
+            submission(f"{group}.{n}", group=group, every=every, **fields)
+            for group, n, every, fields in grouped
         ),
         submission("played-2", every=two, if_running="queue"),
         submission("played-3", every=three, if_running="queue"),
     ]
 
 
-def submission(schedule_id: str, *, group: str | None = None, **words: Any) -> Submission:
-    return Submission(schedule_id, words, Target("python", json.dumps({"function": WORK})), group=group)
+def submission(schedule_id: str, *, group: str | None = None, **fields: Any) -> Submission:
+    return Submission(schedule_id, fields, Target("python", json.dumps({"function": WORK})), group=group)
 
 
 # -- the end --
 
 
-def hushed_file(words: dict[str, Any]) -> dict[str, Any]:
+def hushed_file(fields: dict[str, Any]) -> dict[str, Any]:
     """The same file, in which nothing fires any more; jobs that exist stay what they are."""
     agents = {
         name: agent | {"schedules": _hushed_map(agent["schedules"])}
-        for name, agent in words["agents"].items()
+        for name, agent in fields["agents"].items()
     }
-    return words | {"agents": agents, "schedules": [_hushed(schedule) for schedule in words["schedules"]]}
+    return fields | {"agents": agents, "schedules": [_hushed(schedule) for schedule in fields["schedules"]]}
 
 
 def _hushed_map(schedules: dict[str, Any]) -> dict[str, Any]:
-    return {name: _hushed(words) for name, words in schedules.items()}
+    return {name: _hushed(fields) for name, fields in schedules.items()}
 
 
-def _hushed(words: dict[str, Any]) -> dict[str, Any]:
-    return words | {key: never for key, never in NEVER.items() if key in words}
+def _hushed(fields: dict[str, Any]) -> dict[str, Any]:
+    return fields | {key: never for key, never in NEVER.items() if key in fields}
 
 
 def hushed(schedule_id: str) -> Submission:

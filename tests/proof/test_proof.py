@@ -43,9 +43,9 @@ def prove(
 ) -> None:
     how = ["--seed", SEED, "--seconds", str(seconds), "--every", str(every), "--longest", str(longest)]
     report = Path(REPORTS or tmp_path) / f"{world}.md"
-    words = ["--world", world, *how, "--report", str(report), "--keep", str(tmp_path / "kept")]
+    fields = ["--world", world, *how, "--report", str(report), "--keep", str(tmp_path / "kept")]
     with subprocess.Popen(
-        [sys.executable, "-m", "tests.proof", *words],
+        [sys.executable, "-m", "tests.proof", *fields],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from everwhen.decide.check_ledger import LedgerReport
 from everwhen.model.job import Job
+from everwhen.verify.ledger import LedgerReport
 from tests.crash.witness import Peaks
 from tests.proof.account import Account
 from tests.proof.nemesis import Diary, Struck
@@ -19,7 +19,7 @@ from tests.proof.work import Line
 CLEAN = LedgerReport(1, 1, 1, (), 0)
 
 
-def a_job(job_id: str = "j1", **words: Any) -> Job:
+def a_job(job_id: str = "j1", **fields: Any) -> Job:
     blank = dict.fromkeys(Job._fields)
     given = {
         "job_id": job_id,
@@ -29,7 +29,7 @@ def a_job(job_id: str = "j1", **words: Any) -> Job:
         "attempt": 1,
         "rescues": 0,
     }
-    return Job(**{**blank, "origin": "schedule", **given, **words})
+    return Job(**{**blank, "origin": "schedule", **given, **fields})
 
 
 def a_line(at: float, what: str, job_id: str = "j1", attempt: int = 1) -> Line:

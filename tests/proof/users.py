@@ -43,7 +43,7 @@ class Users:
     def __init__(self, world: World, seed: int, *, every: float) -> None:
         self.counts: Counter[tuple[str, str]] = Counter()
         self.surprises: list[str] = []
-        self._world, self._house = world, world.stack.house
+        self._world, self._runtime = world, world.stack.runtime
         self._draw = random.Random(f"{seed} users")
         self._every = every
         self._gone = threading.Event()
@@ -51,7 +51,7 @@ class Users:
         self._names = 0
         self._deeds: list[tuple[str, Deed, int]] = [
             ("trigger", self._trigger, 8),
-            ("fire a webhook", lambda: fire_schedule(self._house, "asker.on-push"), 4),
+            ("fire a webhook", lambda: fire_schedule(self._runtime, "asker.on-push"), 4),
             ("pause", self._pause, 4),
             ("resume", self._resume, 8),
             ("revive", self._revive, 6),
@@ -95,69 +95,69 @@ class Users:
 
     def _some(self, status: Status = "active") -> State:
         """A schedule that users may touch; the page is ordered, so the draw is theirs alone."""
-        found = list_schedules(self._house, status=status, limit=200)
+        found = list_schedules(self._runtime, status=status, limit=200)
         free = [state for state in found if not state.schedule_id.startswith(NOBODYS)]
         if not free:
             raise SchedulerError(f"there is no {status} schedule")
         return self._draw.choice(free)
 
     def _trigger(self) -> None:
-        trigger_schedule(self._house, self._some().schedule_id, payload={"seconds": 0.1})
+        trigger_schedule(self._runtime, self._some().schedule_id, payload={"seconds": 0.1})
 
     def _pause(self) -> None:
-        pause_schedule(self._house, self._some().schedule_id)
+        pause_schedule(self._runtime, self._some().schedule_id)
 
     def _resume(self) -> None:
-        resume_schedule(self._house, self._some("paused").schedule_id)
+        resume_schedule(self._runtime, self._some("paused").schedule_id)
 
     def _revive(self) -> None:
-        revive_schedule(self._house, self._some(self._draw.choice(("dead", "done"))).schedule_id)
+        revive_schedule(self._runtime, self._some(self._draw.choice(("dead", "done"))).schedule_id)
 
     def _cancel(self) -> None:
-        jobs = self._house.ledger.jobs(JobFilter(statuses=["queued", "running"]), limit=100)
+        jobs = self._runtime.ledger.jobs(JobFilter(statuses=["queued", "running"]), limit=100)
         jobs = [job for job in jobs if not job.schedule_id.startswith(NOBODYS)]
         if jobs:
-            cancel_job(self._house, self._draw.choice(jobs).job_id)
+            cancel_job(self._runtime, self._draw.choice(jobs).job_id)
 
     def _backfill(self) -> None:
         end = self._world.now() - timedelta(seconds=self._draw.randint(5, 20))
-        backfill(self._house, self._some().schedule_id, end - timedelta(seconds=5), end)
+        backfill(self._runtime, self._some().schedule_id, end - timedelta(seconds=5), end)
 
     def _create(self) -> None:
-        made = [s for s in list_schedules(self._house, limit=500) if s.schedule_id.startswith("made-")]
+        made = [s for s in list_schedules(self._runtime, limit=500) if s.schedule_id.startswith("made-")]
         if len(made) >= MOST_MADE:
             raise SchedulerError("there are enough of them")
         self._names += 1
         how = self._draw.choice(
             ({"if_running": "queue"}, {"catch_up": "run_all"}, {"interval_from": "completion"})
         )
-        create_schedule(self._house, submission(f"made-{self._names}", every=self._interval(), **how))
+        create_schedule(self._runtime, submission(f"made-{self._names}", every=self._interval(), **how))
 
     def _edit(self) -> None:
         state = self._some()
         if not state.schedule_id.startswith(("made-", "played-")):
             raise SchedulerError("only those of the interface are edited over it")
         update_schedule(
-            self._house, submission(state.schedule_id, every=self._interval(), if_running="queue")
+            self._runtime, submission(state.schedule_id, every=self._interval(), if_running="queue")
         )
 
     def _delete(self) -> None:
         state = self._some()
         if not state.schedule_id.startswith("made-"):
             raise SchedulerError("only those that users have made are deleted")
-        delete_schedule(self._house, state.schedule_id, cancel_running=self._draw.random() < 0.5)
+        delete_schedule(self._runtime, state.schedule_id, cancel_running=self._draw.random() < 0.5)
 
     def _reset(self) -> None:
-        reset_breaker(self._house, self._draw.choice(("breaks", "breaks-and-retries")))
+        reset_breaker(self._runtime, self._draw.choice(("breaks", "breaks-and-retries")))
 
     def _reload(self) -> None:
         """Another rhythm for one schedule, and one that comes or goes."""
-        schedules = self._world.words["schedules"]
+        schedules = self._world.fields["schedules"]
         edited = [
-            words for words in schedules if words["id"] in ("jittered", "all", "skips", "retries", "chain")
+            fields for fields in schedules if fields["id"] in ("jittered", "all", "skips", "retries", "chain")
         ]
         self._draw.choice(edited)["every"] = self._interval()
-        optional = next((words for words in schedules if words["id"] == "optional"), None)
+        optional = next((fields for fields in schedules if fields["id"] == "optional"), None)
         if optional is not None:
             schedules.remove(optional)
         else:
@@ -166,7 +166,7 @@ class Users:
         self._draw.choice(self._world.machines).scheduler.signal(signal.SIGHUP)
 
     def _pause_system(self) -> None:
-        pause_system(self._house)
+        pause_system(self._runtime)
         try:
             self._gone.wait(self._draw.uniform(0.5, 2.0))
         finally:
@@ -176,7 +176,7 @@ class Users:
         """Until it is done: nobody else will."""
         while True:
             try:
-                return resume_system(self._house)
+                return resume_system(self._runtime)
             except StoreError:
                 threading.Event().wait(0.2)
             except SchedulerError:

@@ -19,8 +19,8 @@ from everwhen.errors import StoreError
 from everwhen.model.instants import HOUR
 from everwhen.model.job import Job
 from everwhen.operations.schedules import list_schedules, update_schedule
-from everwhen.ports.house import House
 from everwhen.ports.ledger import JobFilter
+from everwhen.ports.runtime import Runtime
 from tests.proof.account import Account
 from tests.proof.nemesis import Diary, Nemesis, Struck
 from tests.proof.processes import Supervised
@@ -45,35 +45,35 @@ OUTSTANDING = JobFilter(statuses=["queued", "running"])
 def bring_to_rest(world: World, nemesis: Nemesis) -> list[str]:
     """Let nothing fire any more, wait until every due slot is decided and every job is over, and stop the nodes;
     what would not come to rest."""
-    house = world.stack.house
+    runtime = world.stack.runtime
     rest = _Rest(world, nemesis)
     rest.wait("back at work", lambda: [p.name for p in world.processes if not p.is_at_work])
     _hush(world, rest)
-    rest.wait("settled", lambda: [_named(job) for job in house.ledger.jobs(OUTSTANDING, limit=20)])
+    rest.wait("settled", lambda: [_named(job) for job in runtime.ledger.jobs(OUTSTANDING, limit=20)])
     for process in world.processes:
         process.ask_to_leave()
     return [*rest.problems, *filter(None, (process.left(30) for process in world.processes))]
 
 
 def _hush(world: World, rest: _Rest) -> None:
-    house = world.stack.house
-    world.words = hushed_file(world.words)
+    runtime = world.stack.runtime
+    world.fields = hushed_file(world.fields)
     world.write_file()
 
     def is_hushed() -> list[str]:
-        for state in list_schedules(house, status="active", limit=500):
-            if state.schedule_id.startswith(OVER_INTERFACE) and _is_soon(house, state.next_run_at):
-                update_schedule(house, hushed(state.schedule_id))
-        if not _is_soon(house, house.slots.next_wake_at()):
+        for state in list_schedules(runtime, status="active", limit=500):
+            if state.schedule_id.startswith(OVER_INTERFACE) and _is_soon(runtime, state.next_run_at):
+                update_schedule(runtime, hushed(state.schedule_id))
+        if not _is_soon(runtime, runtime.slots.next_wake_at()):
             return []
         world.machines[0].scheduler.signal(signal.SIGHUP)
-        return [s.schedule_id for s in list_schedules(house, limit=500) if _is_soon(house, s.next_run_at)]
+        return [s.schedule_id for s in list_schedules(runtime, limit=500) if _is_soon(runtime, s.next_run_at)]
 
     rest.wait("decided", is_hushed, every=0.5)
 
 
-def _is_soon(house: House, due_at: int | None) -> bool:
-    return due_at is not None and due_at < house.clock.now() + HOUR
+def _is_soon(runtime: Runtime, due_at: int | None) -> bool:
+    return due_at is not None and due_at < runtime.clock.now() + HOUR
 
 
 def _named(job: Job) -> str:
@@ -116,8 +116,8 @@ def broken_promises(account: Account, world: World, diary: Diary, users: Users) 
     return [
         *(f"ledger: {f.kind} {f.schedule_id} {f.slot_at}: {f.sentence}" for f in account.ledger.faults),
         *broken_work(account),
-        *(words for process in world.processes for words in process.ended_late),
-        *(f"a user was told: {words}" for words in users.surprises),
+        *(fields for process in world.processes for fields in process.ended_late),
+        *(f"a user was told: {fields}" for fields in users.surprises),
         *_not_recovered(account, diary),
     ]
 

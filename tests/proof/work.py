@@ -48,9 +48,9 @@ def stubborn(run: Any) -> str:
 
 
 def note(what: str, run: Any) -> None:
-    words = (f"{time.monotonic():.6f}", what, run.job_id, str(run.attempt), run.schedule_id, node())
+    fields = (f"{time.monotonic():.6f}", what, run.job_id, str(run.attempt), run.schedule_id, node())
     folder = run.payload.get("runs") or os.environ["EVERWHEN_PROOF_RUNS"]
-    append(Path(folder) / "python", "\t".join(words) + "\n")
+    append(Path(folder) / "python", "\t".join(fields) + "\n")
 
 
 def node() -> str:

@@ -76,7 +76,7 @@ class World:
     postgres: PostgresServer | None = None
     valkey: ValkeyServer | None = None
     disk: Path | None = None
-    words: dict[str, Any] = field(default_factory=dict)  # of the configuration file
+    fields: dict[str, Any] = field(default_factory=dict)  # of the configuration file
     hands: threading.Lock = field(
         default_factory=threading.Lock
     )  # one deed, or one step of the clock, at a time
@@ -103,12 +103,12 @@ class World:
             process.supervise()
 
     def now(self) -> datetime:
-        return moment_of(self.stack.house.clock.now())
+        return moment_of(self.stack.runtime.clock.now())
 
     def write_file(self) -> None:
         """The configuration file as it is to be, which every scheduler reads; by rename, as an editor does."""
         beside = self.folder / "everwhen.yaml.new"
-        beside.write_text(json.dumps(self.words, indent=1))
+        beside.write_text(json.dumps(self.fields, indent=1))
         beside.rename(self.folder / "everwhen.yaml")
 
     def faults(self) -> tuple[list[Kind], dict[Kind, str]]:
@@ -149,9 +149,9 @@ def a_world(kind: WorldKind, *, machines: int, seconds: float) -> Iterator[World
         else:
             world = _on_postgres(ending, kind, folder, machines, seconds)
         service = {"dispatch": "local" if world.valkey is None else "rq"}
-        world.words = configuration(world.now(), folder, seconds, service=service, slower=world.slower)
+        world.fields = configuration(world.now(), folder, seconds, service=service, slower=world.slower)
         world.write_file()
-        create_schedules(world.stack.house, submissions(world.slower))
+        create_schedules(world.stack.runtime, submissions(world.slower))
         ending.callback(_kill_all, world)
         yield world
 
@@ -200,10 +200,10 @@ def _on_sqlite(ending: ExitStack, folder: Path, seconds: float) -> World:
 def _machine(world: World, number: int, clock: SettableClock, cable: Cable | None) -> Machine:
     file = str(world.folder / "everwhen.yaml")
 
-    def node(name: str, words: list[str], ready: str, *, may_end: bool = False) -> Supervised:
+    def node(name: str, fields: list[str], ready: str, *, may_end: bool = False) -> Supervised:
         return Supervised(
             name=name,
-            command=words if cable is None else cable.inside(words),
+            command=fields if cable is None else cable.inside(fields),
             environment=_environment(world, name, clock),
             log=world.folder / f"{name.replace(' ', '-')}.log",
             ready=ready,
@@ -214,7 +214,7 @@ def _machine(world: World, number: int, clock: SettableClock, cable: Cable | Non
     if world.valkey is None:
         workers = [node(f"worker {number}", [str(BIN / "everwhen"), "worker", "--config", file], READY)]
     else:
-        rq = [str(BIN / "rq"), "worker", "-c", "everwhen.carried.rq", "default"]
+        rq = [str(BIN / "rq"), "worker", "-c", "everwhen.queue_workers.rq", "default"]
         names = [f"worker {number}{letter}" for letter in "ab"]
         workers = [node(name, rq, "Listening on", may_end=True) for name in names]
     return Machine(number, clock, scheduler, workers, cable)

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from everwhen.decide.check_ledger import LedgerReport, check_ledger
 from everwhen.model.events import Event, EventType
 from everwhen.model.job import Job
 from everwhen.model.schedule import State, Target
 from everwhen.operations.schedules import Submission, create_schedule, get_schedule
 from everwhen.ports.ledger import EventFilter, JobFilter
+from everwhen.verify.ledger import LedgerReport, check_ledger
 from everwhen.wiring import open_stack
 from tests.queues.links_at_hand import LinksAtHand
 from tests.queues.worker_at_hand import WorkerAtHand
@@ -33,10 +33,10 @@ ALL = 100_000
 class RqWorker:
     """One worker in a session of its own, so that all its processes can be found, orphans among them."""
 
-    def __init__(self, environ: dict[str, str], log: Path, *words: str) -> None:
+    def __init__(self, environ: dict[str, str], log: Path, *fields: str) -> None:
         self._log = log.open("ab")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "rq.cli", "worker", "-c", "everwhen.carried.rq", *words],
+            [sys.executable, "-m", "rq.cli", "worker", "-c", "everwhen.queue_workers.rq", *fields],
             cwd=log.parent,
             env=environ,
             stdout=self._log,
@@ -83,13 +83,13 @@ def _session(leader: int) -> list[int]:
     return found
 
 
-class ChainHouse:
+class ChainRuntime:
     """A database whose schedules go on by RQ alone."""
 
     def __init__(self, url: str, redis: str, folder: Path, queue: str = "default") -> None:
         self.url, self.folder = url, folder
         self.stack = open_stack(url)
-        self.house = self.stack.house
+        self.runtime = self.stack.runtime
         self.queue = LinksAtHand(redis, queue)
         self.environ = {
             **os.environ,
@@ -102,8 +102,8 @@ class ChainHouse:
         self._workers: list[RqWorker] = []
 
     def worker(self) -> RqWorker:
-        words = ("--with-scheduler", self.queue.queue.name)
-        self._workers.append(RqWorker(self.environ, self.folder / "rq.log", *words))
+        fields = ("--with-scheduler", self.queue.queue.name)
+        self._workers.append(RqWorker(self.environ, self.folder / "rq.log", *fields))
         return self._workers[-1]
 
     def work_off(self) -> None:
@@ -116,18 +116,18 @@ class ChainHouse:
         self.queue.close()
         self.stack.close()
 
-    def add(self, schedule_id: str, function: str = "note", **words: Any) -> State:
+    def add(self, schedule_id: str, function: str = "note", **fields: Any) -> State:
         """Every two seconds, and on time for a minute: machines that run tests are busy."""
         payload = {"file": str(self._notes(schedule_id)), "until": str(self.go_file(schedule_id))}
-        words = {
+        fields = {
             "every": "2s",
             "misfire_grace": "60s",
             "payload": payload,
             "queue": self.queue.queue.name,
-            **words,
+            **fields,
         }
         target = Target("python", json.dumps({"function": f"tests.queues.work:{function}"}))
-        return create_schedule(self.house, Submission(schedule_id, words, target))
+        return create_schedule(self.runtime, Submission(schedule_id, fields, target))
 
     def go_file(self, schedule_id: str) -> Path:
         return self.folder / f"{schedule_id}.go"
@@ -141,17 +141,17 @@ class ChainHouse:
         return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
 
     def state(self, schedule_id: str) -> State:
-        return get_schedule(self.house, schedule_id).state
+        return get_schedule(self.runtime, schedule_id).state
 
     def jobs(self, schedule_id: str) -> list[Job]:
         """Oldest first."""
-        found = self.house.ledger.jobs(JobFilter(uid=self.state(schedule_id).uid), limit=ALL)
+        found = self.runtime.ledger.jobs(JobFilter(uid=self.state(schedule_id).uid), limit=ALL)
         return list(reversed(found))
 
     def events(self, schedule_id: str, *types: EventType) -> list[Event]:
         """Oldest first."""
         wanted = EventFilter(uid=self.state(schedule_id).uid, types=types)
-        return [record.event for record in reversed(self.house.ledger.events(wanted, limit=ALL))]
+        return [record.event for record in reversed(self.runtime.ledger.events(wanted, limit=ALL))]
 
     def reasons(self, schedule_id: str) -> list[str | None]:
         """Why slots were skipped."""
@@ -173,19 +173,19 @@ class ChainHouse:
         return self.state(schedule_id).run_count
 
     def check(self) -> LedgerReport:
-        with self.house.ledger.history() as history:
-            return check_ledger(history, self.house.clock.now())
+        with self.runtime.ledger.history() as history:
+            return check_ledger(history, self.runtime.clock.now())
 
 
 @contextmanager
-def chain_house(url: str, redis: str, folder: Path, queue: str = "default") -> Iterator[ChainHouse]:
-    """The house, with this process configured for it as its workers are."""
-    house = ChainHouse(url, redis, folder, queue)
+def chain_runtime(url: str, redis: str, folder: Path, queue: str = "default") -> Iterator[ChainRuntime]:
+    """The runtime, with this process configured for it as its workers are."""
+    runtime = ChainRuntime(url, redis, folder, queue)
     try:
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(folder)
             for name in ("EVERWHEN_DATABASE", "EVERWHEN_DISPATCH", "EVERWHEN_REDIS", "EVERWHEN_LEASE"):
-                patch.setenv(name, house.environ[name])
-            yield house
+                patch.setenv(name, runtime.environ[name])
+            yield runtime
     finally:
-        house.close()
+        runtime.close()

@@ -27,13 +27,13 @@ class Place:
         site = Site(self.url, lambda clock: open_stack(self.url, clock=clock), lambda: None)
         return Tenant(site, CAPABILITIES, self.clock, node)
 
-    def back_up(self, house: Tenant) -> None:
-        back_up(house.house, self.backup)
+    def back_up(self, runtime: Tenant) -> None:
+        back_up(runtime.runtime, self.backup)
 
-    def leave(self, house: Tenant) -> None:
+    def leave(self, runtime: Tenant) -> None:
         """A clean stop."""
-        house.house.slots.farewell(house.now, node=house.node)
-        house.close()
+        runtime.runtime.slots.sign_off_node(runtime.now, node=runtime.node)
+        runtime.close()
 
     def restore(self, *, catch_up: bool = False) -> Restored:
         return restore_database(self.url, self.backup, catch_up=catch_up, clock=self.clock)

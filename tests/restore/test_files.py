@@ -30,20 +30,20 @@ from tests.restore.places import Place, place_on_sqlite
 
 def backed_up(place: Place) -> list[object]:
     """A backup, and what the database held when it was left."""
-    house = place.move_in()
-    house.add("a", every="1m")
-    house.step()
-    place.back_up(house)
-    house.wait_and_step("1m")
-    everything = house.everything()
-    place.leave(house)
+    runtime = place.move_in()
+    runtime.add("a", every="1m")
+    runtime.step()
+    place.back_up(runtime)
+    runtime.wait_and_step("1m")
+    everything = runtime.everything()
+    place.leave(runtime)
     return everything
 
 
 def is_unchanged(place: Place, everything: list[object]) -> bool:
-    house = place.move_in()
-    found = house.everything()
-    place.leave(house)
+    runtime = place.move_in()
+    found = runtime.everything()
+    place.leave(runtime)
     return found == everything
 
 
@@ -72,7 +72,7 @@ def dumped(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "words"),
+    ("spoil", "fields"),
     [
         (cut_off, "is damaged"),
         (garbled, "is damaged"),
@@ -82,11 +82,11 @@ def dumped(path: Path) -> None:
     ],
 )
 def test_a_file_that_is_no_whole_backup_is_refused(
-    place: Place, spoil: Callable[[Path], None], words: str
+    place: Place, spoil: Callable[[Path], None], fields: str
 ) -> None:
     everything = backed_up(place)
     spoil(place.backup)
-    with pytest.raises(BackupError, match=words):
+    with pytest.raises(BackupError, match=fields):
         place.restore()
     assert is_unchanged(place, everything)
 
@@ -116,9 +116,9 @@ def test_the_schema_of_a_release_that_is_not_known_is_refused(place: Place) -> N
             connection.commit()
     else:
         head, rest = gzip.decompress(place.backup.read_bytes()).split(b"\n", 1)
-        words = json.loads(head)
-        words["applied"].append([99, "before"])
-        place.backup.write_bytes(gzip.compress(json.dumps(words).encode() + b"\n" + rest))
+        fields = json.loads(head)
+        fields["applied"].append([99, "before"])
+        place.backup.write_bytes(gzip.compress(json.dumps(fields).encode() + b"\n" + rest))
     with pytest.raises(BackupError, match=r"is at migration 99.*newer release"):
         place.restore()
     assert is_unchanged(place, everything)
@@ -139,16 +139,16 @@ def test_the_schema_of_the_release_before_is_migrated(place: Place) -> None:
             back_up(connection, place.backup, lambda _share: None, place.clock)
         database.close()
         backed_up_beside = place.backup.read_bytes()
-        house = place.move_in()
-        place.leave(house)
+        runtime = place.move_in()
+        place.leave(runtime)
         place.backup.write_bytes(backed_up_beside)
     restored = place.restore()
-    house = place.move_in("node-2")
-    house.add("a", every="1m")
-    house.step()
-    assert house.run()[0].number == 1
-    assert prove(house.house).is_clean
-    place.leave(house)
+    runtime = place.move_in("node-2")
+    runtime.add("a", every="1m")
+    runtime.step()
+    assert runtime.run()[0].number == 1
+    assert prove(runtime.runtime).is_clean
+    place.leave(runtime)
     assert restored.at == place.clock.now()
 
 
@@ -161,10 +161,10 @@ def test_a_database_that_is_not_there_or_empty_is_made(place: Place, tmp_path: P
             connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
             connection.execute("CREATE TABLE mine (a int); INSERT INTO mine VALUES (1)")
     assert place.restore().schedules == 1
-    house = place.move_in("node-2")
-    assert house.state("a").firings == 1
-    assert house.check().is_clean
-    place.leave(house)
+    runtime = place.move_in("node-2")
+    assert runtime.state("a").firings == 1
+    assert runtime.check().is_clean
+    place.leave(runtime)
 
 
 def test_tables_of_others_and_what_they_were_granted_stay(postgres_url: str, tmp_path: Path) -> None:
@@ -186,9 +186,9 @@ def test_tables_of_others_and_what_they_were_granted_stay(postgres_url: str, tmp
 def test_every_table_and_every_column_of_the_schema_is_in_a_backup(postgres_url: str, tmp_path: Path) -> None:
     """Another table, made however, fails here until a backup has it."""
     place = Place(postgres_url, tmp_path / "b", ManualClock(START))
-    house = place.move_in()
-    place.back_up(house)
-    place.leave(house)
+    runtime = place.move_in()
+    place.back_up(runtime)
+    place.leave(runtime)
     with psycopg.connect(postgres_url) as connection:
         columns = connection.execute(
             "SELECT table_name, column_name FROM information_schema.columns JOIN information_schema.tables "
@@ -244,12 +244,12 @@ def test_a_damaged_database_is_replaced_and_kept_beside(file: Place) -> None:
 
 
 def test_the_log_of_a_file_that_was_deleted_is_not_taken_for_the_new_one_s(file: Place) -> None:
-    house = file.move_in()
-    house.add("a", every="1m")
-    house.step()
-    file.back_up(house)
+    runtime = file.move_in()
+    runtime.add("a", every="1m")
+    runtime.step()
+    file.back_up(runtime)
     log = Path(f"{path_of(file)}-wal").read_bytes()
-    file.leave(house)
+    file.leave(runtime)
     path_of(file).unlink()
     Path(f"{path_of(file)}-wal").write_bytes(log)
     file.restore()

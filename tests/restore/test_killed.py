@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from everwhen.clock import SystemClock
 from everwhen.model.instants import moment_of
-from everwhen.system_clock import SystemClock
 from tests.conformance.tenant import Tenant
 from tests.restore.places import Place
 
@@ -38,14 +38,14 @@ def kill(place: Place, module: str, name: str, when: str) -> None:
 
 
 def backed_up(place: Place) -> list[object]:
-    house = place.move_in()
-    house.add("a", every="1m")
-    house.step()
-    place.back_up(house)
-    house.wait_and_step("1m")
-    house.run()
-    everything = house.everything()
-    place.leave(house)
+    runtime = place.move_in()
+    runtime.add("a", every="1m")
+    runtime.step()
+    place.back_up(runtime)
+    runtime.wait_and_step("1m")
+    runtime.run()
+    everything = runtime.everything()
+    place.leave(runtime)
     return everything
 
 
@@ -58,26 +58,26 @@ def opened(place: Place) -> Tenant:
 def test_before_its_last_step_a_file_is_the_old_one(sqlite_place: Place, name: str, when: str) -> None:
     everything = backed_up(sqlite_place)
     kill(sqlite_place, "sqlite_restore", name, when)
-    house = opened(sqlite_place)
-    assert house.everything() == everything
-    house.close()
+    runtime = opened(sqlite_place)
+    assert runtime.everything() == everything
+    runtime.close()
 
 
 def test_with_its_last_step_a_file_is_the_whole_new_one(sqlite_place: Place) -> None:
     backed_up(sqlite_place)
     kill(sqlite_place, "sqlite_restore", "_put_in_place", "after")
     assert not Path(f"{sqlite_place.url.removeprefix('sqlite:///')}-wal").exists()
-    house = opened(sqlite_place)
-    assert [event.type for event in house.events(None, "system.restored")] == ["system.restored"]
-    assert house.state("a").fire_count == 1_000_001
-    assert house.check().is_clean, house.check()
-    house.close()
+    runtime = opened(sqlite_place)
+    assert [event.type for event in runtime.events(None, "system.restored")] == ["system.restored"]
+    assert runtime.state("a").fire_count == 1_000_001
+    assert runtime.check().is_clean, runtime.check()
+    runtime.close()
 
 
 @pytest.mark.parametrize("name", ["_fill", "_go_on"])
 def test_before_its_commit_a_database_is_the_old_one(postgres_place: Place, name: str) -> None:
     everything = backed_up(postgres_place)
     kill(postgres_place, "postgres_restore", name, "after")
-    house = opened(postgres_place)
-    assert house.everything() == everything
-    house.close()
+    runtime = opened(postgres_place)
+    assert runtime.everything() == everything
+    runtime.close()

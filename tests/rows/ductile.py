@@ -22,12 +22,12 @@ from everwhen.model.instants import moment_of
 from everwhen.model.outcome import Outcome
 from everwhen.operations.reload import reload
 from everwhen.operations.validity import restore_valid_schedules
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 from everwhen.stores.sqlite_database import path_of
+from everwhen.target_registry import open_target_registry
 from everwhen.targets.plugin import PluginTarget
 from everwhen.testing import manual_scheduler
 from everwhen.wiring import is_postgres, plugins_in
-from everwhen.workshop import open_workshop
 from tests.targets.plugins import put_plugin
 
 POLLS = '#!/bin/sh\ncat >>"$0.ran"\necho >>"$0.ran"\necho \'{"status": "ok"}\'\n'
@@ -40,10 +40,10 @@ def requests_to(plugins: Path, name: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in ran.read_text().splitlines() if line] if ran.exists() else []
 
 
-def load_file(file: Path, house: House) -> None:
+def load_file(file: Path, runtime: Runtime) -> None:
     """Read it as it is now, and bring the database to what it says."""
-    host = Host({}, lambda: "UTC", house.clock.now(), plugins_in)
-    reload(house, lambda: read_configuration(file, host).declared)
+    host = Host({}, lambda: "UTC", runtime.clock.now(), plugins_in)
+    reload(runtime, lambda: read_configuration(file, host).declared)
 
 
 class DuctileNode:
@@ -78,13 +78,13 @@ class DuctileNode:
         assert report.is_clean, report
 
     def _take_file(self) -> None:
-        house = self.scheduler.house
-        load_file(self.folder / "everwhen.yaml", house)
-        restore_valid_schedules(house, open_workshop(house, plugin_dirs=(self.plugins,)).fault_of)
+        runtime = self.scheduler.runtime
+        load_file(self.folder / "everwhen.yaml", runtime)
+        restore_valid_schedules(runtime, open_target_registry(runtime, plugin_dirs=(self.plugins,)).fault_of)
 
     def _run(self, claimed: ClaimedJob) -> Outcome:
-        """As a worker does; without the guardian that a workshop has, for nobody dies here while a job runs."""
-        target = PluginTarget(plugins_in([self.plugins]), self.scheduler.house.plugin_state)
+        """As a worker does; without the guardian that a target registry has, for nobody dies here while a job runs."""
+        target = PluginTarget(plugins_in([self.plugins]), self.scheduler.runtime.plugin_state)
         return asyncio.run(target.run(claimed.definition.target.spec, run_of(claimed)))
 
     # -- what is to be seen from outside --

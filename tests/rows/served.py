@@ -11,9 +11,9 @@ from typing import Any
 
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import Outcome
+from everwhen.target_registry import open_target_registry
 from everwhen.targets.workflow import WorkflowRegistry
 from everwhen.testing import ManualClock, ManualScheduler
-from everwhen.workshop import open_workshop
 from tests.api.serving import Client, Service, configuration_of, serving
 from tests.rows.node import run_really
 
@@ -32,16 +32,16 @@ class ServedNode:
     def create(self, body: dict[str, Any]) -> dict[str, Any]:
         answer = self.admin.post("/schedules/", body)
         assert answer.status == 201, answer.raw
-        made: dict[str, Any] = answer.words
+        made: dict[str, Any] = answer.fields
         return made
 
     def schedule(self, schedule_id: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.admin.get(f"/schedules/{schedule_id}/").words
+        found: dict[str, Any] = self.admin.get(f"/schedules/{schedule_id}/").fields
         return found
 
     def jobs(self, schedule_id: str) -> list[dict[str, Any]]:
         """The jobs, oldest first."""
-        found: list[dict[str, Any]] = self.admin.get(f"/jobs/?schedule_id={schedule_id}&limit=100").words[
+        found: list[dict[str, Any]] = self.admin.get(f"/jobs/?schedule_id={schedule_id}&limit=100").fields[
             "items"
         ]
         return found[::-1]
@@ -59,17 +59,19 @@ def served(folder: Path, *, file: str = "", start: str = "2026-01-05T08:00:00Z")
         workflows.register(workflow)
     with serving(folder, file=file, clock=clock) as service, asyncio.Runner() as runner:
         scheduler = ManualScheduler(clock, database=f"sqlite:///{folder}/api.db")
-        workshop = open_workshop(scheduler.house, workflows=workflows, plugin_dirs=[folder / "plugins"])
+        target_registry = open_target_registry(
+            scheduler.runtime, workflows=workflows, plugin_dirs=[folder / "plugins"]
+        )
 
         def run(claimed: ClaimedJob) -> Outcome:
-            return run_really(workshop, claimed, runner.run)
+            return run_really(target_registry, claimed, runner.run)
 
         scheduler.outcome = run
         try:
             yield ServedNode(service, scheduler)
             assert scheduler.check().is_clean
         finally:
-            runner.run(_close(workshop.targets["http"]))
+            runner.run(_close(target_registry.targets["http"]))
             scheduler.close()
 
 

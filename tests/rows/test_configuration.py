@@ -15,23 +15,23 @@ from tests.config.reading import mistakes, read
 PLUGIN = "plugins: {withings: {config: {token_file: t}, %s}}"
 
 
-def plugin(folder: Path, words: str) -> dict[str, Declared]:
-    return schedules(read(folder, PLUGIN % words))
+def plugin(folder: Path, fields: str) -> dict[str, Declared]:
+    return schedules(read(folder, PLUGIN % fields))
 
 
 def schedules(configuration: Configuration) -> dict[str, Declared]:
     return {one.schedule_id: one for one in configuration.declared.schedules}
 
 
-def faults(folder: Path, words: str) -> list[str]:
-    return [line.split(": ", 2)[2] for line in mistakes(folder, PLUGIN % words)]
+def faults(folder: Path, fields: str) -> list[str]:
+    return [line.split(": ", 2)[2] for line in mistakes(folder, PLUGIN % fields)]
 
 
 def test_d4_every_key_of_ductiles_sample_is_taken(tmp_path: Path) -> None:
-    words = """schedules: [{id: hourly, command: poll, every: 1h, jitter: 30s, catch_up: run_once, if_running: skip,
+    fields = """schedules: [{id: hourly, command: poll, every: 1h, jitter: 30s, catch_up: run_once, if_running: skip,
         only_between: "08:00-18:00", timezone: Australia/Sydney, not_on: [saturday, sunday],
         payload: {source: scheduler}}]"""
-    definition = plugin(tmp_path, words)["withings.hourly"].definition
+    definition = plugin(tmp_path, fields)["withings.hourly"].definition
     assert (definition.jitter_ms, definition.catch_up, definition.if_running) == (30_000, "run_once", "skip")
     assert (str(definition.only_between), definition.zone.name) == ("08:00-18:00", "Australia/Sydney")
     assert (definition.not_on, json.loads(definition.payload)) == (0b1000001, {"source": "scheduler"})
@@ -42,9 +42,9 @@ def test_d5_d6_d7_id_command_and_payload_have_defaults(tmp_path: Path) -> None:
     assert (found.command, found.payload) == ("poll", "{}")
 
 
-@pytest.mark.parametrize("words", ["{}", "{every: 1h, after: 1h}"])
-def test_d8_exactly_one_trigger_is_set(tmp_path: Path, words: str) -> None:
-    (fault,) = faults(tmp_path, f"schedule: {words}")
+@pytest.mark.parametrize("fields", ["{}", "{every: 1h, after: 1h}"])
+def test_d8_exactly_one_trigger_is_set(tmp_path: Path, fields: str) -> None:
+    (fault,) = faults(tmp_path, f"schedule: {fields}")
     assert fault.endswith("one of every, cron, at, or after")
 
 
@@ -93,7 +93,7 @@ def test_d37_schedule_and_schedules_together_are_refused(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("words", "fault"),
+    ("fields", "fault"),
     [
         ("command: handle", 'command "handle" cannot be scheduled'),
         ("command: fetch", 'schedule "default" references unsupported command "fetch"'),
@@ -104,9 +104,9 @@ def test_d37_schedule_and_schedules_together_are_refused(tmp_path: Path) -> None
     ],
 )
 def test_d38_d39_d40_commands_and_payloads_are_checked_against_the_manifest(
-    tmp_path: Path, words: str, fault: str
+    tmp_path: Path, fields: str, fault: str
 ) -> None:
-    assert faults(tmp_path, f"schedule: {{every: 1h, {words}}}") == [fault]
+    assert faults(tmp_path, f"schedule: {{every: 1h, {fields}}}") == [fault]
 
 
 def test_d49_several_schedules_need_ids(tmp_path: Path) -> None:
@@ -116,8 +116,8 @@ def test_d49_several_schedules_need_ids(tmp_path: Path) -> None:
     ]
 
 
-def agent(folder: Path, words: str) -> Declared:
-    return schedules(read(folder, f"agents: {{bot: {{command: [x], schedules: {{s: {words}}}}}}}"))["bot.s"]
+def agent(folder: Path, fields: str) -> Declared:
+    return schedules(read(folder, f"agents: {{bot: {{command: [x], schedules: {{s: {fields}}}}}}}"))["bot.s"]
 
 
 @pytest.mark.parametrize("kind", ["webhook", "chat"])

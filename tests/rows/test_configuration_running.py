@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from everwhen.config.read import Host, read_configuration
-from everwhen.decide.check_ledger import check_ledger
 from everwhen.errors import ConfigError
 from everwhen.model.outcome import SUCCEEDED
 from everwhen.operations.apply import Applied, apply
@@ -18,6 +17,7 @@ from everwhen.operations.reload import reload
 from everwhen.operations.schedules import check
 from everwhen.ports.slots import JobEnd
 from everwhen.testing import ManualClock
+from everwhen.verify.ledger import check_ledger
 from everwhen.wiring import open_stack, plugins_in
 from tests.rows.node import WorkingNode
 from tests.targets.plugins import put_plugin
@@ -38,9 +38,9 @@ class Home(WorkingNode):
     def take(self, text: str) -> Applied:
         """Write the file and reload it."""
         (self.folder / "everwhen.yaml").write_text(text)
-        house = self.scheduler.house
-        host = Host({}, lambda: "Europe/Berlin", house.clock.now(), plugins_in)
-        return reload(house, lambda: read_configuration(self.folder / "everwhen.yaml", host).declared)
+        runtime = self.scheduler.runtime
+        host = Host({}, lambda: "Europe/Berlin", runtime.clock.now(), plugins_in)
+        return reload(runtime, lambda: read_configuration(self.folder / "everwhen.yaml", host).declared)
 
 
 @pytest.fixture
@@ -61,18 +61,18 @@ def versions(number: int) -> str:
 def test_d47_a_tick_sees_one_configuration_however_many_reloads_go_on_beside_it(tmp_path: Path) -> None:
     clock = ManualClock("2026-01-05T08:00:00Z")
     stack = open_stack(f"sqlite:///{tmp_path}/d47.db", clock=clock)
-    host, slots = Host({}, lambda: "UTC", clock.now()), stack.house.slots
+    host, slots = Host({}, lambda: "UTC", clock.now()), stack.runtime.slots
     declared = []
     for number in (1, 2):
         (tmp_path / "everwhen.yaml").write_text(versions(number))
         declared.append(read_configuration(tmp_path / "everwhen.yaml", host).declared)
-    apply(stack.house, declared[0])
+    apply(stack.runtime, declared[0])
     is_over = threading.Event()
 
     def reload_again_and_again() -> None:
         while not is_over.is_set():
             for one in reversed(declared):
-                apply(stack.house, one)
+                apply(stack.runtime, one)
 
     reloading = threading.Thread(target=reload_again_and_again)
     reloading.start()
@@ -88,7 +88,7 @@ def test_d47_a_tick_sees_one_configuration_however_many_reloads_go_on_beside_it(
     is_over.set()
     reloading.join()
     assert all(len(each) == 1 for each in seen)
-    with stack.house.ledger.history() as history:
+    with stack.runtime.ledger.history() as history:
         assert check_ledger(history, clock.now()).is_clean
     stack.close()
 
@@ -193,10 +193,10 @@ def test_h5_other_agents_are_set_while_it_runs(home: Home) -> None:
 def test_h12_the_agents_of_a_file_are_asked_in_herdctls_order(home: Home) -> None:
     home.take(AGENTS)
     s = home.scheduler
-    house = s.house
+    runtime = s.runtime
 
     def reason(name: str) -> str | None:
-        return check(house, f"reviewer.{name}").skip_reason
+        return check(runtime, f"reviewer.{name}").skip_reason
 
     assert (reason("push"), reason("check"), reason("report")) == ("unsupported_type", None, "not_due")
     s.tick()

@@ -18,9 +18,9 @@ from everwhen.wiring import open_stack
 def a_plugin_that_failed(url: str) -> None:
     """One run of `withings:poll` fails, which is as many as its breaker bears."""
     stack = open_stack(url)
-    words = {"every": "1h", "command": "poll", "circuit_breaker": {"threshold": 1}}
-    create_schedule(stack.house, Submission("withings.hourly", words, Target("plugin"), group="withings"))
-    slots, now = stack.house.slots, stack.house.clock.now
+    fields = {"every": "1h", "command": "poll", "circuit_breaker": {"threshold": 1}}
+    create_schedule(stack.runtime, Submission("withings.hourly", fields, Target("plugin"), group="withings"))
+    slots, now = stack.runtime.slots, stack.runtime.clock.now
     slots.tick(now(), limit=10, behind=False)
     (claimed,) = slots.claim_jobs(now(), node="n", limit=10)
     slots.settle(now(), [JobEnd(claimed.job.job_id, claimed.job.fence, Outcome("failed", error="no"))])

@@ -12,9 +12,9 @@ import pytest
 from everwhen.model.plugin_schedule import plugin_target
 from everwhen.model.schedule import State
 from everwhen.operations.schedules import get_schedule
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
+from everwhen.target_registry import open_target_registry
 from everwhen.wiring import build_service, open_stack
-from everwhen.workshop import open_workshop
 from tests.api.serving import serving
 from tests.rows.ductile import POLLS, DuctileNode, load_file
 from tests.servers.everwhen_database import PostgresDatabase
@@ -46,8 +46,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return database.empty()
 
 
-def one_schedule(words: str) -> str:
-    return f"plugins: {{withings: {{schedules: [{{id: only, {words}}}]}}}}"
+def one_schedule(fields: str) -> str:
+    return f"plugins: {{withings: {{schedules: [{{id: only, {fields}}}]}}}}"
 
 
 TWO = """
@@ -126,7 +126,7 @@ TRIGGERS = {
 
 
 def one_of_each(catch_up: str) -> str:
-    entries = [f"    - {{id: {name}, {words}{catch_up}}}" for name, (words, _, _) in TRIGGERS.items()]
+    entries = [f"    - {{id: {name}, {fields}{catch_up}}}" for name, (fields, _, _) in TRIGGERS.items()]
     return "\n".join(["plugins:", "  withings:", "    schedules:", *entries])
 
 
@@ -236,21 +236,23 @@ plugins:
 
 
 @contextmanager
-def two_nodes(folder: Path, url: str, file: str) -> Iterator[House]:
+def two_nodes(folder: Path, url: str, file: str) -> Iterator[Runtime]:
     """Two whole nodes on one database, each with a loop, workers and connections of its own."""
     (folder / "everwhen.yaml").write_text(file)
     stacks = [open_stack(url) for _ in range(2)]
-    load_file(folder / "everwhen.yaml", stacks[0].house)
+    load_file(folder / "everwhen.yaml", stacks[0].runtime)
     services = [
         build_service(
-            stack, check_interval=0.2, workshop=open_workshop(stack.house, plugin_dirs=[folder / "plugins"])
+            stack,
+            check_interval=0.2,
+            target_registry=open_target_registry(stack.runtime, plugin_dirs=[folder / "plugins"]),
         )
         for stack in stacks
     ]
     for service in services:
         service.start()
     try:
-        yield stacks[0].house
+        yield stacks[0].runtime
     finally:
         for service, stack in zip(services, stacks, strict=True):
             service.stop()
@@ -262,10 +264,10 @@ def test_d25_polls_of_two_nodes_on_one_database_never_run_beside_each_other(
 ) -> None:
     program = put_plugin(tmp_path / "plugins", program=EXCLUSIVE) / "run.sh"
     busy, overlap, go, ran = (Path(f"{program}.{word}") for word in ("busy", "overlap", "go", "ran"))
-    with two_nodes(tmp_path, everwhen_on_18.empty(), POLLED_BY_TWO) as house:
+    with two_nodes(tmp_path, everwhen_on_18.empty(), POLLED_BY_TWO) as runtime:
 
         def states() -> list[State]:
-            return [get_schedule(house, f"withings.{name}").state for name in ("one", "two")]
+            return [get_schedule(runtime, f"withings.{name}").state for name in ("one", "two")]
 
         def is_one_alone() -> bool:
             found = states()
@@ -312,7 +314,7 @@ def test_d32_the_four_words_of_ductile_are_in_its_table_and_in_the_filter_of_the
         }
         assert node.entries("status") == {("withings", name): word for name, word in expected.items()}
         for name, word in expected.items():
-            (found,) = service.admin.get(f"/schedules/?status={word}").words["items"]
+            (found,) = service.admin.get(f"/schedules/?status={word}").fields["items"]
             assert found["id"] == f"withings.{name}"
 
 

@@ -18,16 +18,16 @@ def scheduler(start: str = "2026-01-05T08:00:00Z", **keys: Any) -> ManualSchedul
     return manual_scheduler(start, **keys)
 
 
-def plugin_schedule(s: ManualScheduler, local_id: str = "default", **words: Any) -> str:
+def plugin_schedule(s: ManualScheduler, local_id: str = "default", **fields: Any) -> str:
     """A schedule as Ductile's door declares it: guard 1, breaker 3 in 30 minutes."""
-    words = {
+    fields = {
         "command": "poll",
         "max_outstanding": 1,
         "circuit_breaker": {"threshold": 3, "reset_after": "30m"},
-        **words,
+        **fields,
     }
     name = f"withings.{local_id}"
-    s.add(name, group="withings", **words)
+    s.add(name, group="withings", **fields)
     return name
 
 
@@ -85,9 +85,9 @@ def test_d16_excluded_weekdays_are_skipped_on_record() -> None:
     assert [event.reason for event in s.events("a", "schedule.skipped")] == ["excluded_day", "excluded_day"]
 
 
-def down_for_an_hour(**words: Any) -> ManualScheduler:
+def down_for_an_hour(**fields: Any) -> ManualScheduler:
     s = scheduler()
-    s.add("a", every="10m", **words)
+    s.add("a", every="10m", **fields)
     s.advance("5m")
     s.sleep("1h")
     s.restart()
@@ -193,7 +193,7 @@ def test_d26_the_breaker_opens_after_threshold_failures_in_a_row() -> None:
     s.advance("5m")
     assert [job.status for job in s.jobs(name)] == ["failed"] * 3
     assert [event.reason for event in s.events(name, "schedule.skipped")] == ["circuit_open"] * 3
-    assert s.house.ledger.breaker("withings:poll").state == "open"
+    assert s.runtime.ledger.breaker("withings:poll").state == "open"
 
 
 def test_d27_it_stays_open_for_reset_after() -> None:
@@ -215,9 +215,9 @@ def test_d28_one_probe_is_let_through_and_its_success_closes() -> None:
     s.advance("30m", work=False)
     probes = [job for job in s.jobs(name) if job.is_probe]
     assert len(probes) == 1
-    assert s.house.ledger.breaker("withings:poll").state == "half_open"
+    assert s.runtime.ledger.breaker("withings:poll").state == "half_open"
     s.step()
-    assert s.house.ledger.breaker("withings:poll").state == "closed"
+    assert s.runtime.ledger.breaker("withings:poll").state == "closed"
 
 
 def test_d29_state_and_history_of_a_breaker_are_kept() -> None:
@@ -250,10 +250,10 @@ def test_d31_the_row_says_when_it_fired_succeeded_and_comes_next() -> None:
     assert state.status == "active"
 
 
-@pytest.mark.parametrize("words", [{"at": "2026-01-05T08:01:00Z"}, {"after": "1m"}])
-def test_d33_one_shots_are_done_after_firing(words: dict[str, str]) -> None:
+@pytest.mark.parametrize("fields", [{"at": "2026-01-05T08:01:00Z"}, {"after": "1m"}])
+def test_d33_one_shots_are_done_after_firing(fields: dict[str, str]) -> None:
     s = scheduler()
-    s.add("a", **words)
+    s.add("a", **fields)
     s.advance("1h")
     assert slots(s, "a") == ["08:01:00"]
     assert (s.state("a").status, s.state("a").next_run_at) == ("done", None)

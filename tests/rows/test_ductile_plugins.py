@@ -31,11 +31,11 @@ class Node(WorkingNode):
         super().__init__(plugin_dirs=(directory,))
         self.directory = directory
 
-    def add(self, local_id: str, **words: Any) -> None:
+    def add(self, local_id: str, **fields: Any) -> None:
         """A schedule as the plugins door declares it."""
-        plugin = self.workshop.plugins.find("withings")
+        plugin = self.target_registry.plugins.find("withings")
         assert plugin is not None
-        complete = with_defaults(words, "plugin", manifest=plugin.manifest)
+        complete = with_defaults(fields, "plugin", manifest=plugin.manifest)
         self.scheduler.add(
             f"withings.{local_id}",
             group="withings",
@@ -45,7 +45,7 @@ class Node(WorkingNode):
 
     @property
     def seen(self) -> list[Any]:
-        found: list[Any] = self.scheduler.house.plugin_state.state_of("withings").get("seen", [])
+        found: list[Any] = self.scheduler.runtime.plugin_state.state_of("withings").get("seen", [])
         return found
 
 
@@ -101,9 +101,11 @@ def test_d48_a_command_that_left_the_manifest_fails_for_good_and_ends_the_entry_
     assert state.status_reason == 'plugin "withings" does not have the command "token_refresh" any more'
     # A restart that finds it as it was leaves it alone.
     node.scheduler.restart()
-    assert restore_valid_schedules(node.scheduler.house, node.workshop.fault_of) == []
+    assert restore_valid_schedules(node.scheduler.runtime, node.target_registry.fault_of) == []
     put_plugin(node.directory, program=REMEMBERS)
-    assert restore_valid_schedules(node.scheduler.house, node.workshop.fault_of) == ["withings.refresh"]
+    assert restore_valid_schedules(node.scheduler.runtime, node.target_registry.fault_of) == [
+        "withings.refresh"
+    ]
     node.scheduler.advance("1h")
     assert [job.status for job in node.scheduler.jobs()] == ["succeeded", "failed", "succeeded"]
     assert node.scheduler.events("withings.refresh", "schedule.restored")
@@ -120,6 +122,8 @@ def test_what_a_plugin_remembers_survives_a_restart_and_a_crash_between_two_runs
     node.scheduler.restart()
     node.scheduler.clock.advance("1m")
     node.scheduler.beat()
-    node.scheduler.house.slots.rescue(node.scheduler.clock.now(), node=node.scheduler.node, lease=30_000_000)
+    node.scheduler.runtime.slots.rescue(
+        node.scheduler.clock.now(), node=node.scheduler.node, lease=30_000_000
+    )
     node.scheduler.step()
     assert len(node.seen) == 2  # neither lost nor doubled

@@ -67,11 +67,11 @@ class Up:
 
     def jobs(self, schedule_id: str) -> list[dict[str, Any]]:
         """Oldest first."""
-        found: list[dict[str, Any]] = self.client.get(f"/jobs/?schedule_id={schedule_id}").words["items"]
+        found: list[dict[str, Any]] = self.client.get(f"/jobs/?schedule_id={schedule_id}").fields["items"]
         return found[::-1]
 
     def schedule(self, schedule_id: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.client.get(f"/schedules/{schedule_id}/").words
+        found: dict[str, Any] = self.client.get(f"/schedules/{schedule_id}/").fields
         return found
 
     def requests_to(self, plugin: str) -> list[dict[str, Any]]:
@@ -117,7 +117,7 @@ def test_d1_one_loop_decides_at_each_tick_for_all_enabled_plugins_and_for_no_oth
         decided_at[job["slot_at"]].append(job["created_at"])
     assert max(map(len, decided_at.values())) == len(names)
     assert all(len(set(instants)) == 1 for instants in decided_at.values())  # one evaluation for all of them
-    status = up.client.get("/system/status/").words
+    status = up.client.get("/system/status/").fields
     (node,) = status["nodes"]
     assert (status["status"], node["role"], node["is_alive"]) == ("running", "up", True)
     assert status["check_count"] >= len(decided_at)
@@ -150,15 +150,15 @@ def refused_start(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def submitted(up: Up) -> Iterator[str]:
     """A schedule that was submitted and is to be edited."""
-    words = {"every": "1h", "first_run": "after_interval", "payload": {"source": "me"}}
-    made = up.client.post("/schedules/", {**words, "run": {"plugin": {"name": "polar", "command": "sync"}}})
+    fields = {"every": "1h", "first_run": "after_interval", "payload": {"source": "me"}}
+    made = up.client.post("/schedules/", {**fields, "run": {"plugin": {"name": "polar", "command": "sync"}}})
     assert made.status == 201, made.raw
-    yield made.words["id"]
-    assert up.client.call("DELETE", f"/schedules/{made.words['id']}/").status == 204
+    yield made.fields["id"]
+    assert up.client.call("DELETE", f"/schedules/{made.fields['id']}/").status == 204
 
 
 def revisions(up: Up) -> dict[str, int]:
-    return {item["id"]: item["revision"] for item in up.client.get("/schedules/").words["items"]}
+    return {item["id"]: item["revision"] for item in up.client.get("/schedules/").fields["items"]}
 
 
 def refusals(up: Up, submitted: str, bad: str, change: dict[str, Any]) -> list[str]:
@@ -175,7 +175,7 @@ def refusals(up: Up, submitted: str, bad: str, change: dict[str, Any]) -> list[s
     answers = [reloaded, created, edited]
     assert [answer.status for answer in answers] == [422, 422, 422]
     assert revisions(up) == before
-    return [answer.words["detail"] for answer in answers]
+    return [answer.fields["detail"] for answer in answers]
 
 
 def command(name: str) -> dict[str, Any]:
@@ -220,32 +220,32 @@ def test_d40_a_payload_against_the_input_schema_is_refused_at_load_at_reload_and
 
 
 def is_over(up: Up, job_id: str) -> bool:
-    return up.client.get(f"/jobs/{job_id}/").words["ended_at"] is not None
+    return up.client.get(f"/jobs/{job_id}/").fields["ended_at"] is not None
 
 
 def test_d45_the_breaker_blocks_what_the_clock_fires_and_neither_the_api_nor_a_webhook(up: Up) -> None:
     clocked = ["broken.default", "bot.watch"]
-    until(lambda: len(up.client.get("/breakers/?state=open").words["items"]) == 2)
-    before = [up.client.get(f"/breakers/{key}/").words for key in ("broken:poll", "bot")]
+    until(lambda: len(up.client.get("/breakers/?state=open").fields["items"]) == 2)
+    before = [up.client.get(f"/breakers/{key}/").fields for key in ("broken:poll", "bot")]
     calls = [
         up.client.post("/schedules/broken.default/trigger/", {"payload": {"by": "hand"}}),
         up.client.post("/hooks/bot.push/", {"ref": "main"}),
     ]
-    assert [(call.status, call.words["job"]["origin"]) for call in calls] == [
+    assert [(call.status, call.fields["job"]["origin"]) for call in calls] == [
         (202, "manual"),
         (202, "webhook"),
     ]
-    until(lambda: all(is_over(up, call.words["job"]["id"]) for call in calls))
+    until(lambda: all(is_over(up, call.fields["job"]["id"]) for call in calls))
     assert [request["payload"] for request in up.requests_to("broken")] == [{}, {"by": "hand"}]
     assert (up.folder / "pushed").read_text() == "pushed\n"
     # The clock goes on, and fires nothing of theirs; and what came from elsewhere has moved no breaker.
-    called_at = max(call.words["job"]["created_at"] for call in calls)
+    called_at = max(call.fields["job"]["created_at"] for call in calls)
     until(lambda: all(is_blocked_after(up, name, called_at) for name in clocked))
     assert [[job["origin"] for job in up.jobs(name)] for name in clocked] == [
         ["schedule", "manual"],
         ["schedule"],
     ]
-    assert [up.client.get(f"/breakers/{key}/").words for key in ("broken:poll", "bot")] == before
+    assert [up.client.get(f"/breakers/{key}/").fields for key in ("broken:poll", "bot")] == before
 
 
 def moment(text: str) -> datetime:
@@ -254,19 +254,19 @@ def moment(text: str) -> datetime:
 
 def is_blocked_after(up: Up, name: str, instant: str) -> bool:
     """Whether a slot after that instant was skipped because of the breaker."""
-    slot = up.client.get(f"/schedules/{name}/why/").words
+    slot = up.client.get(f"/schedules/{name}/why/").fields
     return slot["reason"] == "circuit_open" and moment(slot["slot_at"]) > moment(instant)
 
 
 def test_d51_a_submitted_schedule_of_a_plugin_runs_its_command_as_one_of_the_file_does(up: Up) -> None:
-    words = {
+    fields = {
         "every": "1h",
         "payload": {"source": "me"},
         "run": {"plugin": {"name": "polar", "command": "sync"}},
     }
-    answer = up.client.post("/schedules/", words)
+    answer = up.client.post("/schedules/", fields)
     assert answer.status == 201
-    made = answer.words
+    made = answer.fields
     until(lambda: [job["status"] for job in up.jobs(made["id"])] == ["succeeded"])
     (request,) = [each for each in up.requests_to("polar") if each["payload"]["source"] == "me"]
     assert (request["command"], request["payload"]) == ("sync", {"source": "me", "depth": 2})

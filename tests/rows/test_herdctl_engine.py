@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from everwhen.clock import SystemClock
 from everwhen.engine.service import Service
 from everwhen.errors import StoreError
 from everwhen.model.outcome import Outcome
@@ -16,7 +17,6 @@ from everwhen.operations import schedules as operations
 from everwhen.operations.schedules import Submission
 from everwhen.ports.slots import TickReport
 from everwhen.ports.target import Run
-from everwhen.system_clock import SystemClock
 from everwhen.testing import ManualScheduler, manual_scheduler
 from everwhen.wiring import Stack, open_stack
 
@@ -27,9 +27,9 @@ def scheduler(start: str = "2026-01-05T08:00:00Z") -> ManualScheduler:
     return manual_scheduler(start)
 
 
-def agent_schedule(s: ManualScheduler, name: str, **words: Any) -> str:
+def agent_schedule(s: ManualScheduler, name: str, **fields: Any) -> str:
     schedule_id = f"reviewer.{name}"
-    s.add(schedule_id, group="reviewer", **{**AGENT, **words})
+    s.add(schedule_id, group="reviewer", **{**AGENT, **fields})
     return schedule_id
 
 
@@ -51,11 +51,11 @@ class Gate:
 
 def a_service(gate: Gate, **keys: Any) -> tuple[Stack, Service]:
     stack = open_stack("sqlite://", clock=SystemClock())
-    return stack, Service(stack.house, {"gate": gate}, **{"check_interval": 5.0, **keys})
+    return stack, Service(stack.runtime, {"gate": gate}, **{"check_interval": 5.0, **keys})
 
 
-def add(stack: Stack, schedule_id: str, **words: Any) -> None:
-    operations.create_schedule(stack.house, Submission(schedule_id, words, Target("gate")))
+def add(stack: Stack, schedule_id: str, **fields: Any) -> None:
+    operations.create_schedule(stack.runtime, Submission(schedule_id, fields, Target("gate")))
 
 
 def test_h1_one_loop_over_the_schedules_of_every_agent() -> None:
@@ -90,9 +90,9 @@ def test_h2_an_error_in_a_check_is_logged_and_the_loop_goes_on(caplog: pytest.Lo
     gate = Gate()
     gate.pass_through.set()
     stack = open_stack("sqlite://")
-    breaking = Breaking(stack.house.slots, failures=2)
-    stack.house.slots = breaking
-    service = Service(stack.house, {"gate": gate}, check_interval=5.0)
+    breaking = Breaking(stack.runtime.slots, failures=2)
+    stack.runtime.slots = breaking
+    service = Service(stack.runtime, {"gate": gate}, check_interval=5.0)
     add(stack, "a", every="1h")
     with caplog.at_level(logging.ERROR, logger="everwhen"):
         service.start()
@@ -190,7 +190,7 @@ def test_h24_running_jobs_are_counted_per_agent_and_in_all() -> None:
     s.add("writer.draft", group="writer", every="5m")
     s.tick()
     assert len(s.claim()) == 3
-    shared = s.house.catalogue.shared_of(operations.get_schedule(s.house, "reviewer.one"))
+    shared = s.runtime.catalogue.shared_of(operations.get_schedule(s.runtime, "reviewer.one"))
     assert shared.limit("capacity:reviewer").running == 2
 
 
@@ -201,7 +201,7 @@ def test_h25_a_stale_running_mark_cannot_exist_because_leases_expire() -> None:
     (lost,) = s.claim()
     s.sleep("1m")
     s.restart()
-    s.house.slots.rescue(s.clock.now(), node=s.node, lease=30_000_000)
+    s.runtime.slots.rescue(s.clock.now(), node=s.node, lease=30_000_000)
     assert s.state(name).running_jobs == 0
     (again,) = s.claim()
     assert (again.job.job_id, again.job.attempt) == (lost.job.job_id, 2)
@@ -215,7 +215,7 @@ def test_h31_a_check_only_reads_and_a_tick_of_many_slots_is_one_transaction() ->
     s = scheduler()
     for number in range(300):
         s.add(f"at-once-{number}", every="1h", first_run="after_interval")
-    slots, commits = s.stack.house.slots, s.stack.database.change_counter
+    slots, commits = s.stack.runtime.slots, s.stack.database.change_counter
     before = commits()
     slots.tick(s.clock.now(), limit=500, behind=False)
     assert commits() == before  # nothing is due: nothing is written

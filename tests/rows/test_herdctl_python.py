@@ -36,8 +36,8 @@ from everwhen import (
 from everwhen.errors import UnknownScheduleError
 from everwhen.operations.schedules import get_schedule
 from everwhen.ports.ledger import JobFilter
-from tests.app.waiting import until
 from tests.crash.nodes import opened
+from tests.scheduler.waiting import until
 
 CHECK = {"type": "interval", "interval": "5m", "prompt": "Check for ready issues."}
 REPORT = {"type": "cron", "expression": "0 9 * * 1-5", "prompt": "Daily report."}
@@ -95,8 +95,8 @@ class Log:
     def error(self, text: str) -> None:
         self.lines.append(("error", text))
 
-    def has(self, level: str, words: str) -> bool:
-        return any(words in text for at, text in self.lines if at == level)
+    def has(self, level: str, fields: str) -> bool:
+        return any(fields in text for at, text in self.lines if at == level)
 
 
 def break_for_a_while(path: Path, is_noticed: Callable[[], bool]) -> None:
@@ -133,8 +133,8 @@ def test_h4_without_a_logger_it_is_the_standard_one(
 ) -> None:
     scheduler = Scheduler(url, check_interval=0.05, on_trigger=gate)
     scheduler.start(agent(report=REPORT))
-    words = "Error during schedule check: "
-    break_for_a_while(Path(url[10:]), lambda: any(words in text for text in caplog.messages))
+    fields = "Error during schedule check: "
+    break_for_a_while(Path(url[10:]), lambda: any(fields in text for text in caplog.messages))
     scheduler.stop()
     scheduler.close()
 
@@ -160,12 +160,12 @@ def test_h5_start_status_state_set_agents_and_stop(gate: Gate) -> None:
 def test_h13_an_agents_schedule_is_passed_over_for_exactly_five_reasons(url: str, gate: Gate) -> None:
     scheduler = Scheduler(url, on_trigger=gate)
     schedules = {"check": CHECK, "report": REPORT, "push": {"type": "webhook"}, "ask": {"type": "chat"}}
-    asking = Scheduler(url, name="asking")  # it is never started: it sees what is on disk
+    query_connection = Scheduler(url, name="asking")  # it is never started: it sees what is on disk
     answers: dict[str, set[str | None]] = {name: set() for name in schedules}
 
     def ask() -> None:
         for name, found in answers.items():
-            found.add(asking.check_schedule(f"reviewer.{name}").skip_reason)
+            found.add(query_connection.check_schedule(f"reviewer.{name}").skip_reason)
 
     scheduler.start({"reviewer": {"schedules": schedules, "max_concurrent": 1}})
     assert gate.begun.wait(30)
@@ -183,7 +183,7 @@ def test_h13_an_agents_schedule_is_passed_over_for_exactly_five_reasons(url: str
         "ask": {"unsupported_type"},
     }
     scheduler.close()
-    asking.close()
+    query_connection.close()
 
 
 def test_h21_idle_running_idle_after_success_and_error_and_disabled_survives_a_restart(url: str) -> None:
@@ -339,7 +339,7 @@ def test_h24_the_running_jobs_of_this_process_are_counted_per_agent_and_in_all(g
 def fired(url: str) -> list[str]:
     """The schedules of all jobs, oldest first."""
     with opened(url) as stack:
-        return [job.schedule_id for job in reversed(stack.house.ledger.jobs(JobFilter(), limit=100))]
+        return [job.schedule_id for job in reversed(stack.runtime.ledger.jobs(JobFilter(), limit=100))]
 
 
 def test_h26_a_stop_fires_nothing_more_wakes_the_loop_and_waits_for_what_runs(url: str, gate: Gate) -> None:
@@ -385,7 +385,7 @@ def test_h26_a_stop_that_times_out_says_how_many_jobs_still_run_and_they_run_aga
 
 def run_count(url: str, schedule: str) -> int:
     with opened(url) as stack:
-        return get_schedule(stack.house, f"reviewer.{schedule}").state.run_count
+        return get_schedule(stack.runtime, f"reviewer.{schedule}").state.run_count
 
 
 def test_h29_the_check_interval_is_a_second_and_a_large_fleet_may_choose_a_longer_one(tmp_path: Path) -> None:

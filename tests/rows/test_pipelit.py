@@ -16,11 +16,11 @@ FAILED = Outcome("failed", error="no luck")
 UUID = "a1b2c3d4-0000-4000-8000-000000000001"
 
 
-def a_job(**words: Any) -> ManualScheduler:
+def a_job(**fields: Any) -> ManualScheduler:
     """A recurring job as Pipelit's body makes it: after an interval, three retries an interval apart, then dead."""
     s = manual_scheduler("2026-01-05T08:00:00Z")
     body = {"every": "60s", "first_run": "after_interval", "max_retries": 3, "retry_delay": "60s"}
-    s.add("job", uid=UUID, **{**body, "on_exhausted": "stop", **words})
+    s.add("job", uid=UUID, **{**body, "on_exhausted": "stop", **fields})
     return s
 
 
@@ -44,7 +44,7 @@ def test_p2_it_ends_when_paused_when_repeats_are_exhausted_and_after_too_many_fa
 def test_p3_the_columns_of_a_scheduled_job_are_kept() -> None:
     s = a_job(name="Daily report", owner="7", payload={"report_type": "daily"}, total_repeats=0)
     s.advance("1m")
-    schedule = s.house.catalogue.get("job")
+    schedule = s.runtime.catalogue.get("job")
     state, definition = schedule.state, schedule.definition
     assert (state.uid, definition.name, definition.owner) == (UUID, "Daily report", "7")
     assert definition.payload == '{"report_type": "daily"}'

@@ -37,7 +37,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 def create(service: Service, **changes: Any) -> dict[str, Any]:
     answer = service.admin.post("/schedules/", {**json.loads(BODY), **changes})
     assert answer.status == 201, answer.raw
-    found: dict[str, Any] = answer.words
+    found: dict[str, Any] = answer.fields
     return found
 
 
@@ -63,16 +63,16 @@ def test_p3_a_schedule_has_all_of_pipelits_columns(service: Service) -> None:
 def test_p3_defaults_are_pipelits(service: Service) -> None:
     made = service.admin.post(
         "/schedules/", {"name": "short", "workflow_id": 1, "interval_seconds": 300}
-    ).words
+    ).fields
     assert (made["total_repeats"], made["max_retries"], made["timeout_seconds"]) == (0, 3, 600)
     assert (made["retry_delay"], made["on_exhausted"], made["trigger_payload"]) == ("5m", "stop", {})
     general = {"every": "5m", "max_retries": 3, "run": {"workflow": {"id": 1}}}
-    assert service.admin.post("/schedules/", general).words["on_exhausted"] == "continue"
+    assert service.admin.post("/schedules/", general).fields["on_exhausted"] == "continue"
 
 
 def test_p10_the_payload_is_what_the_workflow_will_be_told(service: Service) -> None:
     made = create(service)
-    schedule = service.house.catalogue.get(made["id"])
+    schedule = service.runtime.catalogue.get(made["id"])
     assert schedule is not None
     assert json.loads(schedule.definition.payload) == {"report_type": "daily"}
     assert json.loads(schedule.definition.target.spec)["trigger_node_id"] == "trigger_schedule_abc123"
@@ -81,28 +81,28 @@ def test_p10_the_payload_is_what_the_workflow_will_be_told(service: Service) -> 
 def test_p15_the_eight_endpoints(service: Service) -> None:
     created = service.admin.post("/schedules/", raw=BODY.encode())
     assert created.status == 201
-    path = f"/schedules/{created.words['id']}/"
-    assert created.words["id"] in [
-        i["id"] for i in service.admin.get("/schedules/?status=active").words["items"]
+    path = f"/schedules/{created.fields['id']}/"
+    assert created.fields["id"] in [
+        i["id"] for i in service.admin.get("/schedules/?status=active").fields["items"]
     ]
-    assert created.words["id"] in [
-        i["id"] for i in service.admin.get("/schedules/?workflow_id=1").words["items"]
+    assert created.fields["id"] in [
+        i["id"] for i in service.admin.get("/schedules/?workflow_id=1").fields["items"]
     ]
-    assert service.admin.get("/schedules/?workflow_id=2").words == {
+    assert service.admin.get("/schedules/?workflow_id=2").fields == {
         "items": [],
         "total": 0,
         "total_is_approximate": False,
         "next_cursor": None,
     }
-    assert service.admin.get(path).words == created.words
+    assert service.admin.get(path).fields == created.fields
     changed = service.admin.patch(path, {"interval_seconds": 3600})
-    assert (changed.status, changed.words["interval_seconds"], changed.words["retry_delay"]) == (
+    assert (changed.status, changed.fields["interval_seconds"], changed.fields["retry_delay"]) == (
         200,
         3600,
         "1h",
     )
-    assert service.admin.post(f"{path}pause/").words["status"] == "paused"
-    assert service.admin.post(f"{path}resume/").words["status"] == "active"
+    assert service.admin.post(f"{path}pause/").fields["status"] == "paused"
+    assert service.admin.post(f"{path}resume/").fields["status"] == "active"
     assert service.admin.call("DELETE", path).status == 204
     ids = [create(service)["id"] for _ in range(2)]
     assert service.admin.post("/schedules/batch-delete/", {"schedule_ids": ids}).status == 204
@@ -116,7 +116,7 @@ def test_p15_create_enqueues_the_first_run_one_interval_from_now(service: Servic
 
 
 def test_p16_the_body_of_the_document_works_as_it_stands(service: Service) -> None:
-    made = service.admin.post("/schedules/", raw=BODY.encode()).words
+    made = service.admin.post("/schedules/", raw=BODY.encode()).fields
     assert {key: made[key] for key in json.loads(BODY)} == json.loads(BODY)
 
 
@@ -124,9 +124,9 @@ def test_p17_resume_makes_it_active_and_its_next_run_is_one_interval_from_now(tm
     with served(tmp_path, file=FILE, start="2026-01-05T08:00:00Z") as node:
         path = f"/schedules/{node.create({**json.loads(BODY), 'interval_seconds': 600})['id']}/"
         node.scheduler.advance("4m")
-        assert node.admin.post(f"{path}pause/").words["next_run_at"] is None
+        assert node.admin.post(f"{path}pause/").fields["next_run_at"] is None
         node.scheduler.advance("33m", work=False)
-        resumed = node.admin.post(f"{path}resume/").words
+        resumed = node.admin.post(f"{path}resume/").fields
         assert (resumed["status"], resumed["next_run_at"]) == ("active", "2026-01-05T08:47:00Z")
         assert node.schedule(resumed["id"]) == resumed
         node.scheduler.advance("9m59s", work=False)
@@ -138,18 +138,18 @@ def test_p17_resume_makes_it_active_and_its_next_run_is_one_interval_from_now(tm
 def test_p18_only_active_is_paused_and_only_paused_resumed(service: Service) -> None:
     path = f"/schedules/{create(service)['id']}/"
     answer = service.admin.post(f"{path}resume/")
-    assert (answer.status, answer.words["detail"]) == (400, "Cannot resume job with status 'active'.")
+    assert (answer.status, answer.fields["detail"]) == (400, "Cannot resume job with status 'active'.")
     service.admin.post(f"{path}pause/")
     answer = service.admin.post(f"{path}pause/")
-    assert (answer.status, answer.words["detail"]) == (400, "Cannot pause job with status 'paused'.")
+    assert (answer.status, answer.fields["detail"]) == (400, "Cannot pause job with status 'paused'.")
 
 
 def test_p19_pause_keeps_the_counters_and_delete_is_for_ever(service: Service) -> None:
     made = create(service)
     path = f"/schedules/{made['id']}/"
-    paused = service.admin.post(f"{path}pause/").words
+    paused = service.admin.post(f"{path}pause/").fields
     assert paused["next_run_at"] is None
     for counter in ("run_count", "error_count", "current_repeat", "current_retry", "fire_count"):
         assert paused[counter] == made[counter]
     service.admin.call("DELETE", path)
-    assert service.admin.get(path).words["detail"] == "Scheduled job not found."
+    assert service.admin.get(path).fields["detail"] == "Scheduled job not found."

@@ -7,9 +7,9 @@ from typing import Any
 
 from everwhen.model.workflow import workflow_target
 from everwhen.ports.workflows import Workflow
+from everwhen.target_registry import open_target_registry
 from everwhen.targets.workflow import WorkflowRegistry
 from everwhen.wiring import build_service
-from everwhen.workshop import open_workshop
 from tests.api.serving import Service, configuration_of, serving
 from tests.crash.nodes import opened
 from tests.rows.node import WorkingNode
@@ -107,20 +107,22 @@ def test_w10_the_timeout_bounds_the_work_and_not_only_its_dispatch(tmp_path: Pat
         for workflow in configuration_of(tmp_path, accepting(work)).workflows:
             workflows.register(workflow)
         with opened(f"sqlite:///{tmp_path}/api.db") as stack:
-            engine = build_service(stack, workshop=open_workshop(stack.house, workflows=workflows))
+            engine = build_service(
+                stack, target_registry=open_target_registry(stack.runtime, workflows=workflows)
+            )
             engine.start()
             run = {"workflow": {"id": 1}}
             made = service.admin.create(every="1h", run=run, timeout="1s")
             (job,) = ended(service, made["id"])
             engine.stop()
         assert (job["status"], job["error"]) == ("timed_out", "timed out: no outcome was reported in time")
-        found = service.admin.get(f"/schedules/{made['id']}/").words
+        found = service.admin.get(f"/schedules/{made['id']}/").fields
         assert (found["run_count"], found["error_count"], found["running_jobs"]) == (0, 1, 0)
         (request,) = work.seen
         headers = {"Everwhen-Outcome-Token": request.headers["everwhen-outcome-token"]}
         late = service.nobody.post(f"/jobs/{job['id']}/outcome/", {"status": "succeeded"}, headers=headers)
         assert late.status == 404
-        assert service.admin.get(f"/jobs/{job['id']}/").words["status"] == "timed_out"
+        assert service.admin.get(f"/jobs/{job['id']}/").fields["status"] == "timed_out"
 
 
 def ended(service: Service, schedule_id: str) -> list[dict[str, Any]]:
@@ -128,7 +130,7 @@ def ended(service: Service, schedule_id: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
 
     def is_over() -> bool:
-        found[:] = service.admin.get(f"/jobs/?schedule_id={schedule_id}").words["items"]
+        found[:] = service.admin.get(f"/jobs/?schedule_id={schedule_id}").fields["items"]
         return bool(found) and all(job["ended_at"] is not None for job in found)
 
     until(is_over)

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from everwhen.clock import SystemClock
 from everwhen.model.events import Event
 from everwhen.model.instants import MINUTE, moment_of
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedules, get_schedule
 from everwhen.ports.ledger import EventFilter, JobFilter
-from everwhen.system_clock import SystemClock
 from everwhen.testing import manual_scheduler
 from everwhen.wiring import Stack
 from tests.crash.nodes import ROOT, check, opened, running, wait_until
@@ -31,14 +31,14 @@ def url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path}/rows.db"
 
 
-def add(url: str, names: list[str], **words: Any) -> None:
+def add(url: str, names: list[str], **fields: Any) -> None:
     with opened(url) as stack:
-        create_schedules(stack.house, [Submission(name, words, GO) for name in names])
+        create_schedules(stack.runtime, [Submission(name, fields, GO) for name in names])
 
 
-def run(*words: str) -> str:
+def run(*fields: str) -> str:
     """What a process of its own prints."""
-    command = [sys.executable, *words]
+    command = [sys.executable, *fields]
     done = subprocess.run(
         command, cwd=ROOT, env=without_settings(), check=False, capture_output=True, text=True, timeout=60
     )
@@ -59,7 +59,7 @@ def test_h30_memory_grows_with_running_jobs_not_with_schedules(tmp_path: Path) -
 
 def slots_of(stack: Stack, name: str) -> list[int]:
     """Oldest first."""
-    jobs = stack.house.ledger.jobs(JobFilter(), limit=1_000)
+    jobs = stack.runtime.ledger.jobs(JobFilter(), limit=1_000)
     return sorted(job.slot_at for job in jobs if job.schedule_id == name)
 
 
@@ -75,17 +75,17 @@ def test_h32_a_disable_by_another_process_is_honoured_at_the_next_pass(url: str)
     with opened(url) as stack, running(url, "scheduler", check_interval=0.5):
         wait_until(lambda: len(slots_of(stack, "reviewer.check")) >= 1)
         run("-c", DISABLE, url)
-        disabled_at = stack.house.clock.now()
+        disabled_at = stack.runtime.clock.now()
         wait_until(lambda: len([at for at in slots_of(stack, "reviewer.beside") if at > disabled_at]) >= 2)
         assert [at for at in slots_of(stack, "reviewer.check") if at > disabled_at] == []
-        state = get_schedule(stack.house, "reviewer.check").state
+        state = get_schedule(stack.runtime, "reviewer.check").state
         assert (state.status, state.next_run_at) == ("paused", None)
     assert check(url).is_clean
 
 
 def events_of(stack: Stack, *types: Any) -> list[Event]:
     """Oldest first."""
-    found = stack.house.ledger.events(EventFilter(types=types), limit=100)
+    found = stack.runtime.ledger.events(EventFilter(types=types), limit=100)
     return [recorded.event for recorded in reversed(found)]
 
 
@@ -101,6 +101,6 @@ def test_m8_catch_up_is_decided_at_start_and_whenever_a_schedule_is_found_behind
         wait_until(lambda: len(events_of(stack, "schedule.caught_up")) == 2)
         assert [event.type for event in events_of(stack, *types)] == [types[0], types[1], types[2], types[1]]
         assert [event.slot_count for event in events_of(stack, "schedule.caught_up")] == [6, 6]
-        jobs = stack.house.ledger.jobs(JobFilter(), limit=10)
+        jobs = stack.runtime.ledger.jobs(JobFilter(), limit=10)
         assert [job.origin for job in jobs] == ["catch_up"] * 2
         assert jobs[0].slot_at - jobs[1].slot_at == 60 * MINUTE

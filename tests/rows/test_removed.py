@@ -24,7 +24,7 @@ WITHINGS = """plugins:
 def statuses(url: str) -> list[tuple[str, str]]:
     """Oldest first."""
     with opened(url) as stack:
-        jobs = stack.house.ledger.jobs(JobFilter(), limit=100)
+        jobs = stack.runtime.ledger.jobs(JobFilter(), limit=100)
         return [(job.uid, job.status) for job in reversed(jobs)]
 
 
@@ -59,7 +59,7 @@ def test_w5_removing_and_adding_again_leaves_no_stale_state_and_a_finishing_run_
 
 
 def invalidations(node: ServedNode) -> list[str]:
-    found = node.admin.get("/audit/?type=schedule.invalidated").words["items"]
+    found = node.admin.get("/audit/?type=schedule.invalidated").fields["items"]
     return [event["schedule_id"] for event in found]
 
 

@@ -34,32 +34,32 @@ def service(tmp_path: Path, clock: ManualClock) -> Iterator[Service]:
 
 def tick(service: Service) -> None:
     for behind in (False, True):
-        service.house.slots.tick(service.house.clock.now(), limit=500, behind=behind)
+        service.runtime.slots.tick(service.runtime.clock.now(), limit=500, behind=behind)
 
 
 def test_m1_a_schedule_emits_message_events_that_are_in_the_database(
     service: Service, clock: ManualClock
 ) -> None:
-    made = service.admin.post("/schedules/", BODY).words
+    made = service.admin.post("/schedules/", BODY).fields
     clock.advance("1m")
     tick(service)
-    (said,) = service.admin.get("/messages/").words["items"]
+    (said,) = service.admin.get("/messages/").fields["items"]
     event = said["event"]
     assert (event["source"]["channel"], event["source"]["connector_id"]) == ("scheduler", made["id"])
     assert (event["content"]["text"], event["source"]["thread_id"]) == ("Good morning!", "family")
     assert event["context"]["timezone"] == "Europe/Paris"
-    state = service.admin.get(f"/schedules/{made['id']}/").words
+    state = service.admin.get(f"/schedules/{made['id']}/").fields
     assert state["last_fired_at"] is not None and state["next_run_at"] is not None
 
 
 def test_m6_run_once_fires_once_for_the_window_and_the_audit_has_the_count(
     service: Service, clock: ManualClock
 ) -> None:
-    made = service.admin.post("/schedules/", BODY).words
+    made = service.admin.post("/schedules/", BODY).fields
     clock.advance("10m45s")  # ten slots, the last of them 45 s ago
     tick(service)
-    assert service.admin.get("/messages/").words["total"] == 1
-    (event,) = service.admin.get(f"/audit/?schedule_id={made['id']}&type=schedule.caught_up").words["items"]
+    assert service.admin.get("/messages/").fields["total"] == 1
+    (event,) = service.admin.get(f"/audit/?schedule_id={made['id']}&type=schedule.caught_up").fields["items"]
     assert event["slot_count"] == 10
     assert event["job_id"] is not None
 
@@ -90,6 +90,6 @@ def test_m2_cron_fires_at_each_match_interval_from_its_last_run_and_one_shot_onc
         assert node.slots(once["id"]) == ["2026-01-05T08:10:00Z"]
         assert (over["enabled"], over["status"], over["next_run_at"]) == (False, "done", None)
         said = [
-            item["event"]["source"]["connector_id"] for item in node.admin.get("/messages/").words["items"]
+            item["event"]["source"]["connector_id"] for item in node.admin.get("/messages/").fields["items"]
         ]
         assert sorted(said) == sorted([cron["id"]] * 3 + [interval["id"]] * 3 + [once["id"]])

@@ -58,8 +58,8 @@ def test_w8_cancel_really_kills_and_a_late_result_does_not_overwrite_it(stack: S
     service.start()
     add(stack, "a", "command", {"argv": ["sh", "-c", stubborn]}, every="1s", if_running="cancel")
     until(lambda: notes.read_text().count("began") >= 3)
-    pause_schedule(stack.house, "a")
-    cancel_job(stack.house, jobs_of(stack, "a")[0].job_id)  # a person's cancel kills as well
+    pause_schedule(stack.runtime, "a")
+    cancel_job(stack.runtime, jobs_of(stack, "a")[0].job_id)  # a person's cancel kills as well
     until(lambda: running_jobs(stack, "a") == 0)
     lines = [line.split() for line in notes.read_text().splitlines()]
     processes = [pid for word, pid in lines if word == "began"]
@@ -68,7 +68,7 @@ def test_w8_cancel_really_kills_and_a_late_result_does_not_overwrite_it(stack: S
     last, *before = jobs_of(stack, "a")
     assert (last.status, last.reason) == ("cancelled", "person")
     assert {(job.status, job.reason) for job in before} == {("cancelled", "overlap")}
-    assert get_schedule(stack.house, "a").state.run_count == 0
+    assert get_schedule(stack.runtime, "a").state.run_count == 0
     service.stop()
 
 
@@ -85,7 +85,7 @@ def test_w8_queue_really_queues(stack: Stack, tmp_path: Path) -> None:
     assert len(notes.read_text().splitlines()) == 1  # one process
     go.touch()
     until(lambda: [job.status for job in jobs_of(stack, "a")].count("succeeded") >= 3)
-    pause_schedule(stack.house, "a")
+    pause_schedule(stack.runtime, "a")
     until(lambda: running_jobs(stack, "a") == 0)
     lines = [line.split() for line in notes.read_text().splitlines()]
     begins, ends = lines[::2], lines[1::2]

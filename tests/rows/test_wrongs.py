@@ -74,7 +74,7 @@ def test_w9_after_an_outage_a_daily_job_runs_by_its_policy_at_once(policy: str, 
 
 
 @pytest.mark.parametrize(
-    "words",
+    "fields",
     [
         {"every": "1h"},
         {"cron": "0 * * * *"},
@@ -82,11 +82,11 @@ def test_w9_after_an_outage_a_daily_job_runs_by_its_policy_at_once(policy: str, 
         {"every": "1h", "interval_from": "completion"},
     ],
 )
-def test_w11_quiet_hours_are_kept_by_every_kind_of_trigger(words: dict[str, Any]) -> None:
+def test_w11_quiet_hours_are_kept_by_every_kind_of_trigger(fields: dict[str, Any]) -> None:
     s = scheduler("2026-01-05T22:00:00Z")
     hours = QuietHours(zone("Europe/Paris"), (QuietWindow(parse_window("22:00-08:00")),))
-    s.house.catalogue.add_policy(s.clock.now(), QuietHoursPolicy("nights", "nights", hours))
-    s.add("a", quiet_hours="nights", **words)
+    s.runtime.catalogue.add_policy(s.clock.now(), QuietHoursPolicy("nights", "nights", hours))
+    s.add("a", quiet_hours="nights", **fields)
     s.advance("8h30m")  # until 07:30 in Paris
     assert s.jobs("a") == []
     assert {event.reason for event in s.events("a", "schedule.skipped")} == {"quiet_hours"}

@@ -270,8 +270,8 @@ def probe(*arguments: str, wheels: Path, environment: dict[str, str] | None = No
 def run_python(
     *arguments: str, environment: dict[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    pointed_elsewhere = ("TEST_PG_BIN", "TEST_REDIS_SERVER")
-    kept = {name: value for name, value in os.environ.items() if name not in pointed_elsewhere}
+    pointed_external = ("TEST_PG_BIN", "TEST_REDIS_SERVER")
+    kept = {name: value for name, value in os.environ.items() if name not in pointed_external}
     return subprocess.run(
         [sys.executable, *arguments],
         cwd=REPOSITORY,

@@ -14,7 +14,7 @@ from tests.conformance.tenant import FAILED, START, Tenant, end_of, names
 
 
 @pytest.fixture
-def house() -> Iterator[Tenant]:
+def runtime() -> Iterator[Tenant]:
     site = sqlite_in_memory()
     tenant = Tenant(site, Capabilities(several_processes=False), ManualClock(START))
     yield tenant
@@ -24,48 +24,48 @@ def house() -> Iterator[Tenant]:
     assert report.is_clean, report
 
 
-def exchange(house: Tenant, *ended: ClaimedJob, limit: int = 10) -> Exchange:
+def exchange(runtime: Tenant, *ended: ClaimedJob, limit: int = 10) -> Exchange:
     ends = [end_of(one) for one in ended]
-    return house.house.slots.exchange(house.now, ends, node=house.node, limit=limit)
+    return runtime.runtime.slots.exchange(runtime.now, ends, node=runtime.node, limit=limit)
 
 
-def test_a_job_that_ends_makes_room_for_the_one_behind_it(house: Tenant) -> None:
-    house.add("a", every="10s", if_running="queue", group="g", max_concurrent=1)
-    house.step()
-    (first,) = house.claim()
-    house.wait_and_step("10s")
-    done = exchange(house, first)
+def test_a_job_that_ends_makes_room_for_the_one_behind_it(runtime: Tenant) -> None:
+    runtime.add("a", every="10s", if_running="queue", group="g", max_concurrent=1)
+    runtime.step()
+    (first,) = runtime.claim()
+    runtime.wait_and_step("10s")
+    done = exchange(runtime, first)
     assert (done.settled, [one.job.number for one in done.claimed]) == (1, [2])
-    assert house.statuses("a") == ["succeeded", "running"]
-    assert (house.state("a").outstanding, house.state("a").running_jobs) == (1, 1)
+    assert runtime.statuses("a") == ["succeeded", "running"]
+    assert (runtime.state("a").outstanding, runtime.state("a").running_jobs) == (1, 1)
 
 
-def test_nothing_is_taken_where_no_worker_is_free(house: Tenant) -> None:
-    house.add_many(["a", "b"], every="1h")
-    house.step()
-    (first,) = house.claim(1)
-    assert exchange(house, first, limit=0).claimed == []
-    assert names(exchange(house).claimed) == ["b"]
+def test_nothing_is_taken_where_no_worker_is_free(runtime: Tenant) -> None:
+    runtime.add_many(["a", "b"], every="1h")
+    runtime.step()
+    (first,) = runtime.claim(1)
+    assert exchange(runtime, first, limit=0).claimed == []
+    assert names(exchange(runtime).claimed) == ["b"]
 
 
-def test_an_end_that_came_too_late_counts_nothing_and_stops_no_claim(house: Tenant) -> None:
-    house.add_many(["a", "b"], every="1h")
-    house.step()
-    (first,) = house.claim(1)
-    house.settle(first, outcome=FAILED)
-    done = exchange(house, first)
+def test_an_end_that_came_too_late_counts_nothing_and_stops_no_claim(runtime: Tenant) -> None:
+    runtime.add_many(["a", "b"], every="1h")
+    runtime.step()
+    (first,) = runtime.claim(1)
+    runtime.settle(first, outcome=FAILED)
+    done = exchange(runtime, first)
     assert (done.settled, names(done.claimed)) == (0, ["b"])
-    assert house.state("a").error_count == 1
+    assert runtime.state("a").error_count == 1
 
 
-def test_a_held_slot_that_gets_its_place_and_a_chain_that_goes_on_wake_the_scheduler(house: Tenant) -> None:
-    house.add_many(["p.a", "p.b"], every="1h", group="p", command="poll", max_outstanding=1)
-    house.add("chain", every="1h", interval_from="completion")
-    house.add("plain", every="1h")
-    house.step()
-    claimed = {one.job.schedule_id: one for one in house.claim()}
-    assert not exchange(house, claimed.pop("plain")).is_sooner
-    assert exchange(house, claimed.pop("chain")).is_sooner
+def test_a_held_slot_that_gets_its_place_and_a_chain_that_goes_on_wake_the_scheduler(runtime: Tenant) -> None:
+    runtime.add_many(["p.a", "p.b"], every="1h", group="p", command="poll", max_outstanding=1)
+    runtime.add("chain", every="1h", interval_from="completion")
+    runtime.add("plain", every="1h")
+    runtime.step()
+    claimed = {one.job.schedule_id: one for one in runtime.claim()}
+    assert not exchange(runtime, claimed.pop("plain")).is_sooner
+    assert exchange(runtime, claimed.pop("chain")).is_sooner
     (polling,) = claimed.values()
-    assert exchange(house, polling).is_sooner
-    assert house.step() == 1
+    assert exchange(runtime, polling).is_sooner
+    assert runtime.step() == 1

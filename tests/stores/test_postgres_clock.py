@@ -10,11 +10,11 @@ from threading import Thread
 
 import pytest
 
+from everwhen.clock import SystemClock
 from everwhen.errors import StoreError
 from everwhen.model.instants import HOUR, SECOND
 from everwhen.stores.postgres_clock import DatabaseClock
 from everwhen.stores.postgres_database import MOST_CONNECTIONS, PATIENCE, PostgresDatabase
-from everwhen.system_clock import SystemClock
 from everwhen.testing.manual import ManualClock
 
 

@@ -25,7 +25,7 @@ from everwhen.stores.postgres_database import (
     MOST_CONNECTIONS,
     PATIENCE,
     PostgresDatabase,
-    connection_words,
+    describe_connection,
     where,
 )
 from tests.servers.postgres import PostgresServer
@@ -144,12 +144,12 @@ def test_an_instant_is_what_the_server_takes_it_for(database: PostgresDatabase) 
 
 
 @settings(max_examples=60, deadline=None)
-@given(words=st.lists(st.none() | st.text(max_size=20), min_size=1, max_size=9))
+@given(fields=st.lists(st.none() | st.text(max_size=20), min_size=1, max_size=9))
 def test_texts_come_back_but_for_what_postgresql_cannot_hold(
-    database: PostgresDatabase, words: list[str | None]
+    database: PostgresDatabase, fields: list[str | None]
 ) -> None:
-    kept = [None if w is None else w.replace("\0", "\ufffd") for w in words]
-    assert [row[0] for row in rows(database, "SELECT unnest(%s)", Texts(words))] == kept
+    kept = [None if w is None else w.replace("\0", "\ufffd") for w in fields]
+    assert [row[0] for row in rows(database, "SELECT unnest(%s)", Texts(fields))] == kept
 
 
 def test_a_lone_surrogate_does_not_lose_the_rest(database: PostgresDatabase) -> None:
@@ -350,10 +350,10 @@ def test_a_server_that_hangs_while_its_kernel_goes_on_is_waited_for_so_long_and_
 
 
 def test_what_a_url_says_about_silence_stays(database: PostgresDatabase) -> None:
-    words = connection_words(f"{database.url}?tcp_user_timeout=77&options=-c%20work_mem%3D1MB")
-    assert "tcp_user_timeout" not in words
-    assert words["keepalives_idle"] == 5
-    assert words["options"].endswith(" -c work_mem=1MB")
+    fields = describe_connection(f"{database.url}?tcp_user_timeout=77&options=-c%20work_mem%3D1MB")
+    assert "tcp_user_timeout" not in fields
+    assert fields["keepalives_idle"] == 5
+    assert fields["options"].endswith(" -c work_mem=1MB")
 
 
 def test_a_server_that_is_back_after_an_outage_is_used_at_once() -> None:

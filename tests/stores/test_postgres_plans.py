@@ -37,12 +37,12 @@ def pages_read(connection: psycopg.Connection[Any], query: str, values: Mapping[
 
 
 def test_a_claim_looks_at_the_first_of_a_herd_and_not_at_all_of_it(stack: Stack) -> None:
-    now = stack.house.clock.now()
+    now = stack.runtime.clock.now()
     with stack.database.connection() as connection:
         connection.execute("VACUUM (ANALYZE) jobs")  # it is known to be empty
         connection.execute(_HERD, (At(now),))
         values = {"now": At(now), "mark": At(EARLIEST), "queues": None}
-        assert pages_read(connection, sql.GLANCE_READY, {**values, "limit": 10}) < 40
+        assert pages_read(connection, sql.PEEK_READY, {**values, "limit": 10}) < 40
         assert pages_read(connection, sql.NEXT_READY, values) < 20
 
 

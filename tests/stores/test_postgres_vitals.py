@@ -19,15 +19,15 @@ FROM jobs LIMIT 1"""
 def test_a_row_that_was_drawn_early_and_committed_late_is_counted_once(postgres_url: str) -> None:
     stack = open_stack(postgres_url, clock=ManualClock())
     try:
-        house, vitals = stack.house, stack.house.vitals
+        runtime, vitals = stack.runtime, stack.runtime.vitals
         create_schedule(
-            house, Submission("a", {"every": "1h", "if_running": "allow"}, Target("command", "{}"))
+            runtime, Submission("a", {"every": "1h", "if_running": "allow"}, Target("command", "{}"))
         )
-        trigger_schedule(house, "a")
+        trigger_schedule(runtime, "a")
         mark = vitals.mark()
         with psycopg.connect(postgres_url) as other:
             other.execute(_COPY)  # it has its number, and nobody sees it yet
-            trigger_schedule(house, "a")
+            trigger_schedule(runtime, "a")
             first = vitals.tally(mark)
             assert first.fired == {}  # the row behind the gap waits for the one in it
             other.commit()

@@ -25,7 +25,7 @@ NOW = 1_774_735_200 * SECOND
 
 def a_mark_at(instant: int) -> Watermark:
     mark = Watermark()
-    with mark.looking() as look:  # the first look is without bound
+    with mark.schedule_history() as look:  # the first look is without bound
         assert look.at == EARLIEST
     mark.raise_to(instant)
     return mark
@@ -33,7 +33,7 @@ def a_mark_at(instant: int) -> Watermark:
 
 def test_it_follows_the_evaluations_at_a_distance() -> None:
     mark = a_mark_at(NOW)
-    with mark.looking() as look:
+    with mark.schedule_history() as look:
         assert look.at == NOW - DISTANCE
 
 
@@ -52,7 +52,7 @@ def test_what_is_written_below_it_lowers_it() -> None:
 def test_what_a_whole_look_finds_below_it_lowers_it() -> None:
     mark = Watermark()
     mark.raise_to(NOW)
-    with mark.looking() as look:
+    with mark.schedule_history() as look:
         look.found = NOW - 60 * SECOND
     assert mark.at == NOW - 60 * SECOND
 
@@ -75,7 +75,7 @@ def stack(postgres_url: str) -> Iterator[Stack]:
 
 
 def claimed(stack: Stack) -> list[str]:
-    taken = stack.house.slots.claim_jobs(stack.house.clock.now(), node="n", limit=100)
+    taken = stack.runtime.slots.claim_jobs(stack.runtime.clock.now(), node="n", limit=100)
     return [one.job.schedule_id for one in taken]
 
 
@@ -89,23 +89,23 @@ def pages_read(stack: Stack, mark: int) -> int:
 
 
 def test_an_idle_claim_does_not_pass_the_jobs_that_ran_since_an_old_snapshot_was_opened(stack: Stack) -> None:
-    long_ago = stack.house.clock.now() - 3_600 * SECOND
+    long_ago = stack.runtime.clock.now() - 3_600 * SECOND
     with psycopg.connect(stack.database.url) as old, stack.database.connection() as connection:
         old.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         old.execute("SELECT count(*) FROM jobs")
         connection.execute(_RAN, (At(long_ago),))
         connection.execute(_OVER)
         assert claimed(stack) == []
-        mark = stack.house.slots._store._marks.ready.at  # type: ignore[attr-defined]
+        mark = stack.runtime.slots._store._marks.ready.at  # type: ignore[attr-defined]
         assert pages_read(stack, EARLIEST) > 200
         assert pages_read(stack, mark) < 20
 
 
 def test_a_job_that_waits_for_capacity_is_not_passed_by(stack: Stack) -> None:
     """However long: the mark stays below it."""
-    words: dict[str, Any] = {"every": "24h", "if_running": "queue", "max_concurrent": 1}
-    create_schedules(stack.house, [submission(f"g.{n}", group="g", **words) for n in range(2)])
-    stack.house.slots.tick(stack.house.clock.now(), limit=10, behind=False)
+    fields: dict[str, Any] = {"every": "24h", "if_running": "queue", "max_concurrent": 1}
+    create_schedules(stack.runtime, [submission(f"g.{n}", group="g", **fields) for n in range(2)])
+    stack.runtime.slots.tick(stack.runtime.clock.now(), limit=10, behind=False)
     with stack.database.connection() as connection:
         connection.execute("UPDATE jobs SET ready_at = ready_at - interval '1 hour'")
     first = claimed(stack)
@@ -119,10 +119,10 @@ def test_a_job_of_a_clock_that_was_put_back_is_ready_at_once(postgres_url: str) 
     clock = ManualClock()
     stack = open_stack(postgres_url, clock=clock)
     try:
-        create_schedules(stack.house, [submission("a", every="24h", first_run="after_interval")])
+        create_schedules(stack.runtime, [submission("a", every="24h", first_run="after_interval")])
         assert claimed(stack) == []
         clock.step(-3_600)
-        trigger_schedule(stack.house, "a")
+        trigger_schedule(stack.runtime, "a")
         assert claimed(stack) == ["a"]
     finally:
         stack.close()
@@ -130,11 +130,11 @@ def test_a_job_of_a_clock_that_was_put_back_is_ready_at_once(postgres_url: str) 
 
 def test_a_dispatcher_finds_what_others_wrote_below_its_mark(stack: Stack) -> None:
     with closing(open_stack(stack.database.url)) as other:
-        create_schedules(other.house, [submission("a", every="24h")])
-        other.house.slots.tick(other.house.clock.now(), limit=10, behind=False)
+        create_schedules(other.runtime, [submission("a", every="24h")])
+        other.runtime.slots.tick(other.runtime.clock.now(), limit=10, behind=False)
     with stack.database.connection() as connection:
         connection.execute("UPDATE jobs SET ready_at = ready_at - interval '1 hour'")
-    now = stack.house.clock.now()
-    stack.house.slots._store._marks.ready.raise_to(now)  # type: ignore[attr-defined]
-    (delivery,) = stack.house.outbox.hand_over(now, limit=10, until=now + SECOND)
+    now = stack.runtime.clock.now()
+    stack.runtime.slots._store._marks.ready.raise_to(now)  # type: ignore[attr-defined]
+    (delivery,) = stack.runtime.outbox.hand_over(now, limit=10, until=now + SECOND)
     assert delivery.job_id.endswith("-n1-rc0")

@@ -54,8 +54,8 @@ def modes_when_opened(path: Path, *, umask: int = 0o022, user: int = 0) -> dict[
 
 
 def run_as(user: int, program: str, path: Path, *, umask: int = 0o022) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-c", program, str(path), str(user)]
-    return subprocess.run(words, umask=umask, capture_output=True, text=True, check=False)
+    fields = [sys.executable, "-c", program, str(path), str(user)]
+    return subprocess.run(fields, umask=umask, capture_output=True, text=True, check=False)
 
 
 def mode_of(path: Path) -> int:
@@ -79,9 +79,9 @@ def test_files_of_an_earlier_release_are_tightened(folder: Path, umask: int) -> 
 @pytest.mark.parametrize("umask", [0o022, 0o000])
 def test_the_commands_leave_nothing_for_others_to_read(folder: Path, umask: int) -> None:
     database = f"sqlite:///{folder}/a.db"
-    for words in (["migrate"], ["backup", str(folder / "copy.db")]):
+    for fields in (["migrate"], ["backup", str(folder / "copy.db")]):
         subprocess.run(
-            [COMMAND, "db", *words, "--database", database],
+            [COMMAND, "db", *fields, "--database", database],
             umask=umask,
             cwd=folder,
             check=True,

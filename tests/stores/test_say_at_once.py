@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from everwhen.model.decision import Decision
 from everwhen.model.message import message_target
 from everwhen.stores.flows import tick as flow
-from everwhen.stores.flows.say import say_at_once
+from everwhen.stores.flows.publish import say_at_once
 from everwhen.stores.lanes import Lane
 from everwhen.stores.sqlite_database import SqliteDatabase
 from everwhen.stores.sqlite_transaction import SqliteTransaction
 from everwhen.stores.transaction import Due, Transaction
 from tests.conformance.tenant import Tenant
-from tests.stores.test_settle_ordinary import UndoneError, a_house
+from tests.stores.test_settle_fast import UndoneError, a_runtime
 
 HELLO = message_target({"text": "hello", "structured": {"a": 1}})
 LOOK_BACK = 10_000_000
@@ -30,13 +30,13 @@ def none_at_once(_tx: Transaction, decisions: Sequence[Decision], _now: int) -> 
     return decisions
 
 
-def left_by_a_tick(house: Tenant) -> list[Any]:
+def left_by_a_tick(runtime: Tenant) -> list[Any]:
     """All rows after an evaluation, without the numbers that say in which order they were written; it is undone."""
     seen: list[Any] = []
 
     def work(connection: sqlite3.Connection) -> None:
-        due = Due(house.now, house.now - LOOK_BACK, 500, False)
-        report = flow.evaluate(SqliteTransaction(connection), house.stack.plans, due, stagger=0)
+        due = Due(runtime.now, runtime.now - LOOK_BACK, 500, False)
+        report = flow.evaluate(SqliteTransaction(connection), runtime.stack.plans, due, stagger=0)
         seen.append(report)
         for table in ("schedules", "jobs", "messages", "audit_events", "limits", "circuit_breakers"):
             rows = connection.execute(f"SELECT * FROM {table}")
@@ -46,14 +46,14 @@ def left_by_a_tick(house: Tenant) -> list[Any]:
             )
         raise UndoneError
 
-    database = house.stack.database
+    database = runtime.stack.database
     assert isinstance(database, SqliteDatabase)
     with pytest.raises(UndoneError):
         database.write(Lane.TICK, work)
     return seen
 
 
-def words() -> st.SearchStrategy[dict[str, Any]]:
+def fields() -> st.SearchStrategy[dict[str, Any]]:
     return st.fixed_dictionaries(
         {"every": st.sampled_from(["5s", "10s", "1h"])},
         optional={
@@ -75,27 +75,27 @@ def words() -> st.SearchStrategy[dict[str, Any]]:
 
 @settings(max_examples=30)
 @given(
-    schedules=st.lists(st.tuples(words(), st.booleans()), min_size=1, max_size=5),
+    schedules=st.lists(st.tuples(fields(), st.booleans()), min_size=1, max_size=5),
     waits=st.lists(st.sampled_from([2, 5, 10, 40]), min_size=1, max_size=3),
 )
 def test_messages_said_at_once_leave_what_the_long_way_leaves(
     schedules: list[tuple[dict[str, Any], bool]], waits: list[int]
 ) -> None:
-    with a_house() as house:
+    with a_runtime() as runtime:
         for number, (rule, is_triggered) in enumerate(schedules):
-            house.add(f"g.s{number}", group="g", **{"target": HELLO, **rule})
+            runtime.add(f"g.s{number}", group="g", **{"target": HELLO, **rule})
             if is_triggered:
-                house.trigger(f"g.s{number}")
+                runtime.trigger(f"g.s{number}")
         for wait in [0, *waits]:
-            house.wait(timedelta(seconds=wait))
-            house.beat()
-            at_once = left_by_a_tick(house)
+            runtime.wait(timedelta(seconds=wait))
+            runtime.beat()
+            at_once = left_by_a_tick(runtime)
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(flow, "say_at_once", none_at_once)
-                at_length = left_by_a_tick(house)
+                at_length = left_by_a_tick(runtime)
             assert at_once == at_length
-            house.step()
-        assert house.check().is_clean
+            runtime.step()
+        assert runtime.check().is_clean
 
 
 def test_a_plain_message_is_written_once_and_one_behind_others_is_not(
@@ -108,16 +108,18 @@ def test_a_plain_message_is_written_once_and_one_behind_others_is_not(
         return left
 
     monkeypatch.setattr(flow, "say_at_once", watched)
-    with a_house() as house:
-        house.add("behind", every="1h", if_running="queue")
-        house.step()
-        house.edit("behind", every="1h", if_running="queue", target=HELLO)  # its first job is a command still
-        house.add("plain", every="1h", target=HELLO)
-        house.add("limited", every="1h", target=HELLO, max_outstanding=3)
-        house.add("counted", every="1h", target=HELLO, total_repeats=3)
-        house.step()
-        house.wait("1h")
-        house.tick()
+    with a_runtime() as runtime:
+        runtime.add("behind", every="1h", if_running="queue")
+        runtime.step()
+        runtime.edit(
+            "behind", every="1h", if_running="queue", target=HELLO
+        )  # its first job is a command still
+        runtime.add("plain", every="1h", target=HELLO)
+        runtime.add("limited", every="1h", target=HELLO, max_outstanding=3)
+        runtime.add("counted", every="1h", target=HELLO, total_repeats=3)
+        runtime.step()
+        runtime.wait("1h")
+        runtime.tick()
         assert {decision.after.schedule_id for decision in left} == {"behind", "limited", "counted"}
-        assert house.statuses("plain")[-1] == house.statuses("limited")[-1] == "succeeded"
-        assert sorted(house.statuses("behind")) == ["queued", "queued"]
+        assert runtime.statuses("plain")[-1] == runtime.statuses("limited")[-1] == "succeeded"
+        assert sorted(runtime.statuses("behind")) == ["queued", "queued"]

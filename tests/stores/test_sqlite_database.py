@@ -249,7 +249,7 @@ def test_the_log_stays_bounded_however_much_a_burst_writes(database: SqliteDatab
     assert Path(f"{path}-wal").stat().st_size < 70 * MEGABYTE
 
 
-def test_a_checkpoint_that_fails_does_not_fail_the_write_and_is_kept_for_the_asking(
+def test_a_checkpoint_that_fails_does_not_fail_the_write_and_is_kept_for_the_query_connection(
     database: SqliteDatabase,
 ) -> None:
     cursors = []

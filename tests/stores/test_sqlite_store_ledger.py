@@ -16,7 +16,7 @@ from everwhen.ports.ledger import Counts, EventFilter, JobFilter, Ledger
 from everwhen.stores import sqlite_ledger
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.trigger import Every
-from tests.machine.world import World
+from tests.stateful.world import World
 
 START = 1_774_735_200 * SECOND
 FIRST, SECOND_UID = "000000000001", "000000000002"
@@ -137,22 +137,24 @@ def test_a_history_has_every_life_the_deleted_ones_too(world: World) -> None:
     run_for(world, 3)
     world.delete("a", cancel_running=False)
     world.pause_system(True)
-    with world.ledger.history() as history:
-        lives = [(life.uid, life.state is None, len(list(life.jobs))) for life in history.lives]
-        assert [recorded.event.type for recorded in history.system] == ["system.paused"]
-        assert history.limits == []
-    assert lives == [(FIRST, True, 3), (SECOND_UID, False, 3)]
+    with world.ledger.history() as record:
+        histories = [
+            (history.uid, history.state is None, len(list(history.jobs))) for history in record.histories
+        ]
+        assert [recorded.event.type for recorded in record.system] == ["system.paused"]
+        assert record.limits == []
+    assert histories == [(FIRST, True, 3), (SECOND_UID, False, 3)]
 
 
 def test_a_history_of_some_recounts_no_limits(world: World) -> None:
     world.create("a", every_minute())
     world.create("b", every_minute())
     run_for(world, 11)
-    with world.ledger.history([SECOND_UID]) as history:
-        (life,) = history.lives
-        assert history.limits is None
-        assert [job.number for job in life.jobs] == list(range(1, 12))
-        assert [revision.revision for revision in life.revisions] == [1]
+    with world.ledger.history([SECOND_UID]) as record:
+        (history,) = record.histories
+        assert record.limits is None
+        assert [job.number for job in history.jobs] == list(range(1, 12))
+        assert [revision.revision for revision in history.revisions] == [1]
 
 
 @pytest.mark.parametrize(

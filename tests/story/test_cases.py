@@ -22,7 +22,7 @@ def scheduler(start: str) -> ManualScheduler:
 
 def put_quiet_hours(s: ManualScheduler, between: str, action: Any = "skip") -> None:
     hours = QuietHours(zone("UTC"), (QuietWindow(parse_window(between)),))
-    s.house.catalogue.add_policy(s.clock.now(), QuietHoursPolicy("nights", "nights", hours, action))
+    s.runtime.catalogue.add_policy(s.clock.now(), QuietHoursPolicy("nights", "nights", hours, action))
 
 
 def fired(s: ManualScheduler, schedule_id: str) -> list[str]:
@@ -203,7 +203,7 @@ def test_case_13_the_clock_jumps_an_hour_while_five_jobs_run_none_is_rescued_and
     running = s.claim()
     s.clock.step("1h")
     s.beat()  # its own lease is its own
-    assert s.house.slots.rescue(s.clock.now(), node=s.node, lease=30_000_000) == 0
+    assert s.runtime.slots.rescue(s.clock.now(), node=s.node, lease=30_000_000) == 0
     s.step()
     assert len(running) == 5
     assert sum(event.slot_count for event in s.events("minutely", "schedule.missed")) == 59
@@ -222,7 +222,7 @@ def test_case_14_killed_four_times_it_keeps_its_id_and_is_lost_at_last() -> None
         attempts.append((claimed.job.job_id, claimed.job.attempt))
         s.sleep("1m")
         s.restart()
-        s.house.slots.rescue(s.clock.now(), node=s.node, lease=30_000_000)
+        s.runtime.slots.rescue(s.clock.now(), node=s.node, lease=30_000_000)
     uid = s.state("a").uid
     assert attempts == [(f"sched-{uid}-n1-rc0", number) for number in (1, 2, 3, 4)]
     assert [job.status for job in s.jobs("a")] == ["lost"]

@@ -20,7 +20,7 @@ def test_the_life_of_a_slot() -> None:
     )
 
     # The slot is known before it comes, exactly.
-    (slot, *_) = upcoming(scheduler.house, "report", 1)
+    (slot, *_) = upcoming(scheduler.runtime, "report", 1)
     assert scheduler.state("report").next_slot_at == slot.slot_at
 
     # At nine it fires: one job, one commit, and the row already shows Tuesday.
@@ -34,7 +34,7 @@ def test_the_life_of_a_slot() -> None:
     scheduler.settle(claimed, Outcome("failed", error="the printer is on fire"))
     first, retry = scheduler.jobs("report")
     assert (first.status, retry.origin, retry.status) == ("failed", "retry", "queued")
-    assert "waits for its retry" in why(scheduler.house, "report").sentence
+    assert "waits for its retry" in why(scheduler.runtime, "report").sentence
 
     # The process dies and another one goes on; nothing was in memory that matters.
     scheduler.restart()
@@ -47,7 +47,7 @@ def test_the_life_of_a_slot() -> None:
     scheduler.sleep("5h")
     scheduler.restart()
     scheduler.step()
-    assert "was missed: no scheduler was running then" in why(scheduler.house, "report").sentence
+    assert "was missed: no scheduler was running then" in why(scheduler.runtime, "report").sentence
 
     # Every slot has exactly one entry.
     assert scheduler.check().is_clean

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from everwhen.cli.equipment import Equipment
+from everwhen.cli.node_resources import NodeResources
 from everwhen.config.read import Configuration, Host, read_configuration
-from everwhen.config.submission import read_submission, surroundings_of
+from everwhen.config.submission import read_submission, rules_of
 from everwhen.engine.delivery import Delivery
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import Outcome
@@ -63,21 +63,23 @@ class Day:
         self.loop = asyncio.Runner()  # one for all, as a worker has it: connections belong to it
         self.folder = path.parent
         self.scheduler: ManualScheduler = manual_scheduler("2026-12-24T00:50:00Z", outcome=self._run)
-        house = self.scheduler.house
-        self.host = Host(os.environ, lambda: "Europe/Berlin", house.clock.now(), plugins_in, python_fault)
+        runtime = self.scheduler.runtime
+        self.host = Host(os.environ, lambda: "Europe/Berlin", runtime.clock.now(), plugins_in, python_fault)
         self.configuration: Configuration = read_configuration(path, self.host)
-        self.equipment = Equipment(self.scheduler.stack, self.configuration, self.configuration.settings)
-        (inbox,) = self.equipment.subscribers
-        self.inbox = Delivery(house.messages, house.clock, inbox, node="manual-1")
+        self.node_resources = NodeResources(
+            self.scheduler.stack, self.configuration, self.configuration.settings
+        )
+        (inbox,) = self.node_resources.subscribers
+        self.inbox = Delivery(runtime.messages, runtime.clock, inbox, node="manual-1")
         self.inbox.subscribe()
-        apply(house, self.configuration.declared)
+        apply(runtime, self.configuration.declared)
 
     def _run(self, claimed: ClaimedJob) -> Outcome:
-        return run_really(self.equipment.workshop, claimed, self.loop.run)
+        return run_really(self.node_resources.target_registry, claimed, self.loop.run)
 
     def close(self) -> None:
         assert self.scheduler.check().is_clean
-        http = self.equipment.workshop.targets["http"]
+        http = self.node_resources.target_registry.targets["http"]
         assert isinstance(http, HttpTarget)
         self.loop.run(http.close())
         self.loop.close()
@@ -105,9 +107,9 @@ def test_every_door_of_the_sample_fires(day: Day) -> None:
     one = read_submission(  # Pipelit's door: the file says what the workflow is, and REST when it runs
         {"workflow_id": 1, "trigger_node_id": "trigger_schedule_abc123", "interval_seconds": 7200},
         "daily-report",
-        surroundings_of(day.configuration, day.host, ["nights"]),
+        rules_of(day.configuration, day.host, ["nights"]),
     )
-    create_schedule(s.house, Submission(one.schedule_id, one.words, one.target, group=one.group))
+    create_schedule(s.runtime, Submission(one.schedule_id, one.fields, one.target, group=one.group))
     s.fire("reviewer.on-push", {"body": {"ref": "main"}})
     s.fire("reviewer.ask")
     s.advance("40m")

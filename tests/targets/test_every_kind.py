@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from everwhen.engine.crew import Crew
+from everwhen.engine.call_executor import CallExecutor
 from everwhen.model.outcome import Outcome
 from everwhen.ports.target import Run, Target
 from everwhen.targets.command import CommandTarget
@@ -35,8 +35,8 @@ class Kind:
     fails_for_good: dict[str, Any]
     never_ends: dict[str, Any]
 
-    def run(self, words: dict[str, Any], run: Run | None = None, **keys: Any) -> Outcome:
-        return perform(self.target, words, run, **keys)
+    def run(self, fields: dict[str, Any], run: Run | None = None, **keys: Any) -> Outcome:
+        return perform(self.target, fields, run, **keys)
 
 
 def command() -> Iterator[Kind]:
@@ -69,16 +69,20 @@ def http() -> Iterator[Kind]:
 
 def python(isolate: bool) -> Iterator[Kind]:
     functions.gate.clear()
-    crew = Crew(4)
+    call_executor = CallExecutor(4)
 
-    def words(name: str) -> dict[str, Any]:
+    def fields(name: str) -> dict[str, Any]:
         return {"function": f"tests.targets.functions:{name}", "isolate": isolate, "cwd": str(ROOT)}
 
     yield Kind(
-        PythonTarget(crew), words("echoes"), words("exits"), words("outcome"), words("awaits_for_ever")
+        PythonTarget(call_executor),
+        fields("echoes"),
+        fields("exits"),
+        fields("outcome"),
+        fields("awaits_for_ever"),
     )
     functions.gate.set()
-    crew.close()
+    call_executor.close()
 
 
 @pytest.fixture(params=["command", "http", "python", "isolated"])

@@ -18,10 +18,10 @@ from tests.targets.running import Kept, a_run, perform
 
 
 def send(
-    server: Server | str, run: Run | None = None, allow_private_urls: bool = False, **words: Any
+    server: Server | str, run: Run | None = None, allow_private_urls: bool = False, **fields: Any
 ) -> Outcome:
     url = server if isinstance(server, str) else f"{server.url}/hook"
-    return perform(Requests(allow_private_urls=allow_private_urls), {"url": url, **words}, run)
+    return perform(Requests(allow_private_urls=allow_private_urls), {"url": url, **fields}, run)
 
 
 def test_the_run_is_the_body_and_stands_in_the_headers() -> None:
@@ -195,8 +195,8 @@ def only_the_second(address: Address) -> bool:
     return str(address) == "127.0.0.2"
 
 
-def send_from_outside(server: Server, **words: Any) -> Outcome:
-    spec = {"url": f"http://127.0.0.2:{server.port}/hook", "source": "api", **words}
+def send_from_outside(server: Server, **fields: Any) -> Outcome:
+    spec = {"url": f"http://127.0.0.2:{server.port}/hook", "source": "api", **fields}
     return perform(Requests(may_reach=only_the_second), spec)
 
 
@@ -371,7 +371,7 @@ def test_a_plain_server_behind_https_is_no_success() -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "fields",
     [
         {"url": "ftp://example.com/"},
         {"url": "nonsense"},
@@ -381,8 +381,8 @@ def test_a_plain_server_behind_https_is_no_success() -> None:
         {"url": "http://127.0.0.1:1/", "headers": {"content_length": 0}},
     ],
 )
-def test_words_that_make_no_request_are_final(words: dict[str, Any]) -> None:
-    outcome = perform(Requests(), words)
+def test_words_that_make_no_request_are_final(fields: dict[str, Any]) -> None:
+    outcome = perform(Requests(), fields)
     assert outcome.is_final
     assert "this is no request" in (outcome.error or "")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from everwhen.engine.crew import Crew
+from everwhen.engine.call_executor import CallExecutor
 from everwhen.model.outcome import Outcome
 from everwhen.ports.target import Run
 from everwhen.targets.python_call import PythonTarget
@@ -20,14 +20,14 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def crew() -> Iterator[Crew]:
+def call_executor() -> Iterator[CallExecutor]:
     functions.gate.clear()
     functions.begun.clear()
     functions.told.clear()
-    crew = Crew(4)
-    yield crew
+    call_executor = CallExecutor(4)
+    yield call_executor
     functions.gate.set()
-    crew.close()
+    call_executor.close()
 
 
 @pytest.fixture(params=[False, True], ids=["here", "isolated"])
@@ -35,14 +35,16 @@ def isolate(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
-def run(crew: Crew, name: str, given: Run | None = None, *, isolate: bool = False, **keys: Any) -> Outcome:
+def run(
+    call_executor: CallExecutor, name: str, given: Run | None = None, *, isolate: bool = False, **keys: Any
+) -> Outcome:
     spec = {"function": f"tests.targets.functions:{name}", "isolate": isolate, "cwd": str(ROOT)}
-    return perform(PythonTarget(crew), spec, given, **keys)
+    return perform(PythonTarget(call_executor), spec, given, **keys)
 
 
-def test_a_function_gets_the_run_and_returns_its_result(crew: Crew, isolate: bool) -> None:
+def test_a_function_gets_the_run_and_returns_its_result(call_executor: CallExecutor, isolate: bool) -> None:
     output = Kept()
-    outcome = run(crew, "about", a_run(output=output, user=7), isolate=isolate)
+    outcome = run(call_executor, "about", a_run(output=output, user=7), isolate=isolate)
     assert outcome.status == "succeeded"
     assert json.loads(outcome.result or "") == {
         "job": "sched-abc-n1-rc0",
@@ -64,8 +66,10 @@ def test_a_function_gets_the_run_and_returns_its_result(crew: Crew, isolate: boo
         ("awaits_and_exits", Outcome("failed", error="called sys.exit(4)")),
     ],
 )
-def test_what_a_function_comes_to(crew: Crew, isolate: bool, name: str, outcome: Outcome) -> None:
-    assert run(crew, name, isolate=isolate) == outcome
+def test_what_a_function_comes_to(
+    call_executor: CallExecutor, isolate: bool, name: str, outcome: Outcome
+) -> None:
+    assert run(call_executor, name, isolate=isolate) == outcome
 
 
 @pytest.mark.parametrize(
@@ -80,9 +84,9 @@ def test_what_a_function_comes_to(crew: Crew, isolate: bool, name: str, outcome:
     ],
 )
 def test_a_function_that_raises_fails_with_its_traceback(
-    crew: Crew, isolate: bool, name: str, last: str
+    call_executor: CallExecutor, isolate: bool, name: str, last: str
 ) -> None:
-    outcome = run(crew, name, a_run(what="luck"), isolate=isolate)
+    outcome = run(call_executor, name, a_run(what="luck"), isolate=isolate)
     error = outcome.error or ""
     assert outcome.status == "failed" and not outcome.is_final
     assert last in error.splitlines()[-1]
@@ -100,31 +104,33 @@ def test_a_function_that_raises_fails_with_its_traceback(
     ],
 )
 def test_a_function_that_cannot_be_loaded_is_final_and_ends_its_schedule(
-    crew: Crew, isolate: bool, name: str, fault: str
+    call_executor: CallExecutor, isolate: bool, name: str, fault: str
 ) -> None:
-    outcome = perform(PythonTarget(crew), {"function": name, "isolate": isolate})
+    outcome = perform(PythonTarget(call_executor), {"function": name, "isolate": isolate})
     assert outcome.status == "failed" and outcome.is_final and outcome.invalidates
     assert fault in (outcome.error or "")
 
 
 @pytest.mark.parametrize("isolate", [False, True])
 @pytest.mark.parametrize("name", ["yields", "yields_and_awaits"])
-def test_a_generator_is_no_success_since_nothing_of_it_ran(crew: Crew, name: str, isolate: bool) -> None:
-    outcome = run(crew, name, isolate=isolate)
+def test_a_generator_is_no_success_since_nothing_of_it_ran(
+    call_executor: CallExecutor, name: str, isolate: bool
+) -> None:
+    outcome = run(call_executor, name, isolate=isolate)
     assert (outcome.status, outcome.is_final) == ("failed", True)
     assert "it returned a generator, and nothing of it has run" in (outcome.error or "")
 
 
-def test_what_an_isolated_function_prints_is_output(crew: Crew) -> None:
+def test_what_an_isolated_function_prints_is_output(call_executor: CallExecutor) -> None:
     output = Kept()
-    assert run(crew, "prints", a_run(output=output), isolate=True).result == "text"
+    assert run(call_executor, "prints", a_run(output=output), isolate=True).result == "text"
     assert output.text() == "printed\n"
 
 
 @pytest.mark.parametrize("name", ["blocks", "ignores_the_cancel", "blocks_the_loop"])
-def test_r9_one_that_goes_on_ends_at_once_and_is_left_behind(crew: Crew, name: str) -> None:
+def test_r9_one_that_goes_on_ends_at_once_and_is_left_behind(call_executor: CallExecutor, name: str) -> None:
     given = a_run(seconds=0.2)
-    outcome = run(crew, name, given)
+    outcome = run(call_executor, name, given)
     assert outcome == Outcome("timed_out", error="timed out after 0.2s")
     (left,) = given.still_running
     assert not left.done()
@@ -132,37 +138,37 @@ def test_r9_one_that_goes_on_ends_at_once_and_is_left_behind(crew: Crew, name: s
     until(left.done)
 
 
-def test_r9_one_that_looks_is_told(crew: Crew) -> None:
+def test_r9_one_that_looks_is_told(call_executor: CallExecutor) -> None:
     given = a_run()
-    outcome = run(crew, "looks", given, cancel_when=functions.begun.is_set)
+    outcome = run(call_executor, "looks", given, cancel_when=functions.begun.is_set)
     assert outcome.status == "cancelled"
     assert functions.told.wait(30)
     until(lambda: all(left.done() for left in given.still_running))
 
 
-def test_r9_an_async_one_gets_the_cancel(crew: Crew) -> None:
+def test_r9_an_async_one_gets_the_cancel(call_executor: CallExecutor) -> None:
     given = a_run()
-    outcome = run(crew, "awaits_for_ever", given, cancel_when=functions.begun.is_set)
+    outcome = run(call_executor, "awaits_for_ever", given, cancel_when=functions.begun.is_set)
     assert outcome.status == "cancelled"
     assert functions.told.wait(30)
     until(lambda: all(left.done() for left in given.still_running))
 
 
-def test_a_blocked_async_function_holds_up_no_thread(crew: Crew) -> None:
+def test_a_blocked_async_function_holds_up_no_thread(call_executor: CallExecutor) -> None:
     given = a_run(seconds=0.2)
-    assert run(crew, "blocks_the_loop", given).status == "timed_out"
-    assert run(crew, "nothing").status == "succeeded"
+    assert run(call_executor, "blocks_the_loop", given).status == "timed_out"
+    assert run(call_executor, "nothing").status == "succeeded"
 
 
 @pytest.mark.parametrize("name", ["awaits_for_ever", "looks"])
-def test_an_isolated_function_is_told_by_signal(crew: Crew, name: str) -> None:
+def test_an_isolated_function_is_told_by_signal(call_executor: CallExecutor, name: str) -> None:
     given = a_run(seconds=1.5)
-    assert run(crew, name, given, isolate=True).status == "timed_out"
+    assert run(call_executor, name, given, isolate=True).status == "timed_out"
     assert given.still_running == []
 
 
-def test_an_isolated_function_that_does_not_listen_is_killed(crew: Crew) -> None:
-    target = PythonTarget(crew)
+def test_an_isolated_function_that_does_not_listen_is_killed(call_executor: CallExecutor) -> None:
+    target = PythonTarget(call_executor)
     target.processes.grace = 0.2
     given = a_run(seconds=0.5)
     spec = {"function": "tests.targets.functions:sleeps", "isolate": True, "cwd": str(ROOT)}

@@ -12,25 +12,25 @@ from tests.targets.running import Kept
 ENVIRONMENT = {"TOKEN": "s3cr3t-value", "SHORT": "abc", "EMPTY": "", "QUOTED": 'a"b\\c d'}
 
 
-def resolved(words: object) -> tuple[object, Secrets]:
+def resolved(fields: object) -> tuple[object, Secrets]:
     secrets = Secrets(ENVIRONMENT)
-    return secrets.resolve(words), secrets
+    return secrets.resolve(fields), secrets
 
 
 def test_references_are_resolved_wherever_texts_stand() -> None:
-    words, _ = resolved({"argv": ["curl", "-H", "Bearer ${TOKEN}"], "n": 3, "none": None})
-    assert words == {"argv": ["curl", "-H", "Bearer s3cr3t-value"], "n": 3, "none": None}
+    fields, _ = resolved({"argv": ["curl", "-H", "Bearer ${TOKEN}"], "n": 3, "none": None})
+    assert fields == {"argv": ["curl", "-H", "Bearer s3cr3t-value"], "n": 3, "none": None}
 
 
 def test_two_dollars_stand_for_the_text_itself() -> None:
-    words, secrets = resolved("$${TOKEN} $$${TOKEN} ${TOKEN}")
-    assert words == "${TOKEN} $${TOKEN} s3cr3t-value"
+    fields, secrets = resolved("$${TOKEN} $$${TOKEN} ${TOKEN}")
+    assert fields == "${TOKEN} $${TOKEN} s3cr3t-value"
     assert secrets.has_any
 
 
 def test_a_default_stands_where_the_environment_has_nothing() -> None:
-    words, secrets = resolved("${MISSING:-fallback} ${EMPTY:-other} ${EMPTY} $HOME {x} ${1}")
-    assert words == "fallback other  $HOME {x} ${1}"
+    fields, secrets = resolved("${MISSING:-fallback} ${EMPTY:-other} ${EMPTY} $HOME {x} ${1}")
+    assert fields == "fallback other  $HOME {x} ${1}"
     assert secrets.mask("fallback other") == "fallback other"
 
 

@@ -79,12 +79,12 @@ def test_a_handler_that_calls_exit_has_failed_and_nothing_else_has() -> None:
     assert "SystemExit(3)" in (ask(handler).error or "")
 
 
-def test_work_that_was_started_elsewhere_is_waited_for() -> None:
-    elsewhere: Future[str] = Future()
+def test_work_that_was_started_external_is_waited_for() -> None:
+    external: Future[str] = Future()
 
     def handler(*_event: Any) -> Future[str]:
-        threading.Timer(0.05, elsewhere.set_exception, [RuntimeError("the work failed")]).start()
-        return elsewhere
+        threading.Timer(0.05, external.set_exception, [RuntimeError("the work failed")]).start()
+        return external
 
     outcome = ask(handler)
     assert outcome.status == "failed"

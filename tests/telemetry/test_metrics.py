@@ -33,13 +33,13 @@ def stack(clock: ManualClock) -> Iterator[Stack]:
     opened.close()
 
 
-def add(stack: Stack, name: str, **words: object) -> None:
-    create_schedule(stack.house, Submission(name, {"every": "1m", **words}, Target("command", "{}")))
+def add(stack: Stack, name: str, **fields: object) -> None:
+    create_schedule(stack.runtime, Submission(name, {"every": "1m", **fields}, Target("command", "{}")))
 
 
 def tick(stack: Stack) -> None:
     for behind in (False, True):
-        stack.house.slots.tick(stack.house.clock.now(), limit=500, behind=behind)
+        stack.runtime.slots.tick(stack.runtime.clock.now(), limit=500, behind=behind)
 
 
 def samples(metrics: Metrics) -> Samples:
@@ -56,7 +56,7 @@ def value(metrics: Metrics, name: str, **labels: str) -> float:
 
 
 def test_slots_are_counted_by_what_became_of_them(stack: Stack, clock: ManualClock) -> None:
-    metrics = Metrics(stack.house)
+    metrics = Metrics(stack.runtime)
     assert value(metrics, "slots_total", outcome="fired", reason="schedule") == 0
     add(stack, "a")
     tick(stack)
@@ -73,11 +73,11 @@ def test_slots_are_counted_by_what_became_of_them(stack: Stack, clock: ManualClo
 def test_each_process_counts_from_its_own_start(stack: Stack) -> None:
     add(stack, "a")
     tick(stack)
-    assert value(Metrics(stack.house), "slots_total", outcome="fired", reason="schedule") == 0
+    assert value(Metrics(stack.runtime), "slots_total", outcome="fired", reason="schedule") == 0
 
 
 def test_a_look_is_shared_by_all_who_ask_within_a_second(stack: Stack, clock: ManualClock) -> None:
-    metrics = Metrics(stack.house)
+    metrics = Metrics(stack.runtime)
     assert value(metrics, "schedules", status="active") == 0
     add(stack, "a")
     assert value(metrics, "schedules", status="active") == 0
@@ -86,24 +86,24 @@ def test_a_look_is_shared_by_all_who_ask_within_a_second(stack: Stack, clock: Ma
 
 
 def test_a_million_schedules_make_no_more_series_than_one(stack: Stack, clock: ManualClock) -> None:
-    metrics = Metrics(stack.house, loop=lambda: LoopSigns(1, 1), durations=JobDurations(clock.monotonic))
+    metrics = Metrics(stack.runtime, loop=lambda: LoopSigns(1, 1), durations=JobDurations(clock.monotonic))
     before = set(samples(metrics))
     for number in range(50):
         add(stack, f"s{number}", circuit_breaker={"threshold": 1, "reset_after": "1m"})
     tick(stack)
     clock.advance("5m")
     tick(stack)
-    stack.house.slots.heartbeat(clock.now(), node="n", version="1", is_scheduler=True)
+    stack.runtime.slots.heartbeat(clock.now(), node="n", version="1", is_scheduler=True)
     after = set(samples(metrics))
     assert after - before == {("everwhen_scheduler_last_heartbeat_timestamp_seconds", ())}
 
 
 def test_what_is_late_is_told_unless_the_switch_is_on(stack: Stack, clock: ManualClock) -> None:
-    metrics = Metrics(stack.house)
+    metrics = Metrics(stack.runtime)
     add(stack, "a", first_run="after_interval")
     clock.advance("3m")
     assert (value(metrics, "lag_seconds"), value(metrics, "overdue_schedules")) == (120, 1)
-    stack.house.catalogue.set_system_paused(clock.now(), True)
+    stack.runtime.catalogue.set_system_paused(clock.now(), True)
     clock.advance("1m")
     assert (value(metrics, "lag_seconds"), value(metrics, "overdue_schedules")) == (0, 0)
     assert value(metrics, "system_paused") == 1
@@ -111,7 +111,7 @@ def test_what_is_late_is_told_unless_the_switch_is_on(stack: Stack, clock: Manua
 
 def test_a_process_with_a_node_tells_of_its_loop_and_its_jobs(stack: Stack, clock: ManualClock) -> None:
     durations = JobDurations(clock.monotonic)
-    metrics = Metrics(stack.house, loop=lambda: LoopSigns(7, 90 * SECOND), durations=durations)
+    metrics = Metrics(stack.runtime, loop=lambda: LoopSigns(7, 90 * SECOND), durations=durations)
     run = Run("job", "a", "a", 0, 1, "schedule", 0, {}, None, None)
     durations.started(run)
     clock.advance("3s")
@@ -120,12 +120,12 @@ def test_a_process_with_a_node_tells_of_its_loop_and_its_jobs(stack: Stack, cloc
     assert value(metrics, "loop_checks_total") == 7
     assert value(metrics, "job_duration_seconds_bucket", status="succeeded", le="5.0") == 1
     assert value(metrics, "job_duration_seconds_sum", status="succeeded") == 3
-    alone = samples(Metrics(stack.house))
+    alone = samples(Metrics(stack.runtime))
     assert not [name for name, _ in alone if "loop" in name or "duration" in name]
 
 
 def test_a_database_that_is_away_is_told_and_what_the_process_knows(stack: Stack, clock: ManualClock) -> None:
-    metrics = Metrics(stack.house, loop=lambda: LoopSigns(1, SECOND))
+    metrics = Metrics(stack.runtime, loop=lambda: LoopSigns(1, SECOND))
     stack.database.close()
     found = samples(metrics)
     assert found["everwhen_database_up", ()] == 0
@@ -134,7 +134,7 @@ def test_a_database_that_is_away_is_told_and_what_the_process_knows(stack: Stack
 
 
 def test_the_format_is_the_one_that_is_asked_for(stack: Stack) -> None:
-    metrics = Metrics(stack.house)
+    metrics = Metrics(stack.runtime)
     text, kind = metrics.text("application/openmetrics-text; version=1.0.0")
     assert kind.startswith("application/openmetrics-text") and text.endswith(b"# EOF\n")
     assert metrics.text()[1].startswith("text/plain")
@@ -143,14 +143,14 @@ def test_the_format_is_the_one_that_is_asked_for(stack: Stack) -> None:
 def test_skips_that_are_gathered_on_a_row_are_counted_at_once_and_not_twice(
     stack: Stack, clock: ManualClock
 ) -> None:
-    metrics = Metrics(stack.house)
+    metrics = Metrics(stack.runtime)
     add(stack, "a", every="10s")
     for slots in range(1, 8):  # the first fires, and runs on
         tick(stack)
         assert value(metrics, "slots_total", outcome="skipped", reason="already_running") == slots - 1
         clock.advance("10s")
-    (job,) = stack.house.slots.claim_jobs(clock.now(), node="n", limit=1)
-    stack.house.slots.settle(clock.now(), [JobEnd(job.job.job_id, job.job.fence, SUCCEEDED)])
+    (job,) = stack.runtime.slots.claim_jobs(clock.now(), node="n", limit=1)
+    stack.runtime.slots.settle(clock.now(), [JobEnd(job.job.job_id, job.job.fence, SUCCEEDED)])
     tick(stack)  # it fires, which writes what was gathered
     clock.advance("10s")
     assert value(metrics, "slots_total", outcome="skipped", reason="already_running") == 6

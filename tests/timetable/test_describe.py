@@ -16,7 +16,7 @@ from everwhen.timetable.trigger import EveryMonth, Once, OnRequest, Trigger, par
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "fields"),
     [
         ("* * * * *", "every minute"),
         ("*/5 * * * *", "every 5 minutes"),
@@ -50,12 +50,12 @@ from everwhen.timetable.trigger import EveryMonth, Once, OnRequest, Trigger, par
         ("0 0 1 3-5 *", "at 00:00, on the 1st of the month, March to May"),
     ],
 )
-def test_a_cron_expression_in_words(text: str, words: str) -> None:
-    assert describe_cron(parse_cron(text)) == words
+def test_a_cron_expression_in_to_json(text: str, fields: str) -> None:
+    assert describe_cron(parse_cron(text)) == fields
 
 
 @pytest.mark.parametrize(
-    ("trigger", "words"),
+    ("trigger", "fields"),
     [
         (parse_every("5m"), "every 5 minutes"),
         (parse_every("1h30m"), "every 1 hour 30 minutes"),
@@ -66,8 +66,8 @@ def test_a_cron_expression_in_words(text: str, words: str) -> None:
         (OnRequest("chat"), "when somebody asks in chat"),
     ],
 )
-def test_other_triggers_in_words(trigger: Trigger, words: str) -> None:
-    assert describe(trigger, zone("Europe/Berlin")) == words
+def test_other_triggers_in_to_json(trigger: Trigger, fields: str) -> None:
+    assert describe(trigger, zone("Europe/Berlin")) == fields
 
 
 def note(text: str, at: datetime) -> str | None:
@@ -89,8 +89,8 @@ def test_what_a_change_of_the_clock_did_is_said() -> None:
 def test_a_jump_over_a_whole_day_is_told_with_its_dates() -> None:
     apia = zone("Pacific/Apia")
     after = epoch_seconds(datetime(2011, 12, 30, 10, tzinfo=UTC))  # 00:00 of the 31st there
-    words = "shifted: the clock jumps from Fri 30 Dec 00:00 to Sat 31 Dec 00:00"
-    assert describe_dst(CronSeries(parse_cron("0 12 * * *"), apia), after) == words
+    fields = "shifted: the clock jumps from Fri 30 Dec 00:00 to Sat 31 Dec 00:00"
+    assert describe_dst(CronSeries(parse_cron("0 12 * * *"), apia), after) == fields
     anchor = epoch_seconds(datetime(2011, 11, 30, 0, tzinfo=apia.tzinfo))
-    assert describe_dst(MonthlySeries(anchor, apia), after) == words
+    assert describe_dst(MonthlySeries(anchor, apia), after) == fields
     assert describe_dst(MonthlySeries(anchor, apia), anchor) is None

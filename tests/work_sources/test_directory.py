@@ -47,8 +47,8 @@ def test_a_text_file_is_its_own_description(tmp_path: Path) -> None:
 
 
 def test_a_json_file_holds_the_fields_of_an_item(tmp_path: Path) -> None:
-    words = {"title": "Fix it", "priority": "high", "labels": ["bug"], "id": "is not taken from here"}
-    (tmp_path / "a.json").write_text(json.dumps(words))
+    fields = {"title": "Fix it", "priority": "high", "labels": ["bug"], "id": "is not taken from here"}
+    (tmp_path / "a.json").write_text(json.dumps(fields))
     (item,) = DirectorySource(tmp_path).fetch_available()
     assert (item.id, item.title, item.priority, item.labels) == ("a.json", "Fix it", "high", ("bug",))
 
@@ -191,7 +191,7 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-@pytest.mark.parametrize("words", [{}, {"path": 5}, {"path": "/nowhere/at/all"}])
-def test_a_directory_must_be_there(words: dict[str, object]) -> None:
+@pytest.mark.parametrize("fields", [{}, {"path": 5}, {"path": "/nowhere/at/all"}])
+def test_a_directory_must_be_there(fields: dict[str, object]) -> None:
     with pytest.raises(ConfigError):
-        open_directory(words)
+        open_directory(fields)

@@ -41,6 +41,6 @@ class LinesSource:
         return self._path.read_text().splitlines() if self._path.exists() else []
 
 
-def open_lines(words: Mapping[str, Any]) -> LinesSource:
+def open_lines(fields: Mapping[str, Any]) -> LinesSource:
     """`{type: lines, path: todo.txt}`."""
-    return LinesSource(Path(words["path"]))
+    return LinesSource(Path(fields["path"]))

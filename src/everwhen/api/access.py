@@ -17,15 +17,15 @@ from anyio.to_thread import run_sync
 from fastapi import Depends, Request, Security
 from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
 
-from everwhen.api.doorway import SAFE
-from everwhen.api.office import Office, office_of
+from everwhen.api.context import ApiContext, context_of
 from everwhen.api.problems import RefusedError
 from everwhen.api.proxies import caller_address
+from everwhen.api.request_guard import SAFE
 from everwhen.model.token import ROLES, AccessRole, Token
 from everwhen.operations.sessions import find_session, is_proven
 from everwhen.operations.submissions import Caller
 from everwhen.operations.tokens import actor_of, find_token, hash_of, record_denial
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 
 LONGEST_SECRET = 500
 REMEMBERED = 1.0  # seconds
@@ -39,7 +39,7 @@ _bearer = HTTPBearer(auto_error=False, description="A token of `everwhen token c
 _api_key = APIKeyHeader(name="X-API-Key", auto_error=False, description="The same token in a header.")
 
 
-async def admit(
+async def authenticate(
     request: Request,
     scopes: SecurityScopes,
     bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
@@ -47,10 +47,10 @@ async def admit(
 ) -> Caller:
     """The caller, who has the role that the call's scopes name; `no-owner`: and is not confined to an owner."""
     secret = bearer.credentials if bearer is not None else api_key
-    return await _admitted(request, secret, scopes)
+    return await _authenticated(request, secret, scopes)
 
 
-async def admit_with_token(
+async def authenticate_with_token(
     request: Request,
     scopes: SecurityScopes,
     bearer: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
@@ -58,22 +58,24 @@ async def admit_with_token(
 ) -> Caller | None:
     """The same for a call that takes another proof, too: None when no token was sent."""
     secret = bearer.credentials if bearer is not None else api_key
-    return await _admitted(request, secret, scopes) if secret else None
+    return await _authenticated(request, secret, scopes) if secret else None
 
 
-async def _admitted(request: Request, secret: str | None, scopes: SecurityScopes) -> Caller:
-    office = office_of(request)
+async def _authenticated(request: Request, secret: str | None, scopes: SecurityScopes) -> Caller:
+    context = context_of(request)
     role, is_global = _required(scopes)
-    token = await _token_of(office, request, secret)
+    token = await _token_of(context, request, secret)
     refuse_haste(
-        office, token.token_id, "This token asks too often."
+        context, token.token_id, "This token asks too often."
     )  # also for what it may not, which is on record
     if not token.may(role) or (is_global and token.owner is not None):
         detail = f"This call needs the role {role}{' and no owner' if is_global else ''}."
-        await run_sync(_deny, office, request, actor_of(token), "role")
+        await run_sync(_deny, context, request, actor_of(token), "role")
         raise RefusedError(403, detail)
-    settings = office.settings
-    return Caller(token, settings.allow_code_targets, settings.max_payload, office.safe_kinds, office.groups)
+    settings = context.settings
+    return Caller(
+        token, settings.allow_code_targets, settings.max_payload, context.safe_kinds, context.groups
+    )
 
 
 def _required(scopes: SecurityScopes) -> tuple[AccessRole, bool]:
@@ -86,60 +88,60 @@ async def refuse_unknown(request: Request) -> None:
     """Refuse a request whose sender is not known, before anything of it is read; the role is not looked at."""
     bearer = await _bearer(request)
     secret = bearer.credentials if bearer is not None else await _api_key(request)
-    await _token_of(office_of(request), request, secret)
+    await _token_of(context_of(request), request, secret)
 
 
-async def _token_of(office: Office, request: Request, secret: str | None) -> Token:
-    return await (known(office, request, secret) if secret else _of_session(office, request))
+async def _token_of(context: ApiContext, request: Request, secret: str | None) -> Token:
+    return await (known(context, request, secret) if secret else _of_session(context, request))
 
 
-def refuse_haste(office: Office, who: str, detail: str) -> None:
-    wait = office.rates.take(who)
+def refuse_haste(context: ApiContext, who: str, detail: str) -> None:
+    wait = context.rates.take(who)
     if wait:
         raise _too_many(wait, detail)
 
 
-def refuse_proof(office: Office, request: Request, reason: str, detail: str) -> NoReturn:
+def refuse_proof(context: ApiContext, request: Request, reason: str, detail: str) -> NoReturn:
     """A proof that is not good: counted per address, on record, and told without saying what would be right."""
-    wait = office.failures.take(_address(office, request))
+    wait = context.failures.take(_address(context, request))
     if wait:
         raise _too_many(wait, "Too many requests that could not prove who they are from.")
-    _deny(office, request, None, reason)
+    _deny(context, request, None, reason)
     raise RefusedError(401, detail, headers={"www-authenticate": "Bearer"})
 
 
-Viewer = Annotated[Caller, Security(admit, scopes=["viewer"])]
-Operator = Annotated[Caller, Security(admit, scopes=["operator"])]
-Admin = Annotated[Caller, Security(admit, scopes=["admin"])]
-GlobalViewer = Annotated[Caller, Security(admit, scopes=["viewer", NO_OWNER])]
-GlobalOperator = Annotated[Caller, Security(admit, scopes=["operator", NO_OWNER])]
-GlobalAdmin = Annotated[Caller, Security(admit, scopes=["admin", NO_OWNER])]
-OperatorOrProof = Annotated[Caller | None, Security(admit_with_token, scopes=["operator"])]
+Viewer = Annotated[Caller, Security(authenticate, scopes=["viewer"])]
+Operator = Annotated[Caller, Security(authenticate, scopes=["operator"])]
+Admin = Annotated[Caller, Security(authenticate, scopes=["admin"])]
+GlobalViewer = Annotated[Caller, Security(authenticate, scopes=["viewer", NO_OWNER])]
+GlobalOperator = Annotated[Caller, Security(authenticate, scopes=["operator", NO_OWNER])]
+GlobalAdmin = Annotated[Caller, Security(authenticate, scopes=["admin", NO_OWNER])]
+OperatorOrProof = Annotated[Caller | None, Security(authenticate_with_token, scopes=["operator"])]
 
 
-def refuse_guessing(office: Office, request: Request) -> None:
+def refuse_guessing(context: ApiContext, request: Request) -> None:
     """Somebody tried a secret that opens nothing: too many of those from one address are refused."""
-    wait = office.failures.take(_address(office, request))
+    wait = context.failures.take(_address(context, request))
     if wait:
         raise _too_many(wait, "Too many requests with a wrong token.")
 
 
-def forget(office: Office, token_id: str | None = None) -> None:
+def forget(context: ApiContext, token_id: str | None = None) -> None:
     """What is remembered of a token (or of all) counts no more: it was revoked, or a session has ended."""
-    for key, (token, _) in list(office.known_tokens.items()):
+    for key, (token, _) in list(context.known_tokens.items()):
         if token_id in (None, token.token_id):
-            office.known_tokens.pop(key, None)
+            context.known_tokens.pop(key, None)
 
 
-async def known(office: Office, request: Request, secret: str) -> Token:
+async def known(context: ApiContext, request: Request, secret: str) -> Token:
     """The token with this secret; a wrong one is counted and on record."""
-    token = office.insiders.get(hash_of(secret))
+    token = context.insiders.get(hash_of(secret))
     if token is None and len(secret) <= LONGEST_SECRET:
-        token = await _looked_up(office, secret, find_token)
+        token = await _looked_up(context, secret, find_token)
     if token is not None:
         return token
-    refuse_guessing(office, request)
-    await run_sync(_deny, office, request, None, "unknown token")
+    refuse_guessing(context, request)
+    await run_sync(_deny, context, request, None, "unknown token")
     raise RefusedError(
         401,
         "This token is not known, expired or revoked.",
@@ -147,7 +149,7 @@ async def known(office: Office, request: Request, secret: str) -> Token:
     )
 
 
-async def _of_session(office: Office, request: Request) -> Token:
+async def _of_session(context: ApiContext, request: Request) -> Token:
     """The token behind the cookie of a page of ours; what changes something needs the page's proof as well."""
     secret = session_in(request)
     if secret is None:
@@ -156,14 +158,14 @@ async def _of_session(office: Office, request: Request) -> Token:
             "Send a token: Authorization: Bearer TOKEN, or X-API-Key: TOKEN.",
             headers={"www-authenticate": "Bearer"},
         )
-    token = await _looked_up(office, secret, find_session)
+    token = await _looked_up(context, secret, find_session)
     if token is None:
-        refuse_guessing(office, request)
+        refuse_guessing(context, request)
         raise RefusedError(
             401, "This session is over; begin another.", headers={"www-authenticate": "Bearer"}
         )
     if request.method not in SAFE and not is_proven(secret, request.headers.get(PROOF_HEADER)):
-        await run_sync(_deny, office, request, actor_of(token), "csrf")
+        await run_sync(_deny, context, request, actor_of(token), "csrf")
         raise RefusedError(403, f"A session changes something only with its {PROOF_HEADER} header.")
     return token
 
@@ -186,32 +188,34 @@ def session_in(request: Request) -> str | None:
     return secret if secret and len(secret) <= LONGEST_SECRET else None
 
 
-async def _looked_up(office: Office, secret: str, find: Callable[[House, str], Token | None]) -> Token | None:
-    key, now = f"{find.__name__} {hash_of(secret)}", office.house.clock.monotonic()
-    known = office.known_tokens.get(key)
+async def _looked_up(
+    context: ApiContext, secret: str, find: Callable[[Runtime, str], Token | None]
+) -> Token | None:
+    key, now = f"{find.__name__} {hash_of(secret)}", context.runtime.clock.monotonic()
+    known = context.known_tokens.get(key)
     if known is not None and now - known[1] < REMEMBERED:
-        return known[0] if known[0].is_good(office.house.clock.now()) else None
-    token = await run_sync(find, office.house, secret)
+        return known[0] if known[0].is_good(context.runtime.clock.now()) else None
+    token = await run_sync(find, context.runtime, secret)
     if token is None:
-        office.known_tokens.pop(key, None)
+        context.known_tokens.pop(key, None)
         return None
-    if len(office.known_tokens) >= MOST_REMEMBERED:
-        office.known_tokens.clear()
-    office.known_tokens[key] = (token, now)
+    if len(context.known_tokens) >= MOST_REMEMBERED:
+        context.known_tokens.clear()
+    context.known_tokens[key] = (token, now)
     return token
 
 
-def _deny(office: Office, request: Request, actor: str | None, reason: str) -> None:
+def _deny(context: ApiContext, request: Request, actor: str | None, reason: str) -> None:
     detail: dict[str, object] = {
         "method": request.method,
         "path": request.url.path[:200],
-        "address": _address(office, request),
+        "address": _address(context, request),
     }
-    record_denial(office.house, actor=actor, reason=reason, detail=detail)
+    record_denial(context.runtime, actor=actor, reason=reason, detail=detail)
 
 
-def _address(office: Office, request: Request) -> str:
-    return caller_address(request, office.settings.trusted_proxies)
+def _address(context: ApiContext, request: Request) -> str:
+    return caller_address(request, context.settings.trusted_proxies)
 
 
 def _too_many(wait: float, detail: str) -> RefusedError:

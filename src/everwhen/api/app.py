@@ -1,4 +1,4 @@
-"""The application: its calls, its doorway and its OpenAPI, put together around one office."""
+"""The application: its calls, its request guard and its OpenAPI, put together around one context."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 
 from everwhen.api import docs_page, problems
-from everwhen.api.doorway import Doorway
-from everwhen.api.office import Office
+from everwhen.api.context import ApiContext
 from everwhen.api.payloads import Problem
+from everwhen.api.request_guard import RequestGuard
 from everwhen.api.routes import (
     agents,
     breakers,
     config,
-    deeds,
     health,
     hooks,
     jobs,
-    looking,
     quiet_hours,
+    schedule_actions,
+    schedule_history,
     schedules,
     streams,
     system,
@@ -39,8 +39,8 @@ THREADS = 16
 # Routes are tried one after another: what is called most comes first.
 ROUTERS = (
     schedules.router,
-    deeds.router,
-    looking.router,
+    schedule_actions.router,
+    schedule_history.router,
     jobs.router,
     quiet_hours.router,
     breakers.router,
@@ -58,7 +58,7 @@ Send a token as `Authorization: Bearer TOKEN` or `X-API-Key: TOKEN`. Errors are 
 is stable. Paths work with and without their last slash."""
 
 
-def create_app(office: Office) -> FastAPI:
+def create_app(context: ApiContext) -> FastAPI:
     """The application of one process."""
     app = FastAPI(
         title="everwhen",
@@ -70,7 +70,7 @@ def create_app(office: Office) -> FastAPI:
         redirect_slashes=False,
         lifespan=_lifespan,
     )
-    app.state.office = office
+    app.state.context = context
     for router in ROUTERS:
         app.include_router(router, prefix="/api/v1")
     app.include_router(health.router)
@@ -80,7 +80,7 @@ def create_app(office: Office) -> FastAPI:
     app.add_exception_handler(RequestValidationError, problems.on_invalid)
     app.add_exception_handler(HTTPException, problems.on_http_error)
     app.add_exception_handler(Exception, problems.on_mistake)
-    app.add_middleware(Doorway, settings=office.settings, body_within=office.limits.body_within)
+    app.add_middleware(RequestGuard, settings=context.settings, body_within=context.limits.body_within)
     app.openapi = lambda: _document(app)  # type: ignore[method-assign]
     return app
 

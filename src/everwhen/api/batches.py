@@ -21,13 +21,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from everwhen.api.doorway import NDJSON, NDJSON_NAMES, media_type
+from everwhen.api.context import ApiContext
 from everwhen.api.json_reader import MOST_SCHEDULE, parse_json
 from everwhen.api.masks import refuse_masks
-from everwhen.api.office import Office
-from everwhen.api.problems import RefusedError, Words, refusal_words, words_of
+from everwhen.api.problems import Fields, RefusedError, fields_of, refusal_to_json
+from everwhen.api.request_guard import NDJSON, NDJSON_NAMES, media_type
 from everwhen.config.submission import read_submission
-from everwhen.engine.give_way import giving_way
+from everwhen.engine.low_priority import low_priority
 from everwhen.errors import SchedulerError, StoreError
 from everwhen.model.declared import Declared
 from everwhen.operations import submissions
@@ -46,27 +46,27 @@ log = logging.getLogger("everwhen")
 class Batch:
     """Who makes schedules, and under which key they are made once."""
 
-    office: Office
+    context: ApiContext
     caller: Caller
     key: str | None
 
-    def create(self, wanted: Sequence[Any], digests: Sequence[str], first: int = 0) -> list[Words]:
+    def create(self, wanted: Sequence[Any], digests: Sequence[str], first: int = 0) -> list[Fields]:
         """One result for each: its id, or the problem with it. `first` is the number of the first in the request."""
-        around = self.office.surroundings_for(self.caller, list(wanted))
+        around = self.context.rules_for(self.caller, list(wanted))
 
-        def judged(number: int, words: Any) -> Declared | SchedulerError | RefusedError:
-            if isinstance(words, RefusedError):
-                return words
+        def judged(number: int, fields: Any) -> Declared | SchedulerError | RefusedError:
+            if isinstance(fields, RefusedError):
+                return fields
             schedule_id = self._id(around.now, digests[number], first + number)
             try:
-                refuse_masks(words)
-                return read_submission(words, schedule_id, around)
+                refuse_masks(fields)
+                return read_submission(fields, schedule_id, around)
             except SchedulerError as error:
                 # Ten thousand tracebacks, with all that their frames hold, are a second of work for the collector.
                 return error.with_traceback(None)
 
-        with giving_way():
-            each = [judged(number, words) for number, words in enumerate(wanted)]
+        with low_priority():
+            each = [judged(number, fields) for number, fields in enumerate(wanted)]
             readable = [one for one in each if not isinstance(one, RefusedError)]
             made = iter(self._create_each(readable))
         return [_result(one if isinstance(one, RefusedError) else next(made)) for one in each]
@@ -75,7 +75,7 @@ class Batch:
         errors = [one for one in readable if isinstance(one, SchedulerError)]
         if len(errors) == len(readable):  # nothing to be written
             return errors
-        return submissions.create_each(self.office.house, readable, self.caller)
+        return submissions.create_each(self.context.runtime, readable, self.caller)
 
     def create_lines(self, lines: Sequence[bytes | RefusedError], first: int) -> bytes:
         """Make the schedules of some lines; the lines of their results."""
@@ -93,7 +93,7 @@ def refuse_oversize(raw: bytes, wanted: Sequence[Any]) -> list[Any]:
     """The schedules of one body, with a refusal in the place of each that is too large."""
     if len(raw) <= MOST_SCHEDULE:
         return list(wanted)
-    return [_too_large() if len(json.dumps(words)) > MOST_SCHEDULE else words for words in wanted]
+    return [_too_large() if len(json.dumps(fields)) > MOST_SCHEDULE else fields for fields in wanted]
 
 
 def is_ndjson(request: Request) -> bool:
@@ -107,13 +107,13 @@ def _parsed(line: bytes | RefusedError) -> Any:
         return error
 
 
-def _result(one: str | SchedulerError | RefusedError) -> Words:
+def _result(one: str | SchedulerError | RefusedError) -> Fields:
     if isinstance(one, str):
         return {"id": one, "problem": None}
-    return {"id": None, "problem": refusal_words(one) if isinstance(one, RefusedError) else words_of(one)}
+    return {"id": None, "problem": refusal_to_json(one) if isinstance(one, RefusedError) else fields_of(one)}
 
 
-def _line(result: Words) -> bytes:
+def _line(result: Fields) -> bytes:
     return json.dumps(result, ensure_ascii=False, separators=(",", ":")).encode(errors="replace") + b"\n"
 
 
@@ -165,7 +165,7 @@ class BatchStream(Response):
                 first += len(lines)
         except (RefusedError, StoreError) as error:  # what was answered before is done
             if isinstance(error, StoreError):
-                self._batch.office.log_outage(error)
+                self._batch.context.log_outage(error)
             await results.put(_line(_result(error)))
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import FailFast, Field
 
-from everwhen.api.moments import Moment
+from everwhen.api.datetimes import Moment
 from everwhen.api.payloads import Identifier, Line, Object, Problem, Shape, When
 from everwhen.api.schedule_payloads import Schedule
 from everwhen.model.policy import IfRunning

@@ -18,10 +18,10 @@ from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
 
-from everwhen.api.doorway import LARGE
+from everwhen.api.context import ApiContext, context_of
 from everwhen.api.json_reader import MOST_SCHEDULE, MOST_VALUES, parse_json
-from everwhen.api.office import Office, office_of
 from everwhen.api.problems import MEDIA_TYPE, RefusedError
+from everwhen.api.request_guard import LARGE
 
 PORTION = 20  # items of a list that are written at once
 DEFAULT_LIMIT, MOST_LIMIT, MOST_OFFSET = 50, 500, 1_000_000
@@ -31,23 +31,23 @@ _spell = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 # -- answers --
 
 
-def answer(words: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def answer(fields: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Words as JSON. Text that is no Unicode cannot come in, so it does not go out either."""
-    body = b"".join(_pieces(words)) if isinstance(words, dict) and "items" in words else _encoded(words)
+    body = b"".join(_pieces(fields)) if isinstance(fields, dict) and "items" in fields else _encoded(fields)
     return Response(body, status, dict(headers or {}), "application/json")
 
 
-def _pieces(words: Mapping[str, Any]) -> Iterator[bytes]:
+def _pieces(fields: Mapping[str, Any]) -> Iterator[bytes]:
     """A list in portions: all at once, nobody else would have the interpreter before the last item is written."""
-    items, others = words["items"], _encoded({name: words[name] for name in words if name != "items"})
+    items, others = fields["items"], _encoded({name: fields[name] for name in fields if name != "items"})
     yield b'{"items":['
     for first in range(0, len(items), PORTION):
         yield (b"," if first else b"") + _encoded(items[first : first + PORTION])[1:-1]
     yield b"]}" if others == b"{}" else b"]," + others[1:]
 
 
-def _encoded(words: Any) -> bytes:
-    return _spell(words).encode(errors="replace")
+def _encoded(fields: Any) -> bytes:
+    return _spell(fields).encode(errors="replace")
 
 
 def nothing() -> Response:
@@ -61,7 +61,7 @@ class Body(NamedTuple):
     """A body as it came, and what it says."""
 
     raw: bytes
-    words: Any
+    fields: Any
 
 
 async def json_body(request: Request) -> Body:
@@ -87,11 +87,11 @@ JsonBody = Annotated[Body, Depends(json_body)]
 ScheduleJson = Annotated[Body, Depends(schedule_body)]
 
 
-async def _office(request: Request) -> Office:
-    return office_of(request)
+async def _context(request: Request) -> ApiContext:
+    return context_of(request)
 
 
-Desk = Annotated[Office, Depends(_office)]
+Context = Annotated[ApiContext, Depends(_context)]
 ScheduleId = Annotated[str, Path(description="The id, or the uid, of a schedule.", max_length=300)]
 Limit = Annotated[int, Query(ge=1, le=MOST_LIMIT, description="How many items a page has.")]
 Offset = Annotated[
@@ -171,7 +171,7 @@ def numbers_of(text: str) -> list[int] | None:
 # -- what OpenAPI tells --
 
 
-def says(
+def responses(
     model: type[BaseModel] | None,
     about: str,
     *problems: int,
@@ -211,7 +211,7 @@ def _documented(status: int) -> dict[str, Any]:
     return {"description": _ABOUT[status], "content": {MEDIA_TYPE: {"schema": schema}}}
 
 
-def takes(
+def request_body(
     schema: Mapping[str, Any], examples: Mapping[str, Any], *, is_required: bool = True
 ) -> dict[str, Any]:
     """The body of a call that is judged by other means than a model."""

@@ -27,7 +27,7 @@ INTEGRITY = f"sha384-{b64encode(sha384(STYLE).digest()).decode()}"
 POLICY = f"{NOTHING}; style-src 'self'"
 _CODE = re.compile(r"`([^`]+)`")
 
-Words = dict[str, Any]
+Fields = dict[str, Any]
 
 
 @router.get("/api/docs")
@@ -43,7 +43,7 @@ def show_style() -> Response:
     return Response(STYLE, media_type="text/css")
 
 
-def render_page(document: Words) -> str:
+def render_page(document: Fields) -> str:
     """The whole page."""
     by_tag: dict[str, list[str]] = {}
     for path, methods in document["paths"].items():
@@ -68,7 +68,7 @@ def render_page(document: Words) -> str:
     )
 
 
-def _operation(method: str, path: str, operation: Words) -> Iterator[str]:
+def _operation(method: str, path: str, operation: Fields) -> Iterator[str]:
     yield f'<details id="{escape(operation.get("operationId", ""))}"><summary><b>{method.upper()}</b>'
     yield f"<code>{escape(path)}</code> {escape(operation.get('summary', ''))}</summary>"
     yield _text(operation.get("description", ""))
@@ -96,21 +96,21 @@ def _parameters(parameters: Any) -> Iterator[str]:
     yield "</table>"
 
 
-def _schema(name: str, schema: Words) -> str:
+def _schema(name: str, schema: Fields) -> str:
     return f'<details id="schema-{escape(name)}"><summary>{escape(name)}</summary>{_json(schema)}</details>'
 
 
-def _shape(schema: Words) -> str:
+def _shape(schema: Fields) -> str:
     return _link(schema) or _json(schema)
 
 
-def _link(schema: Words) -> str:
+def _link(schema: Fields) -> str:
     name = escape(str(schema.get("$ref", "")).rpartition("/")[2])
     return f'<a href="#schema-{name}">{name}</a>' if name else ""
 
 
-def _json(words: Any) -> str:
-    return f"<pre>{escape(json.dumps(words, indent=2, ensure_ascii=False))}</pre>"
+def _json(fields: Any) -> str:
+    return f"<pre>{escape(json.dumps(fields, indent=2, ensure_ascii=False))}</pre>"
 
 
 def _text(text: str) -> str:

@@ -58,7 +58,7 @@ class Source(NamedTuple):
 
     after: Callable[[Cursor, int], Sequence[Item]]
     last: Callable[[], Cursor]
-    standing: Callable[[], Mapping[Hashable, Item]] | None = None
+    counts: Callable[[], Mapping[Hashable, Item]] | None = None
 
 
 def cursor_text(cursor: Cursor) -> str:
@@ -173,7 +173,7 @@ class Feed:
                 items = await run_sync(self._source.after, self.cursor, PAGE)
                 self._keep([*items, *await self._new_standing()])
                 if len(items) < PAGE:
-                    await self._doze(seen)
+                    await self._sleep(seen)
                 pause = ASK
             except StoreError as error:  # streams stay open, and go on when it is back
                 log.warning("streams wait for the database: %s", error)
@@ -184,14 +184,14 @@ class Feed:
         """What stands since the last look, which is at least a second ago; at the first, nothing is new."""
         now = asyncio.get_running_loop().time()
         is_first = self._reading is None
-        if self._source.standing is None or (not is_first and now - self._looked < STANDING):
+        if self._source.counts is None or (not is_first and now - self._looked < STANDING):
             return []
-        found = await run_sync(self._source.standing)
+        found = await run_sync(self._source.counts)
         new = [] if is_first else [item for key, item in found.items() if key not in self._standing]
         self._standing, self._looked = found.keys(), now
         return new
 
-    async def _doze(self, seen: int) -> None:
+    async def _sleep(self, seen: int) -> None:
         """Until somebody has committed, where that can be seen; else for a moment."""
         if self._changes is None:
             await asyncio.sleep(ASK)

@@ -65,7 +65,7 @@ _JOB = "schedule_id uid number retry attempt origin status queue reason error re
 _JOB_INSTANTS = "slot_at due_at not_before created_at started_at ended_at deadline_at".split()
 
 
-def job_words(job: ModelJob) -> Object:
+def job_to_json(job: ModelJob) -> Object:
     return {
         "id": job.job_id,
         **{name: getattr(job, name) for name in _JOB},
@@ -77,7 +77,7 @@ def job_words(job: ModelJob) -> Object:
 
 def job_in_detail(job: ModelJob, sent: Delivery | None) -> Object:
     return {
-        **job_words(job),
+        **job_to_json(job),
         "handed_over_at": None if sent is None else when_text(sent.handed_over_at),
         "delivery": None if sent is None else sent.number,
     }
@@ -101,9 +101,9 @@ class JobList(Shape):
     next_cursor: str | None
 
 
-def page_words(page: JobPage, next_cursor: str | None) -> Object:
+def page_to_json(page: JobPage, next_cursor: str | None) -> Object:
     return {
-        "items": [job_words(job) for job in page.jobs],
+        "items": [job_to_json(job) for job in page.jobs],
         "total": page.total,
         "total_is_approximate": page.is_approximate,
         "next_cursor": next_cursor,

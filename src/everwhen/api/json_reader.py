@@ -27,14 +27,14 @@ def parse_json(raw: bytes, most_values: int = MOST_VALUES) -> Any:
     """The data that a body says; RefusedError (400, 413) says why there is none."""
     _refuse_tangled(raw, most_values)
     try:
-        words = _decode(raw.decode("utf-8-sig"))
+        fields = _decode(raw.decode("utf-8-sig"))
         if b"\\ud" in raw or b"\\uD" in raw:
-            json.dumps(words, ensure_ascii=False).encode()  # half a character, which no database takes
+            json.dumps(fields, ensure_ascii=False).encode()  # half a character, which no database takes
     except UnicodeError:
         raise RefusedError(400, "The body is not in UTF-8, or has half of a surrogate pair in it.") from None
     except ValueError as error:
         raise RefusedError(400, f"The body is not valid JSON: {str(error)[:200]}") from None
-    return words
+    return fields
 
 
 def _refuse_tangled(raw: bytes, most_values: int) -> None:

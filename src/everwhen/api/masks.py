@@ -11,9 +11,9 @@ from everwhen.model.masks import MASK, masked, named_items
 _ANY_SECRET = "x" * 40
 
 
-def refuse_masks(words: Any) -> None:
+def refuse_masks(fields: Any) -> None:
     """Refuse what an answer showed in the place of a secret: taken as it is, it would stand in the secret's place."""
-    run = words.get("run") if isinstance(words, dict) else None
+    run = fields.get("run") if isinstance(fields, dict) else None
     found = [
         (path, "is the mask of an answer; write the secret itself, or leave run out")
         for path in _masks_in(run)

@@ -33,11 +33,11 @@ class Shape(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _few(cls, words: Any) -> Any:
+    def _few(cls, fields: Any) -> Any:
         """Each unknown key would be a problem of its own, made on the thread that answers everybody."""
-        if isinstance(words, dict) and len(words) > len(cls.model_fields) + MOST_UNKNOWN:
-            raise ValueError(f"has {len(words):,} keys; known are {', '.join(cls.model_fields)}")
-        return words
+        if isinstance(fields, dict) and len(fields) > len(cls.model_fields) + MOST_UNKNOWN:
+            raise ValueError(f"has {len(fields):,} keys; known are {', '.join(cls.model_fields)}")
+        return fields
 
 
 class Fault(Shape):

@@ -105,7 +105,7 @@ TITLES = {
 }
 # What is wrong with one part of a request: where it stands, and what would be right.
 Faults = Sequence[tuple[str, str]]
-Words = dict[str, Any]
+Fields = dict[str, Any]
 
 MOST_FAULTS = 20
 UNAVAILABLE = "The database does not answer; the log of the service says why."
@@ -143,19 +143,19 @@ def problem(
     return _answered(_words(status, kind, detail, faults), headers)
 
 
-def _words(status: int, kind: str, detail: str, faults: Faults = ()) -> Words:
-    words: Words = {"type": URN + kind, "title": TITLES[kind], "status": status, "detail": detail}
+def _words(status: int, kind: str, detail: str, faults: Faults = ()) -> Fields:
+    fields: Fields = {"type": URN + kind, "title": TITLES[kind], "status": status, "detail": detail}
     if faults:
-        words["errors"] = [{"path": path, "message": message} for path, message in faults]
-    return words
+        fields["errors"] = [{"path": path, "message": message} for path, message in faults]
+    return fields
 
 
-def _answered(words: Words, headers: Mapping[str, str] | None = None) -> Response:
-    body = json.dumps(words, ensure_ascii=False).encode(errors="replace")
-    return Response(body, words["status"], dict(headers or {}), MEDIA_TYPE)
+def _answered(fields: Fields, headers: Mapping[str, str] | None = None) -> Response:
+    body = json.dumps(fields, ensure_ascii=False).encode(errors="replace")
+    return Response(body, fields["status"], dict(headers or {}), MEDIA_TYPE)
 
 
-def words_of(error: Exception) -> Words:
+def fields_of(error: Exception) -> Fields:
     """The problem that an error of everwhen's own is."""
     faults: Faults = getattr(error, "problems", ()) if isinstance(error, errors.SubmissionError) else ()
     if any(message.startswith(NO_WORKFLOW.rstrip(".")) for _, message in faults):
@@ -172,7 +172,7 @@ def words_of(error: Exception) -> Words:
     return _words(400, "malformed", str(error))
 
 
-def refusal_words(error: RefusedError) -> Words:
+def refusal_to_json(error: RefusedError) -> Fields:
     return _words(error.status, _BY_STATUS[error.status], error.detail, error.faults)
 
 
@@ -181,14 +181,14 @@ def refusal_words(error: RefusedError) -> Words:
 
 async def on_error(request: Request, error: Exception) -> Response:
     if isinstance(error, errors.StoreError):
-        request.app.state.office.log_outage(error)
+        request.app.state.context.log_outage(error)
     wait = getattr(error, "retry_after", None)
-    return _answered(words_of(error), None if wait is None else {"retry-after": str(wait)})
+    return _answered(fields_of(error), None if wait is None else {"retry-after": str(wait)})
 
 
 async def on_refusal(_request: Request, error: Exception) -> Response:
     assert isinstance(error, RefusedError)
-    return _answered(refusal_words(error), error.headers)
+    return _answered(refusal_to_json(error), error.headers)
 
 
 async def on_http_error(_request: Request, error: Exception) -> Response:

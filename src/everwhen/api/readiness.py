@@ -14,7 +14,7 @@ from anyio.to_thread import run_sync
 
 from everwhen.errors import StoreError
 from everwhen.model.fault import SILENT, describe_fault
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 
 PATIENCE = 2.0
 SILENT_WITH_QUEUE = "the database or the broker does not answer"
@@ -26,25 +26,25 @@ Unready = Callable[[], str | None]
 class Readiness:
     """One question under way at a time. A process without a node needs nothing but the database."""
 
-    def __init__(self, house: House, unready: Unready | None, *, has_queue: bool = False) -> None:
-        self._house = house
+    def __init__(self, runtime: Runtime, unready: Unready | None, *, has_queue: bool = False) -> None:
+        self._runtime = runtime
         self._unready = unready
         self._silent = SILENT_WITH_QUEUE if has_queue and unready is not None else SILENT
-        self._asking: asyncio.Task[str | None] | None = None
+        self._query_connection: asyncio.Task[str | None] | None = None
 
     async def reason(self) -> str | None:
         """Why it is not ready; None when it is."""
-        if self._asking is None or self._asking.done():
-            self._asking = asyncio.create_task(run_sync(self._ask, abandon_on_cancel=True))
+        if self._query_connection is None or self._query_connection.done():
+            self._query_connection = asyncio.create_task(run_sync(self._ask, abandon_on_cancel=True))
         with suppress(TimeoutError):
-            return await asyncio.wait_for(asyncio.shield(self._asking), PATIENCE)
+            return await asyncio.wait_for(asyncio.shield(self._query_connection), PATIENCE)
         return self._silent
 
     def _ask(self) -> str | None:
         if self._unready is not None:
             return self._unready()
         try:
-            self._house.slots.next_wake_at()
+            self._runtime.slots.next_wake_at()
         except StoreError as error:
             return describe_fault(error)
         return None

@@ -10,14 +10,14 @@ from pydantic import Field
 
 from everwhen.api.feeds import Cursor, Item, Source
 from everwhen.api.payloads import Object, Shape, When, when_text
-from everwhen.model.derived import Derived, told_of_hold
+from everwhen.model.derived import Derived, event_of_hold
 from everwhen.model.history import Recorded
 from everwhen.model.job import trace_id_of
 from everwhen.operations.audit import MOST_HOLDS
-from everwhen.operations.happened import Happened, Place, facts_of, happened_after, last_place
+from everwhen.operations.event_feed import FeedEntry, Place, facts_of, feed_after, last_place
 from everwhen.operations.job_watch import JobWatch
-from everwhen.ports.house import House
 from everwhen.ports.messages import Message
+from everwhen.ports.runtime import Runtime
 
 _spell = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -80,7 +80,7 @@ _NOT_TOLD = {"slot_count": 1, "actor": None}
 _INSTANTS = frozenset(("first", "last", "from", "to", "until"))
 
 
-def detail_words(detail: Mapping[str, object]) -> Object:
+def detail_to_json(detail: Mapping[str, object]) -> Object:
     """A detail as it is told: instants are ISO 8601, as everywhere else."""
     return {
         key: when_text(value)
@@ -92,62 +92,64 @@ def detail_words(detail: Mapping[str, object]) -> Object:
     }
 
 
-def event_words(happened: Happened) -> Object:
-    facts = facts_of(happened)
+def event_to_json(entry: FeedEntry) -> Object:
+    facts = facts_of(entry)
     return {
-        "id": happened.id if isinstance(happened, Recorded) else None,
-        **(_NOT_TOLD if isinstance(happened, Derived) else {}),
+        "id": entry.id if isinstance(entry, Recorded) else None,
+        **(_NOT_TOLD if isinstance(entry, Derived) else {}),
         "trace_id": None if facts.job_id is None else trace_id_of(facts.job_id),
         **facts._asdict(),
         "at": when_text(facts.at),
         "slot_at": when_text(facts.slot_at),
-        "detail": detail_words(facts.detail),
+        "detail": detail_to_json(facts.detail),
     }
 
 
-def message_words(message: Message) -> Object:
-    words = message._asdict()
-    body = json.loads(words.pop("body"))
-    del words["event_id"]
-    return {**words, "at": when_text(message.at), "event": body}
+def message_to_json(message: Message) -> Object:
+    fields = message._asdict()
+    body = json.loads(fields.pop("body"))
+    del fields["event_id"]
+    return {**fields, "at": when_text(message.at), "event": body}
 
 
 # -- as streams send them --
 
 
-def event_source(house: House) -> Source:
+def event_source(runtime: Runtime) -> Source:
     """What happens as items of a feed: events and firings; holds, starts and ends of jobs when they are seen."""
-    seen = partial(_seen, house, JobWatch(house))
-    return Source(partial(_happened_after, house), partial(last_place, house), seen)
+    seen = partial(_seen, runtime, JobWatch(runtime))
+    return Source(partial(_feed_after, runtime), partial(last_place, runtime), seen)
 
 
-def message_source(house: House) -> Source:
-    return Source(partial(_messages_after, house), lambda: (house.messages.last_id(),))
+def message_source(runtime: Runtime) -> Source:
+    return Source(partial(_messages_after, runtime), lambda: (runtime.messages.last_id(),))
 
 
-def _happened_after(house: House, after: Cursor, limit: int) -> list[Item]:
-    found = happened_after(house, Place._make(after), limit=limit)
-    return [_item(one.happened, one.sequence, one.number) for one in found]
+def _feed_after(runtime: Runtime, after: Cursor, limit: int) -> list[Item]:
+    found = feed_after(runtime, Place._make(after), limit=limit)
+    return [_item(one.entry, one.sequence, one.number) for one in found]
 
 
-def _seen(house: House, watch: JobWatch) -> dict[Hashable, Item]:
+def _seen(runtime: Runtime, watch: JobWatch) -> dict[Hashable, Item]:
     """What has no number in a sequence and is told when it is seen: holds, and what began and ended since."""
-    holds = house.firings.holds(limit=MOST_HOLDS)
-    found: dict[Hashable, Item] = {(one.uid, one.slot_at): _item(told_of_hold(one), None, 0) for one in holds}
-    for told in watch.look():
-        found[told.type, told.job_id, told.at] = _item(told, None, 0)
+    holds = runtime.firings.holds(limit=MOST_HOLDS)
+    found: dict[Hashable, Item] = {
+        (one.uid, one.slot_at): _item(event_of_hold(one), None, 0) for one in holds
+    }
+    for item in watch.look():
+        found[item.type, item.job_id, item.at] = _item(item, None, 0)
     return found
 
 
-def _item(happened: Happened, sequence: int | None, number: int) -> Item:
-    facts = facts_of(happened)
-    return Item(sequence, number, facts.owner, _frame(facts.type, event_words(happened)))
+def _item(entry: FeedEntry, sequence: int | None, number: int) -> Item:
+    facts = facts_of(entry)
+    return Item(sequence, number, facts.owner, _frame(facts.type, event_to_json(entry)))
 
 
-def _messages_after(house: House, after: Cursor, limit: int) -> list[Item]:
-    found = house.messages.after(after[0], limit=limit)
-    return [Item(0, one.id, one.owner, _frame("message", message_words(one))) for one in found]
+def _messages_after(runtime: Runtime, after: Cursor, limit: int) -> list[Item]:
+    found = runtime.messages.after(after[0], limit=limit)
+    return [Item(0, one.id, one.owner, _frame("message", message_to_json(one))) for one in found]
 
 
-def _frame(kind: str, words: Object) -> bytes:
-    return f"event: {kind}\ndata: {_spell(words)}\n\n".encode(errors="replace")
+def _frame(kind: str, fields: Object) -> bytes:
+    return f"event: {kind}\ndata: {_spell(fields)}\n\n".encode(errors="replace")

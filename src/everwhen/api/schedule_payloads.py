@@ -5,8 +5,8 @@ from __future__ import annotations
 from pydantic import Field
 
 from everwhen.api.payloads import Object, Shape, When, when_text
-from everwhen.config.spelling import duration_text, instant_text
-from everwhen.config.spelling import schedule_words as words_of
+from everwhen.config.serialize import duration_text, instant_text
+from everwhen.config.serialize import schedule_to_json as fields_of
 from everwhen.model.history import Cause
 from everwhen.model.history import Revision as ModelRevision
 from everwhen.model.instants import SECOND
@@ -123,7 +123,7 @@ _STATE_INSTANTS = (
 
 
 # Every word that a schedule may have, in the order in which they are answered.
-_WORDS: Object = dict.fromkeys(
+_CHOICES: Object = dict.fromkeys(
     """name description owner every cron at after timezone dst start_at end_at first_run interval_from jitter
     only_between not_on outside_window quiet_hours misfire_grace catch_up catch_up_limit if_running queue_limit
     max_outstanding max_concurrent total_repeats max_retries retry_delay on_exhausted on_lost timeout circuit_breaker
@@ -132,21 +132,21 @@ _WORDS: Object = dict.fromkeys(
 
 
 @by_identity(most=4_096)
-def _definition_words(definition: Definition) -> Object:
+def _definition_to_json(definition: Definition) -> Object:
     """The part of the answer that only a new revision changes."""
     trigger = definition.trigger
-    words = {**_WORDS, **words_of(definition)}
-    workflow = (words["run"] or {}).get("workflow") or {}
+    fields = {**_CHOICES, **fields_of(definition)}
+    workflow = (fields["run"] or {}).get("workflow") or {}
     return {
-        **words,
+        **fields,
         "name": definition.name,
         "description": definition.description,
-        "not_on": words["not_on"] or [],
-        "run": masked(words["run"]),
-        "ping": masked(words["ping"]),
+        "not_on": fields["not_on"] or [],
+        "run": masked(fields["run"]),
+        "ping": masked(fields["ping"]),
         "catch_up": definition.catch_up_policy,
         "retry_delay": duration_text(definition.retry_base),
-        "timeout": str(words["timeout"]),
+        "timeout": str(fields["timeout"]),
         "group": definition.group,
         "user_profile_id": definition.owner,
         "workflow_id": workflow.get("id"),
@@ -157,7 +157,7 @@ def _definition_words(definition: Definition) -> Object:
         "quiet_hours_policy_id": definition.quiet_hours_id,
         "catch_up_policy": definition.catch_up_policy,
         "timeout_seconds": (definition.timeout or 0) // SECOND,
-        "trigger_payload": words["payload"],
+        "trigger_payload": fields["payload"],
         "target": definition.target.kind,
         "description_text": describe(trigger, definition.zone),
     }
@@ -178,7 +178,7 @@ def _spec(trigger: Trigger) -> str:
             return trigger.kind
 
 
-def schedule_words(entry: Entry, place: str | None = None) -> Object:
+def schedule_to_json(entry: Entry, place: str | None = None) -> Object:
     """A schedule as it is answered."""
     state = entry.schedule.state
     file, _, line = (place or "").rpartition(":")
@@ -186,7 +186,7 @@ def schedule_words(entry: Entry, place: str | None = None) -> Object:
         "id": state.schedule_id,
         "uid": state.uid,
         "key": key_of(entry),
-        **_definition_words(entry.schedule.definition),
+        **_definition_to_json(entry.schedule.definition),
         "enabled": state.status == "active",
         **{name: getattr(state, name) for name in _STATE},
         "fire_count": state.firings,
@@ -223,7 +223,7 @@ class Stats(Shape):
     duration_max: float | None
 
 
-def stats_words(figures: Figures) -> Object:
+def stats_to_json(figures: Figures) -> Object:
     ended = figures.succeeded + figures.failed
     return {
         "jobs": figures.looked_at,
@@ -257,10 +257,10 @@ class RevisionList(Shape):
     total: int
 
 
-def revision_words(revision: ModelRevision) -> Object:
+def revision_to_json(revision: ModelRevision) -> Object:
     return {
         "revision": revision.revision,
         "in_force_at": when_text(revision.in_force_at),
         "cause": revision.cause,
-        "definition": _definition_words(revision.plan.definition),
+        "definition": _definition_to_json(revision.plan.definition),
     }

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 
 from everwhen.api.address import BACKLOG, bound
 from everwhen.api.connections import bounded_protocol
-from everwhen.api.office import Office
+from everwhen.api.context import ApiContext
 from everwhen.config.api_settings import ApiSettings
 from everwhen.errors import SchedulerError, shown
 
@@ -33,7 +33,7 @@ class ApiServer:
         self._settings = settings
         self._stop_within = stop_within
         cert, key = settings.tls or (None, None)
-        limits = app.state.office.limits
+        limits = app.state.context.limits
         logging.getLogger("uvicorn.error").addFilter(_is_news)
         self._server = uvicorn.Server(
             uvicorn.Config(
@@ -80,8 +80,8 @@ class ApiServer:
     def stop(self) -> None:
         """Take no more requests, let those under way end, close streams."""
         self._server.should_exit = True
-        office: Office = self._app.state.office
-        office.streams.close()  # they would go on for ever
+        context: ApiContext = self._app.state.context
+        context.streams.close()  # they would go on for ever
         if self._thread is not None:
             self._thread.join(self._stop_within + 5)
         if self._socket is not None:

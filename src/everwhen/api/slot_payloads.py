@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from everwhen.api.job_payloads import Job, job_words
+from everwhen.api.job_payloads import Job, job_to_json
 from everwhen.api.payloads import Object, Shape, When, when_text
 from everwhen.model.schedule import ScheduleType
 from everwhen.operations.record import SlotEntry
@@ -27,7 +27,7 @@ class Upcoming(Shape):
     )
 
 
-def upcoming_words(slot: UpcomingSlot) -> Object:
+def upcoming_to_json(slot: UpcomingSlot) -> Object:
     return {
         "schedule_id": slot.schedule_id,
         "slot_at": when_text(slot.slot_at),
@@ -46,7 +46,7 @@ class UpcomingList(Shape):
 
 
 def upcoming_list(slots: list[UpcomingSlot], sentence: str | None) -> Object:
-    items = [upcoming_words(slot) for slot in slots]
+    items = [upcoming_to_json(slot) for slot in slots]
     return {"items": items, "total": len(items), "sentence": sentence}
 
 
@@ -78,7 +78,7 @@ class Slot(Shape):
     job: Job | None
 
 
-def slot_words(entry: SlotEntry) -> Object:
+def slot_to_json(entry: SlotEntry) -> Object:
     return {
         "slot_at": when_text(entry.slot_at),
         "fate": entry.fate,
@@ -86,7 +86,7 @@ def slot_words(entry: SlotEntry) -> Object:
         "count": entry.count,
         "first_at": when_text(entry.first_at),
         "last_at": when_text(entry.last_at),
-        "job": None if entry.job is None else job_words(entry.job),
+        "job": None if entry.job is None else job_to_json(entry.job),
     }
 
 

@@ -22,7 +22,7 @@ from everwhen.api.problems import RefusedError
 from everwhen.errors import StoreError
 from everwhen.model.token import Token
 from everwhen.operations.sessions import find_session
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 
 MOST, MOST_OF_TOKEN = 1_000, 100
 HEARTBEAT, RECHECK = 15.0, 1.0
@@ -37,11 +37,11 @@ class Streams:
     """The streams of one process: what feeds them, how many there are, and that they end."""
 
     def __init__(
-        self, house: House, events: Source, messages: Source, changes: Callable[[], int] | None
+        self, runtime: Runtime, events: Source, messages: Source, changes: Callable[[], int] | None
     ) -> None:
         self.patience = PATIENCE
         self.heartbeat = HEARTBEAT
-        self._house = house
+        self._runtime = runtime
         self.events = Feed(events, changes)
         self.messages = Feed(messages, changes)
         self._open: dict[str, int] = {}  # how many, by token
@@ -87,10 +87,10 @@ class Streams:
         now = asyncio.get_running_loop().time()
         if now - self._good[0] >= RECHECK:
             try:
-                tokens = await run_sync(self._house.tokens.all)
+                tokens = await run_sync(self._runtime.tokens.all)
             except StoreError:  # nothing can be told without a database either
                 return True
-            at = self._house.clock.now()
+            at = self._runtime.clock.now()
             self._good = (now, frozenset(one.token_id for one in tokens if one.is_good(at)))
         return self._good[0] < admitted or token.token_id in self._good[1]
 
@@ -99,7 +99,7 @@ class Streams:
         if session is None:
             return True
         try:
-            return await run_sync(find_session, self._house, session) is not None
+            return await run_sync(find_session, self._runtime, session) is not None
         except StoreError:
             return True
 

@@ -1,14 +1,5 @@
-"""Settings for `rq worker -c everwhen.carried.rq`: the Redis of everwhen's own configuration.
+"""The former name of `everwhen.queue_workers.rq`."""
 
-RQ imports this once, in the process that forks one for each job; so what a job needs is loaded already.
-"""
+from everwhen.queue_workers.rq import REDIS_URL
 
-from __future__ import annotations
-
-from everwhen.carried import settings_here
-from everwhen.wiring import load_driver
-
-_settings = settings_here()
-load_driver(_settings.database)
-
-REDIS_URL = _settings.redis or "redis://127.0.0.1:6379/0"
+__all__ = ["REDIS_URL"]

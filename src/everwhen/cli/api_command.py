@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from everwhen.api.backstage import Backstage
+from everwhen.api.node_hooks import NodeHooks
+from everwhen.cli.api_server import api_settings, open_front, token_file_option
 from everwhen.cli.chained import watching
-from everwhen.cli.collector import collect_seldom
 from everwhen.cli.configuration import config_option, database_option, is_missing, this_host
-from everwhen.cli.front import api_settings, open_front, token_file_option
+from everwhen.cli.gc_tuning import collect_seldom
 from everwhen.cli.serving import show_log
 from everwhen.cli.terminal import secho
 from everwhen.config.problems import Report
@@ -19,7 +19,7 @@ from everwhen.errors import shown_url
 from everwhen.model.declared import Declarations
 from everwhen.operations.apply import Applied
 from everwhen.operations.reload import reload
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 from everwhen.signals import ProcessSignals, wait_until
 from everwhen.wiring import open_node_stack
 
@@ -43,16 +43,16 @@ def command(path: Path, database: str | None, token_file: Path | None) -> None:
     url = database or configuration.settings.database
     stack = open_node_stack(url, timezone=configuration.settings.timezone)
     try:
-        file = None if is_missing(path) else _File(stack.house, path, configuration)
+        file = None if is_missing(path) else _File(stack.runtime, path, configuration)
         # The watch begins before anybody is let in: its address may be wrong.
         with ProcessSignals() as signals, watching(stack, configuration.settings):
             stopped = signals.on_stop(lambda: None)
             server = open_front(
-                stack.house,
+                stack.runtime,
                 lambda: configuration if file is None else file.current,
                 settings,
                 token_file=token_file,
-                backstage=_backstage(file, configuration.settings.dispatch),
+                node_hooks=_node_hooks(file, configuration.settings.dispatch),
                 changes=stack.changes,
             )
             secho(f"everwhen api on {shown_url(url)}; Ctrl-C stops", err=True, bold=True)
@@ -64,17 +64,17 @@ def command(path: Path, database: str | None, token_file: Path | None) -> None:
         stack.close()
 
 
-def _backstage(file: _File | None, dispatch: str) -> Backstage:
+def _node_hooks(file: _File | None, dispatch: str) -> NodeHooks:
     if file is None:
-        return Backstage(dispatch=dispatch)
-    return Backstage(file.look, file.take, dispatch=dispatch)
+        return NodeHooks(dispatch=dispatch)
+    return NodeHooks(file.look, file.take, dispatch=dispatch)
 
 
 class _File:
     """The file of an API that runs alone: it is taken through the database, and schedulers go on with it."""
 
-    def __init__(self, house: House, path: Path, current: Configuration) -> None:
-        self._house, self._path = house, path
+    def __init__(self, runtime: Runtime, path: Path, current: Configuration) -> None:
+        self._runtime, self._path = runtime, path
         self.current = current
 
     def look(self) -> Declarations:
@@ -87,6 +87,6 @@ class _File:
             found.append(read_configuration(self._path, this_host()))
             return found[0].declared
 
-        applied = reload(self._house, read, actor=actor, may_remove_most=may_remove_most)
+        applied = reload(self._runtime, read, actor=actor, may_remove_most=may_remove_most)
         self.current = found[0]
         return applied

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from everwhen.cli.client import Client
-from everwhen.cli.reach import reaching
+from everwhen.cli.connection import reaching
 from everwhen.cli.screen import Text, json_option, print_text, until_interrupted
 from everwhen.cli.terminal import print_json, print_json_line
 from everwhen.cli.times import instant_option, moment_text

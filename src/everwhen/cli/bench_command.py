@@ -15,7 +15,7 @@ from everwhen.cli.screen import json_option, print_table
 from everwhen.cli.terminal import echo, print_json
 from everwhen.errors import shown_url
 from everwhen.operations.bench import Figure, bench
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 from everwhen.wiring import open_stack
 
 
@@ -30,8 +30,8 @@ def command(database: str | None, count: int, as_json: bool) -> None:
 
     Every commit is durable, as in life. The comparison with other schedulers is `make bench` of the sources.
     """
-    with _house(database) as house, Bar("measuring") as bar:
-        found = list(bench(house, count, bar.show))
+    with _runtime(database) as runtime, Bar("measuring") as bar:
+        found = list(bench(runtime, count, bar.show))
     where = "a new SQLite file" if database is None else shown_url(database)
     if as_json:
         print_json(
@@ -54,10 +54,10 @@ def _words(figure: Figure) -> dict[str, object]:
 
 
 @contextmanager
-def _house(database: str | None) -> Iterator[House]:
+def _runtime(database: str | None) -> Iterator[Runtime]:
     with tempfile.TemporaryDirectory(prefix="everwhen-bench-") as folder:
         stack = open_stack(database or f"sqlite:///{folder}/bench.db")
         try:
-            yield stack.house
+            yield stack.runtime
         finally:
             stack.close()

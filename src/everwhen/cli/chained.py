@@ -11,14 +11,14 @@ import click
 from everwhen.cli.terminal import secho
 from everwhen.config.settings import Settings
 from everwhen.engine.chain_watch import ChainWatch
-from everwhen.engine.loop import Doze, Loop
+from everwhen.engine.loop import Loop, WakeableSleep
 from everwhen.engine.wake import Wake
 from everwhen.model.chained import RQ_CHAIN
 from everwhen.model.node import Role
 from everwhen.ports.links import Links
 from everwhen.wiring import Stack, open_links
 
-WORKER = "rq worker --with-scheduler -c everwhen.carried.rq QUEUE …"
+WORKER = "rq worker --with-scheduler -c everwhen.queue_workers.rq QUEUE …"
 LOOP_END = 10.0
 
 
@@ -45,15 +45,15 @@ def watching(stack: Stack, settings: Settings) -> Iterator[None]:
         yield
         return
     links = open_links(settings.redis)
-    watch, wake, ended = ChainWatch(stack.house, links), Wake(), threading.Event()
-    doze = Doze(wake, stack.changes)
-    stack.house.wake_scheduler = stack.house.wake_workers = wake.set
+    watch, wake, ended = ChainWatch(stack.runtime, links), Wake(), threading.Event()
+    sleep = WakeableSleep(wake, stack.changes)
+    stack.runtime.wake_scheduler = stack.runtime.wake_workers = wake.set
 
     def step() -> None:
-        doze.begin()
+        sleep.begin()
         watch.step()
         if not ended.is_set():
-            doze.sleep(settings.check_interval)
+            sleep.sleep(settings.check_interval)
 
     loop = Loop("chain", "chain watch", step, ended)
     loop.start()

@@ -29,7 +29,7 @@ class Answer(NamedTuple):
     body: bytes
 
     @property
-    def words(self) -> Any:
+    def fields(self) -> Any:
         return json.loads(self.body) if self.body else None
 
 
@@ -51,16 +51,16 @@ class Client:
         self._send = send
 
     def get(self, path: str, **query: object) -> Any:
-        return self.call("GET", path, None, query).words
+        return self.call("GET", path, None, query).fields
 
     def text(self, path: str, **query: object) -> str:
         return self.call("GET", path, None, query, {"accept": "text/plain"}).body.decode(errors="replace")
 
     def post(self, path: str, body: object = None, **query: object) -> Any:
-        return self.call("POST", path, body, query).words
+        return self.call("POST", path, body, query).fields
 
     def patch(self, path: str, body: object) -> Any:
-        return self.call("PATCH", path, body).words
+        return self.call("PATCH", path, body).fields
 
     def delete(self, path: str, **query: object) -> None:
         self.call("DELETE", path, None, query)
@@ -119,7 +119,7 @@ def _complaint(answer: Answer, path: str) -> str:
 
 def _detail(answer: Answer) -> str:
     try:
-        problem = answer.words
+        problem = answer.fields
         detail = str(problem["detail"])
     except (ValueError, TypeError, KeyError):
         return f"the service answered {answer.status}"

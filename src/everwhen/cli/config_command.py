@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from everwhen.cli.config_diff import as_words, show_sections
+from everwhen.cli.config_diff import changes_to_json, show_sections
 from everwhen.cli.config_diff import show as show_changes
 from everwhen.cli.configuration import (
     config_option,
@@ -112,8 +112,8 @@ def reload(path: Path, database: str | None, yes: bool, as_json: bool) -> None:
         configuration.append(read_configuration(path, this_host()))
         return configuration[0].declared
 
-    with opened(path, database) as house:
-        applied = reload_operation(house, read, actor="config reload", may_remove_most=yes)
+    with opened(path, database) as runtime:
+        applied = reload_operation(runtime, read, actor="config reload", may_remove_most=yes)
     show_warnings(configuration[0].warnings)
     if as_json:
         print_json(asdict(applied))
@@ -141,12 +141,15 @@ def diff(path: Path, database: str | None, as_json: bool) -> None:
     Exit code 0: nothing; 1: the file is invalid; 3: something.
     """
     configuration = read_configuration(path, this_host())
-    with opened(path, database, may_create=False) as house:
-        changes = compared(house, configuration.declared)
-        sections = changed_sections(house, configuration.declared)
+    with opened(path, database, may_create=False) as runtime:
+        changes = compared(runtime, configuration.declared)
+        sections = changed_sections(runtime, configuration.declared)
     if as_json:
-        words = {"changes": [as_words(one) for one in changes], "sections": [asdict(one) for one in sections]}
-        print_json(words)
+        fields = {
+            "changes": [changes_to_json(one) for one in changes],
+            "sections": [asdict(one) for one in sections],
+        }
+        print_json(fields)
     else:
         show_changes(changes)
         show_sections(sections)

@@ -87,7 +87,7 @@ def _time(instant: int, where: Zone) -> str:
     return f"{where.datetime(instant // SECOND):%a %d %b %H:%M:%S %Z}"
 
 
-def as_words(change: ScheduleChange) -> dict[str, Any]:
+def changes_to_json(change: ScheduleChange) -> dict[str, Any]:
     """The change as JSON; instants in RFC 3339."""
     found = change.firings
 

@@ -13,13 +13,13 @@ from typing import Any
 import click
 
 from everwhen.cli.terminal import secho
+from everwhen.clock import SystemClock, local_zone_name
 from everwhen.config.api_settings import api_settings_of
 from everwhen.config.problems import Problem, Report
 from everwhen.config.read import Configuration, Host, examine
 from everwhen.config.settings import Settings
 from everwhen.errors import SchedulerError
-from everwhen.ports.house import House
-from everwhen.system_clock import SystemClock, local_zone_name
+from everwhen.ports.runtime import Runtime
 from everwhen.wiring import check_url, open_stack, plugins_in, python_fault
 
 DEFAULT = Path("everwhen.yaml")
@@ -108,8 +108,8 @@ def show_warnings(warnings: Iterable[Problem]) -> None:
 
 
 @contextmanager
-def opened(path: Path, database: str | None, *, may_create: bool = True) -> Iterator[House]:
-    """The house on the database that is named, or that the file names; for a file with mistakes as well.
+def opened(path: Path, database: str | None, *, may_create: bool = True) -> Iterator[Runtime]:
+    """The runtime on the database that is named, or that the file names; for a file with mistakes as well.
 
     Who only looks makes no database: one that is not there is an empty one in memory.
     """
@@ -119,6 +119,6 @@ def opened(path: Path, database: str | None, *, may_create: bool = True) -> Iter
         url = "sqlite://"
     stack = open_stack(url, timezone=settings.timezone)
     try:
-        yield stack.house
+        yield stack.runtime
     finally:
         stack.close()

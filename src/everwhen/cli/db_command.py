@@ -18,13 +18,13 @@ from everwhen.cli.moved import warn_of_move
 from everwhen.cli.progress import Bar
 from everwhen.cli.terminal import echo, print_json_line, secho, styled
 from everwhen.config.settings import Settings
-from everwhen.decide.check_ledger import LedgerReport
 from everwhen.errors import IntervalParseError, shown_url
 from everwhen.model.instants import SECOND, moment_of
 from everwhen.model.retention import Retention
 from everwhen.ports.database_copy import Received
 from everwhen.timetable.describe import describe_seconds
 from everwhen.timetable.interval import parse_seconds
+from everwhen.verify.ledger import LedgerReport
 from everwhen.wiring import Stack, migrate_database, move_database, open_stack, restore_database
 
 FAULTS_SHOWN = 50
@@ -76,9 +76,9 @@ def check(path: Path, database: str | None, as_json: bool) -> None:
     from everwhen.operations.proof import prove
 
     with _opened(_settings(path, database)) as stack, Bar("checking") as bar:
-        report = prove(stack.house, bar.show)
+        report = prove(stack.runtime, bar.show)
     if as_json:
-        _answer(_report_words(report))
+        _answer(_report_to_json(report))
     else:
         _tell_report(report)
     if not report.is_clean:
@@ -119,7 +119,7 @@ def prune(path: Path, database: str | None, dry_run: bool, as_json: bool, **ages
     kept = replace(settings.retention, **{age: length for age, length in ages.items() if length is not None})
     with _opened(settings) as stack:
         echo(f"{'counting' if dry_run else 'pruning'} {shown_url(settings.database)} …", err=True)
-        rows = retention.prune(stack.house, kept, dry_run=dry_run)
+        rows = retention.prune(stack.runtime, kept, dry_run=dry_run)
     if as_json:
         _answer({"dry_run": dry_run, "rows": rows, "total": sum(rows.values())})
         return
@@ -145,7 +145,7 @@ def backup(path: Path, database: str | None, target: Path, force: bool, as_json:
 
     settings = _settings(path, database)
     with _opened(settings) as stack, Bar("copying") as bar:
-        size = back_up(stack.house, target, may_replace=force, progress=bar.show)
+        size = back_up(stack.runtime, target, may_replace=force, progress=bar.show)
     if as_json:
         _answer({"database": shown_url(settings.database), "path": str(target), "bytes": size})
     else:
@@ -171,8 +171,8 @@ def restore(path: Path, database: str | None, source: Path, catch_up: bool, as_j
     with Bar("restoring") as bar:
         done = restore_database(url, source, catch_up=catch_up, progress=bar.show)
     if as_json:
-        words = done._asdict() | {"backed_up_at": _moment(done.backed_up_at), "at": _moment(done.at)}
-        _answer({"database": shown_url(url), "path": str(source), "catch_up": catch_up, **words})
+        values = done._asdict() | {"backed_up_at": _moment(done.backed_up_at), "at": _moment(done.at)}
+        _answer({"database": shown_url(url), "path": str(source), "catch_up": catch_up, **values})
         return
     echo(f"restored {shown_url(url)} as it was at {_moment(done.backed_up_at)}: {done.schedules:,} schedules")
     ended = {"outstanding jobs": done.jobs, "waiting approvals": done.approvals, "sessions": done.sessions}
@@ -197,7 +197,7 @@ def copy_to(source: str, target: str, force: bool, as_json: bool) -> None:
     with Bar("copying") as bar:
         received = move_database(source, target, is_forced=force, progress=bar.show)
     if as_json:
-        _answer(_received_words(received, source, target))
+        _answer(_received_to_json(received, source, target))
     else:
         _tell_received(received, source, target)
 
@@ -223,11 +223,11 @@ def _opened(settings: Settings) -> Iterator[Stack]:
 # -- answering --
 
 
-def _answer(words: dict[str, Any]) -> None:
-    print_json_line(words)
+def _answer(values: dict[str, Any]) -> None:
+    print_json_line(values)
 
 
-def _report_words(report: LedgerReport) -> dict[str, Any]:
+def _report_to_json(report: LedgerReport) -> dict[str, Any]:
     return {
         "is_clean": report.is_clean,
         "schedules": report.schedules,
@@ -251,7 +251,7 @@ def _tell_report(report: LedgerReport) -> None:
     secho(f"{seen}: {report.fault_count:,} fault{'s'[: report.fault_count != 1]}", fg="red")
 
 
-def _received_words(received: Received, source: str, target: str) -> dict[str, Any]:
+def _received_to_json(received: Received, source: str, target: str) -> dict[str, Any]:
     return {
         "from": shown_url(source),
         "to": shown_url(target),

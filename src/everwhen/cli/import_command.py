@@ -10,15 +10,15 @@ from typing import Any
 import click
 
 from everwhen.cli.terminal import echo, print_json, print_lines, secho
+from everwhen.compat.importers.celery_beat import import_celery
+from everwhen.compat.importers.crontab import import_crontab
+from everwhen.compat.importers.ductile import import_ductile
+from everwhen.compat.importers.herdctl import import_herdctl
+from everwhen.compat.importers.imported import Imported
 from everwhen.config.problems import Report
 from everwhen.config.write import written
 from everwhen.config.yaml_reader import read_document
 from everwhen.errors import ConfigError
-from everwhen.importers.celery_beat import import_celery
-from everwhen.importers.crontab import import_crontab
-from everwhen.importers.ductile import import_ductile
-from everwhen.importers.herdctl import import_herdctl
-from everwhen.importers.imported import Imported
 
 _FILE = click.argument("file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
 _JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object: document and notes.")

@@ -29,7 +29,7 @@ from everwhen.wiring import open_stack
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from everwhen.ports.house import House
+    from everwhen.ports.runtime import Runtime
 
 LOCAL = "local"
 
@@ -48,7 +48,7 @@ def sender(token: str | None, path: Path | None, database: str | None) -> Iterat
     stack = open_stack(url, timezone=configuration.settings.timezone)
     try:
         warn_of_move(stack)
-        with house_sender(stack.house, configuration) as send:
+        with runtime_sender(stack.runtime, configuration) as send:
             yield send
     finally:
         stack.close()
@@ -82,20 +82,20 @@ def _answers(send: Send) -> bool:
 
 
 @contextmanager
-def house_sender(house: House, configuration: Configuration) -> Iterator[Send]:
+def runtime_sender(runtime: Runtime, configuration: Configuration) -> Iterator[Send]:
     """Calls of the API's own application, in this process, as whoever sits at the machine."""
     from everwhen.api.app import create_app
-    from everwhen.api.backstage import Backstage
-    from everwhen.api.office import Office
-    from everwhen.cli.front import Around
+    from everwhen.api.context import ApiContext
+    from everwhen.api.node_hooks import NodeHooks
+    from everwhen.cli.api_server import Around
 
     settings = api_settings_of(configuration.sections.get("api"), os.environ)
-    backstage = Backstage(dispatch=configuration.settings.dispatch)
+    node_hooks = NodeHooks(dispatch=configuration.settings.dispatch)
     around = Around(lambda: configuration)
-    office = Office(house, replace(settings, allow_code_targets=True), around, backstage=backstage)
+    context = ApiContext(runtime, replace(settings, allow_code_targets=True), around, node_hooks=node_hooks)
     secret = secrets.token_hex(16)
-    office.admit(secret, _who(house))
-    app = create_app(office)
+    context.authenticate(secret, _who(runtime))
+    app = create_app(context)
     with asyncio.Runner() as runner:
 
         def send(method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
@@ -104,12 +104,12 @@ def house_sender(house: House, configuration: Configuration) -> Iterator[Send]:
         yield send
 
 
-def _who(house: House) -> Token:
+def _who(runtime: Runtime) -> Token:
     try:
         name = getpass.getuser()
     except (KeyError, OSError):  # a user without a name
         name = f"uid {os.getuid()}"
-    return Token(LOCAL, name, "admin", None, NO_LIMITS, house.clock.now())
+    return Token(LOCAL, name, "admin", None, NO_LIMITS, runtime.clock.now())
 
 
 async def _asked(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from everwhen import system_clock
+from everwhen import clock
 from everwhen.cli.terminal import echo, print_json, secho, styled
 from everwhen.errors import CronParseError, IntervalParseError, SchedulerError, TimetableError
 from everwhen.timetable.civil_time import Zone, epoch_seconds, zone
@@ -36,9 +36,9 @@ def command(expression: str, timezone: str, count: int, after: str | None, as_js
     everwhen next "30 2 * * *" --tz Europe/Berlin --after 2026-03-28T00:00
     """
     try:
-        where = zone(system_clock.local_zone_name() if timezone == "local" else timezone)
+        where = zone(clock.local_zone_name() if timezone == "local" else timezone)
         trigger = parse_expression(expression)
-        start = system_clock.now() if after is None else where.datetime(parse_instant(after, where))
+        start = clock.now() if after is None else where.datetime(parse_instant(after, where))
     except SchedulerError as error:
         raise _usage(error) from None
     begin = epoch_seconds(start)
@@ -59,12 +59,12 @@ def parse_expression(text: str) -> Trigger:
 
 
 def _looks_like_cron(text: str) -> bool:
-    words = text.split()
+    fields = text.split()
     return (
         "*" in text
         or text.lstrip().startswith("@")
-        or len(words) > 4
-        or (len(words) > 1 and all(word[0].isdigit() and not word[-1].isalpha() for word in words))
+        or len(fields) > 4
+        or (len(fields) > 1 and all(word[0].isdigit() and not word[-1].isalpha() for word in fields))
     )
 
 
@@ -87,11 +87,11 @@ def _instants(series: Occurrences, begin: int, count: int) -> list[int]:
 
 
 def _show_json(
-    expression: str, words: str, where: Zone, begin: int, instants: list[int], series: Series
+    expression: str, fields: str, where: Zone, begin: int, instants: list[int], series: Series
 ) -> None:
     answer = {
         "expression": expression,
-        "description": words,
+        "description": fields,
         "timezone": where.name,
         "after": where.datetime(begin).isoformat(),
         "instants": [
@@ -107,9 +107,9 @@ def _show_json(
 
 
 def _show_text(
-    expression: str, words: str, where: Zone, begin: int, instants: list[int], series: Series
+    expression: str, fields: str, where: Zone, begin: int, instants: list[int], series: Series
 ) -> None:
-    echo(styled(words[0].upper() + words[1:], bold=True), f" ({where.name})")
+    echo(styled(fields[0].upper() + fields[1:], bold=True), f" ({where.name})")
     echo()
     for slot_at in instants:
         _show_instant(where, begin, slot_at, describe_dst(series, slot_at))
@@ -132,8 +132,8 @@ def _rough(seconds: int) -> str:
 
 
 def _spelled(seconds: int) -> str:
-    words = describe_seconds(seconds)
-    return words if words[0].isdigit() else f"1 {words}"
+    fields = describe_seconds(seconds)
+    return fields if fields[0].isdigit() else f"1 {fields}"
 
 
 def _utc(slot_at: int) -> str:

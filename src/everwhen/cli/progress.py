@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 
 from everwhen.cli.terminal import echo, redraw_line, styled
+from everwhen.clock import now
 from everwhen.errors import shown
 from everwhen.model.outcome import Outcome
 from everwhen.ports.target import Run
-from everwhen.system_clock import now
 
 _COLOURS = {"succeeded": "green", "failed": "red", "timed_out": "red", "lost": "red", "cancelled": "yellow"}
 

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from everwhen.cli.client import Client, part
-from everwhen.cli.reach import reaching
+from everwhen.cli.connection import reaching
 from everwhen.cli.screen import Text, json_option, print_table
 from everwhen.cli.submission import file_option, setting_option, submission
 from everwhen.cli.terminal import echo, print_json

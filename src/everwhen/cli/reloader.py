@@ -19,12 +19,12 @@ from everwhen.cli.configuration import show_warnings
 from everwhen.cli.terminal import print_lines, secho
 from everwhen.config.read import Configuration
 from everwhen.config.settings import Settings
-from everwhen.engine.give_way import giving_way
+from everwhen.engine.low_priority import low_priority
 from everwhen.errors import ConfigError, SchedulerError
 from everwhen.model.declared import Declarations
 from everwhen.operations.apply import Applied
 from everwhen.operations.reload import reload
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 
 SETTLED = 300  # milliseconds without a further change
 LOOK = 1_000  # milliseconds
@@ -37,14 +37,14 @@ class Reloader:
 
     def __init__(
         self,
-        house: House,
+        runtime: Runtime,
         read: Callable[[Configuration], Configuration],
         current: Configuration,
         on_taken: Callable[[Configuration], None],
         *,
         applies: bool = True,
     ) -> None:
-        self._house = house
+        self._runtime = runtime
         self._on_taken = on_taken
         self._applies = applies
         self._read = read
@@ -76,7 +76,7 @@ class Reloader:
     def take(self, actor: str, *, may_remove_most: bool = False) -> Applied:
         """Reload now; what it changed, or ConfigError and nothing."""
         with self._turn, _yielding():
-            applied = reload(self._house, self._declared, actor=actor, may_remove_most=may_remove_most)
+            applied = reload(self._runtime, self._declared, actor=actor, may_remove_most=may_remove_most)
             self._be(self._newest)
         secho(f"reloaded: {spelled(applied)}", err=True, bold=True)
         return applied
@@ -99,7 +99,7 @@ class Reloader:
                 self._asked.clear()
                 if not self._stopped.is_set():
                     self._try(self._take)
-            elif (digest := self._loaded_elsewhere()) is not None:
+            elif (digest := self._loaded_external()) is not None:
                 self._try(partial(self._follow, digest))
 
     def _try(self, step: Callable[[], None]) -> None:
@@ -114,17 +114,17 @@ class Reloader:
 
     def _take(self) -> None:
         if self._applies:
-            said = spelled(reload(self._house, self._declared, actor=self._actor))
+            said = spelled(reload(self._runtime, self._declared, actor=self._actor))
         else:
             self._declared()
             said = "plugins and workflows as the file has them"
         self._be(self._newest)
         secho(f"reloaded: {said}", err=True, bold=True)
 
-    def _loaded_elsewhere(self) -> str | None:
+    def _loaded_external(self) -> str | None:
         """What another process has loaded since the last look, when it is not what this node runs with."""
         try:
-            revision, digest = self._house.catalogue.config_revision()
+            revision, digest = self._runtime.catalogue.config_revision()
         except SchedulerError:  # the loop says it
             return None
         is_new, self._seen = revision != self._seen, revision
@@ -185,7 +185,7 @@ def _yielding() -> Iterator[None]:
     And a file of 10,000 schedules is a million objects without a cycle among them. Looking through all of those for
     garbage would stop every thread for a quarter of a second, so nobody looks while it is read, nor later.
     """
-    with giving_way():
+    with low_priority():
         try:
             yield
         finally:

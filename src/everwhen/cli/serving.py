@@ -17,12 +17,12 @@ from pathlib import Path
 import click
 
 from everwhen.api.address import refuse_taken
-from everwhen.api.backstage import Backstage
+from everwhen.api.node_hooks import NodeHooks
+from everwhen.cli.api_server import api_settings, load_front, open_front
 from everwhen.cli.chained import chain_links, tell_of_workers
-from everwhen.cli.collector import collect_seldom
 from everwhen.cli.configuration import is_missing, read_settings, refuse_unusable, show_warnings, this_host
-from everwhen.cli.equipment import Equipment
-from everwhen.cli.front import api_settings, load_front, open_front
+from everwhen.cli.gc_tuning import collect_seldom
+from everwhen.cli.node_resources import NodeResources
 from everwhen.cli.progress import JobLines, clock_time
 from everwhen.cli.reloader import Reloader, spelled
 from everwhen.cli.terminal import echo, print_lines, secho, styled
@@ -46,8 +46,8 @@ from everwhen.telemetry.durations import JobDurations
 from everwhen.wiring import Stack, build_service, open_node_stack, open_queue
 
 _WORKERS = {
-    "rq": "rq worker -c everwhen.carried.rq QUEUE …",
-    "celery": "celery -A everwhen.carried.celery worker -Q QUEUE,…",
+    "rq": "rq worker -c everwhen.queue_workers.rq QUEUE …",
+    "celery": "celery -A everwhen.queue_workers.celery worker -Q QUEUE,…",
 }
 _COLOURS = {logging.WARNING: "yellow", logging.ERROR: "red"}
 
@@ -107,12 +107,12 @@ def _run(
     if links is not None:
         stack.leave.append(links.close)
     try:
-        known = configuration or _equipment_of(path)
+        known = configuration or _node_resources_of(path)
         read = partial(read_configuration, path, this_host()) if known is not None else None
-        equipment = Equipment(stack, known, settings, read)
-        durations = JobDurations(stack.house.clock.monotonic)
+        node_resources = NodeResources(stack, known, settings, read)
+        durations = JobDurations(stack.runtime.clock.monotonic)
         observer = Several(JobLines(), durations)
-        service = _service(stack, settings, role, queues, equipment, observer, queue=queue, links=links)
+        service = _service(stack, settings, role, queues, node_resources, observer, queue=queue, links=links)
         stopped = signals.on_stop(service.kill, service.prepare_to_stop)
         if configuration is None:
             service.prepare(lambda: _greet(_title(role, queues), url))
@@ -125,8 +125,10 @@ def _run(
         try:
             applies = configuration is not None
             with (
-                _reloading(known, stack, path, equipment, hangups, watch=watch, applies=applies) as reloader,
-                _front(stack, equipment, front, token_file, service, durations, reloader),
+                _reloading(
+                    known, stack, path, node_resources, hangups, watch=watch, applies=applies
+                ) as reloader,
+                _front(stack, node_resources, front, token_file, service, durations, reloader),
             ):
                 service.begin()  # now that a job can reach the API
                 wait_until(stopped)
@@ -169,7 +171,7 @@ def _opened(url: str, settings: Settings, is_forced: bool) -> Stack:
     )
 
 
-def _equipment_of(path: Path) -> Configuration | None:
+def _node_resources_of(path: Path) -> Configuration | None:
     """What a worker needs of the file, where there is one: its plugins, its workflows; not its schedules."""
     return None if is_missing(path) else examine(path, this_host(), Report())
 
@@ -179,7 +181,7 @@ def _service(
     settings: Settings,
     role: Role,
     queues: Sequence[str] | None,
-    equipment: Equipment,
+    node_resources: NodeResources,
     observer: Observer,
     *,
     queue: Queue | None,
@@ -195,9 +197,9 @@ def _service(
         when_cut_off=settings.when_cut_off,
         retention=settings.retention,
         observer=observer,
-        workshop=equipment.workshop,
-        groups=equipment.groups,
-        subscribers=equipment.subscribers,
+        target_registry=node_resources.target_registry,
+        groups=node_resources.groups,
+        subscribers=node_resources.subscribers,
         queue=queue,
         links=links,
         name=settings.name,
@@ -208,9 +210,9 @@ def _reconcile(
     configuration: Configuration, stack: Stack, role: Role, url: str, may_remove_most: bool
 ) -> None:
     """Before the first tick: bring the database to what the file says, and say what that changed."""
-    applied = apply(stack.house, configuration.declared, may_remove_most=may_remove_most)
-    invalidate_unusable(stack.house, configuration.groups)
-    tell_of_upgrade(applied, protect_stored(stack.house, configuration))
+    applied = apply(stack.runtime, configuration.declared, may_remove_most=may_remove_most)
+    invalidate_unusable(stack.runtime, configuration.groups)
+    tell_of_upgrade(applied, protect_stored(stack.runtime, configuration))
     count = len(configuration.declared.schedules)
     _greet(f"{_title(role)}: {count} schedule{'' if count == 1 else 's'}", url, applied)
 
@@ -225,7 +227,7 @@ def _reloading(
     configuration: Configuration | None,
     stack: Stack,
     path: Path,
-    equipment: Equipment,
+    node_resources: NodeResources,
     hangups: _Hangups,
     *,
     watch: bool,
@@ -240,7 +242,7 @@ def _reloading(
         # A worker starts with a file that has mistakes, too: only a valid one is a memory for the next reading.
         return read_configuration(path, this_host(), last if applies else None)
 
-    reloader = Reloader(stack.house, read, configuration, equipment.take, applies=applies)
+    reloader = Reloader(stack.runtime, read, configuration, node_resources.take, applies=applies)
     hangups.tell(reloader.ask)
     reloader.start(watch=watch)
     try:
@@ -274,7 +276,7 @@ class _Hangups:
 @contextmanager
 def _front(
     stack: Stack,
-    equipment: Equipment,
+    node_resources: NodeResources,
     settings: ApiSettings | None,
     token_file: Path | None,
     service: Service,
@@ -286,14 +288,14 @@ def _front(
         yield
         return
     server = open_front(
-        stack.house,
-        lambda: equipment.configuration,
+        stack.runtime,
+        lambda: node_resources.configuration,
         settings,
         token_file=token_file,
         changes=stack.changes,
         node=service,
         durations=durations,
-        backstage=_backstage(service, reloader, equipment.configuration.settings.dispatch),
+        node_hooks=_node_hooks(service, reloader, node_resources.configuration.settings.dispatch),
     )
     try:
         yield
@@ -301,7 +303,7 @@ def _front(
         server.stop()
 
 
-def _backstage(service: Service, reloader: Reloader | None, dispatch: str) -> Backstage:
+def _node_hooks(service: Service, reloader: Reloader | None, dispatch: str) -> NodeHooks:
     """What the API learns from this node alone."""
 
     def figures() -> LoopFigures:
@@ -311,8 +313,8 @@ def _backstage(service: Service, reloader: Reloader | None, dispatch: str) -> Ba
         )
 
     if reloader is None:
-        return Backstage(figures=figures, dispatch=dispatch)
-    return Backstage(reloader.look, reloader.take, figures, dispatch)
+        return NodeHooks(figures=figures, dispatch=dispatch)
+    return NodeHooks(reloader.look, reloader.take, figures, dispatch)
 
 
 def _stop(service: Service, timeout: float) -> None:

@@ -12,6 +12,7 @@ from everwhen.cli.configuration import config_option, database_option, opened, s
 from everwhen.cli.progress import Bar
 from everwhen.cli.screen import Text, json_option, print_table, print_text
 from everwhen.cli.terminal import echo, print_json
+from everwhen.clock import SystemClock
 from everwhen.config.read import read_configuration
 from everwhen.config.scenario import read_scenario
 from everwhen.errors import TimetableError
@@ -19,7 +20,6 @@ from everwhen.model.instants import DAY, SECOND, moment_of
 from everwhen.model.scenario import Scenario
 from everwhen.operations.simulate import Simulation, recorded_runs, simulate
 from everwhen.operations.simulate.tally import Line
-from everwhen.system_clock import SystemClock
 from everwhen.timetable.civil_time import Zone, zone
 from everwhen.timetable.describe import describe_seconds
 from everwhen.timetable.trigger import parse_instant
@@ -67,8 +67,8 @@ def command(
     with ExitStack() as stack:
         runs = None
         if from_history:
-            house = stack.enter_context(opened(path, database, may_create=False))
-            runs = recorded_runs(house, scenario)
+            runtime = stack.enter_context(opened(path, database, may_create=False))
+            runs = recorded_runs(runtime, scenario)
         bar = stack.enter_context(Bar("simulating"))
         found = simulate(
             configuration.declared,
@@ -183,14 +183,14 @@ def _words(found: Simulation) -> dict[str, object]:
         "peak_running": tally.peak_running,
         "peak_at": None if tally.peak_at is None else _iso(tally.peak_at),
         "max_workers": found.max_workers,
-        "schedules": [_line_words(line) for line in lines],
+        "schedules": [_line_to_json(line) for line in lines],
     }
 
 
-def _line_words(line: Line) -> dict[str, object]:
+def _line_to_json(line: Line) -> dict[str, object]:
     return {
         "schedule_id": line.schedule_id,
-        "description": line.words,
+        "description": line.fields,
         "slots": line.slots,
         "fired": line.fired,
         "first_at": None if line.first_at is None else _iso(line.first_at),

@@ -25,28 +25,28 @@ file_option = click.option(
 
 def submission(settings: tuple[str, ...], source: str | None) -> dict[str, Any]:
     """The words that were given; nothing at all is a mistake."""
-    words = {} if source is None else _object(source)
+    fields = {} if source is None else _object(source)
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or not key:
             raise click.BadParameter(f"{setting}: write it like jitter=30s", param_hint="--set")
-        words[key] = _value(key, value)
-    if not words:
+        fields[key] = _value(key, value)
+    if not fields:
         raise click.UsageError("nothing is given; name keys with --set, or a --file")
-    return words
+    return fields
 
 
 def _object(source: str) -> dict[str, Any]:
     try:
         text = sys.stdin.read() if source == "-" else Path(source).read_text(encoding="utf-8")
-        words = json.loads(text)
+        fields = json.loads(text)
     except OSError as error:
         raise click.BadParameter(f"{source}: {error.strerror}", param_hint="--file") from None
     except ValueError as error:
         raise click.BadParameter(f"{source} is no JSON: {error}", param_hint="--file") from None
-    if not isinstance(words, dict):
+    if not isinstance(fields, dict):
         raise click.BadParameter(f"{source} holds no JSON object", param_hint="--file")
-    return words
+    return fields
 
 
 def _value(key: str, text: str) -> Any:

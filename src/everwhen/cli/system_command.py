@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from everwhen.cli.client import Client, RefusedError, part
-from everwhen.cli.reach import reaching
+from everwhen.cli.connection import reaching
 from everwhen.cli.screen import Text, json_option, print_table, print_text
 from everwhen.cli.terminal import echo, print_json
 from everwhen.cli.times import away, moment_text, seconds_between, span_text
@@ -111,17 +111,17 @@ def _node(node: dict[str, Any]) -> tuple[str | Text, ...]:
 def scheduler(client: Client, as_json: bool) -> None:
     """The loop of the service that answers: status, since when, how many looks and firings."""
     found = client.get("/system/status/")
-    words = {
+    fields = {
         name: found[name]
         for name in ("status", "started_at", "check_count", "trigger_count", "last_check_at", "lag")
     }
     if as_json:
-        print_json(words)
+        print_json(fields)
         return
-    if words["check_count"] is None:
-        echo(f"{words['status']}; the loop is in another process, so only its service knows its counts")
+    if fields["check_count"] is None:
+        echo(f"{fields['status']}; the loop is in another process, so only its service knows its counts")
         return
-    print_table(("", ""), [(Text(name, "dim"), _shown(name, value)) for name, value in words.items()])
+    print_table(("", ""), [(Text(name, "dim"), _shown(name, value)) for name, value in fields.items()])
 
 
 def _shown(name: str, value: Any) -> str:
@@ -146,11 +146,11 @@ def resume(client: Client, as_json: bool) -> None:
     _tell(client.post("/system/resume/"), "resumed", as_json)
 
 
-def _tell(answer: dict[str, Any], words: str, as_json: bool) -> None:
+def _tell(answer: dict[str, Any], fields: str, as_json: bool) -> None:
     if as_json:
         print_json(answer)
     else:
-        echo(words)
+        echo(fields)
 
 
 @command.command(name="breaker")

@@ -6,8 +6,8 @@ from datetime import datetime
 
 import click
 
+from everwhen.clock import local_zone_name, now
 from everwhen.errors import TimetableError
-from everwhen.system_clock import local_zone_name, now
 from everwhen.timetable.civil_time import Zone, zone
 from everwhen.timetable.trigger import parse_instant
 
@@ -28,8 +28,8 @@ def away(text: str | None) -> str:
     if text is None:
         return ""
     seconds = (datetime.fromisoformat(text) - now()).total_seconds()
-    words = span_text(abs(seconds))
-    return f"in {words}" if seconds >= 0 else f"{words} ago"
+    fields = span_text(abs(seconds))
+    return f"in {fields}" if seconds >= 0 else f"{fields} ago"
 
 
 def span_text(seconds: float) -> str:

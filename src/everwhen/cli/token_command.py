@@ -12,7 +12,7 @@ from everwhen.cli.screen import Text, json_option, print_table
 from everwhen.cli.terminal import echo, print_json, print_json_line, secho
 from everwhen.errors import TokenError
 from everwhen.model.instants import moment_of
-from everwhen.model.token import ROLES, AccessRole, Token, limits_of, limits_words
+from everwhen.model.token import ROLES, AccessRole, Token, limits_of, limits_to_json
 from everwhen.operations.tokens import create_token, list_tokens, revoke_token
 from everwhen.timetable.interval import parse_seconds
 
@@ -49,12 +49,12 @@ def create(
     commas), approval=required (what it creates or changes stays paused until an operator approves it).
     """
     lasts = None if expires is None else parse_seconds(expires)
-    with opened(path, database) as house:
+    with opened(path, database) as runtime:
         made = create_token(
-            house, name, role, owner=owner, limits=limits_of(_limit_words(limits)), lasts=lasts
+            runtime, name, role, owner=owner, limits=limits_of(_limit_to_json(limits)), lasts=lasts
         )
     if as_json:
-        print_json_line({**token_words(made.token), "token": made.secret})
+        print_json_line({**token_to_json(made.token), "token": made.secret})
     else:
         echo(made.secret)
         secho(f"{made.token.token_id}: {role}{f' of {owner}' if owner else ''}; shown once", err=True)
@@ -66,10 +66,10 @@ def create(
 @json_option
 def list_(path: Path, database: str | None, as_json: bool) -> None:
     """Every token, newest first."""
-    with opened(path, database, may_create=False) as house:
-        tokens = list_tokens(house)
+    with opened(path, database, may_create=False) as runtime:
+        tokens = list_tokens(runtime)
     if as_json:
-        print_json_line([token_words(token) for token in tokens])
+        print_json_line([token_to_json(token) for token in tokens])
         return
     rows = [
         (token.token_id, token.role, token.owner or "–", _standing(token), token.name) for token in tokens
@@ -88,35 +88,35 @@ def _standing(token: Token) -> Text:
 @json_option
 def revoke(path: Path, database: str | None, token_id: str, as_json: bool) -> None:
     """End a token at once; what it made stays."""
-    with opened(path, database, may_create=False) as house:
-        revoke_token(house, token_id)
+    with opened(path, database, may_create=False) as runtime:
+        revoke_token(runtime, token_id)
     if as_json:
         print_json({"revoked": token_id})
     else:
         secho("revoked", err=True)
 
 
-def _limit_words(limits: tuple[str, ...]) -> dict[str, Any]:
-    words: dict[str, Any] = {}
+def _limit_to_json(limits: tuple[str, ...]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
     for limit in limits:
         name, equals, value = limit.partition("=")
         if not equals:
             raise TokenError(f"--limit {limit}: write it like max_schedules=10")
         if name == "targets":
-            words[name] = [kind for kind in value.split(",") if kind]
+            fields[name] = [kind for kind in value.split(",") if kind]
         else:
-            words[name] = int(value) if value.isdecimal() else value
-    return words
+            fields[name] = int(value) if value.isdecimal() else value
+    return fields
 
 
-def token_words(token: Token) -> dict[str, Any]:
+def token_to_json(token: Token) -> dict[str, Any]:
     """A token as it is shown: everything but its secret, which nobody has."""
     return {
         "id": token.token_id,
         "name": token.name,
         "role": token.role,
         "owner": token.owner,
-        "limits": limits_words(token.limits),
+        "limits": limits_to_json(token.limits),
         "created_at": _text(token.created_at),
         "created_by": token.created_by,
         "expires_at": _text(token.expires_at),

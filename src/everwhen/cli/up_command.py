@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
+from everwhen.cli.api_server import token_file_option
 from everwhen.cli.configuration import config_option, database_option
-from everwhen.cli.front import token_file_option
 from everwhen.cli.serving import force_option, run_node, watch_option, yes_option
 
 

@@ -7,22 +7,22 @@ from collections.abc import Sequence
 from everwhen.cli.configuration import this_host
 from everwhen.cli.terminal import secho
 from everwhen.config.read import Configuration
-from everwhen.config.submission import surroundings_of, with_protections
+from everwhen.config.submission import rules_of, with_protections
 from everwhen.model.schedule import Definition
 from everwhen.operations.apply import Applied
 from everwhen.operations.upgrade import protect_schedules, upgrade_notes
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 
 
-def protect_stored(house: House, configuration: Configuration) -> list[str]:
+def protect_stored(runtime: Runtime, configuration: Configuration) -> list[str]:
     """Give schedules of REST and Python the protections of what they run; the ids of those that changed."""
-    quiet_hours = [policy.policy_id for policy in house.catalogue.policies()]
-    around = surroundings_of(configuration, this_host(), quiet_hours)
+    quiet_hours = [policy.policy_id for policy in runtime.catalogue.policies()]
+    around = rules_of(configuration, this_host(), quiet_hours)
 
     def protect(schedule_id: str, stored: Definition) -> Definition | None:
         return with_protections(schedule_id, stored, around)
 
-    return protect_schedules(house, protect)
+    return protect_schedules(runtime, protect)
 
 
 def tell_of_upgrade(applied: Applied, protected: Sequence[str]) -> None:

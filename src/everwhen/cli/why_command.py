@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from everwhen.cli.client import Client
-from everwhen.cli.reach import reaching
+from everwhen.cli.connection import reaching
 from everwhen.cli.schedules_command import path_of
 from everwhen.cli.screen import Text, json_option, print_text
 from everwhen.cli.terminal import print_json

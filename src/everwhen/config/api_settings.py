@@ -51,10 +51,10 @@ class ApiSettings:
             )
 
 
-def api_settings_of(words: Mapping[str, Any] | None, environ: Mapping[str, str]) -> ApiSettings:
+def api_settings_of(fields: Mapping[str, Any] | None, environ: Mapping[str, str]) -> ApiSettings:
     """Settings from words that were checked; those of the environment (EVERWHEN_API_PORT, …) stand before them."""
     report = Report()
-    said = {**(words or {}), **twins(API, f"{PREFIX}API_", environ, report)}
+    said = {**(fields or {}), **twins(API, f"{PREFIX}API_", environ, report)}
     report.refuse()
     chosen = {key: value for key, value in said.items() if value is not None}
     for key in ("max_payload", "max_body"):

@@ -33,17 +33,17 @@ class Kind(Protocol):
 @dataclass(frozen=True, slots=True)
 class ListOf:
     kind: Kind
-    says: str = "must be a list"
+    message: str = "must be a list"
     least: int = 0
     most: int | None = None
     may_be_trusted: bool = False  # items that were sound when the file was last read
 
     def check(self, node: Node) -> None:
         if not isinstance(node.value, Items):
-            node.complain(f"{self.says}, not {spelled(node.value)}")
+            node.complain(f"{self.message}, not {spelled(node.value)}")
             return
         if len(node.value) < self.least:
-            node.complain(f"{self.says}, not empty")
+            node.complain(f"{self.message}, not empty")
         if self.most is not None and len(node.value) > self.most:
             node.complain(f"has {len(node.value):,} items; at most {self.most:,} are taken")
             return
@@ -64,11 +64,11 @@ class MapOf:
 
     kind: Kind
     has_names: bool = True  # names that become part of an id
-    says: str = "must be a mapping of names"
+    message: str = "must be a mapping of names"
 
     def check(self, node: Node) -> None:
         if not isinstance(node.value, Block):
-            node.complain(f"{self.says}, not {spelled(node.value)}")
+            node.complain(f"{self.message}, not {spelled(node.value)}")
             return
         for key in node.value:
             if self.has_names and not NAME.fullmatch(key):
@@ -182,10 +182,10 @@ class Either:
 class Refused:
     """Nothing at all: a key that has its place elsewhere."""
 
-    says: str
+    message: str
 
     def check(self, node: Node) -> None:
-        node.complain(self.says)
+        node.complain(self.message)
 
     def schema(self) -> Schema:
         return {"not": {}}

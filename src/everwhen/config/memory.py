@@ -32,13 +32,13 @@ def memory_of(last: Read) -> dict[str, tuple[dict[str, Any], Declared]]:
     found: dict[str, tuple[dict[str, Any], Declared]] = {}
     for file in last.files:
         root = file.node.value
-        for words in (root.get("schedules") or ()) if isinstance(root, dict) else ():
-            name = words.get("id")
-            if name in declared and _is_steady(words):
-                found[name] = (words, declared[name])
+        for fields in (root.get("schedules") or ()) if isinstance(root, dict) else ():
+            name = fields.get("id")
+            if name in declared and _is_steady(fields):
+                found[name] = (fields, declared[name])
     return found
 
 
-def _is_steady(words: dict[str, Any]) -> bool:
-    run = words.get("run") or {}
-    return _CHANGEABLE.isdisjoint(words) and not _STEADY.isdisjoint(run)
+def _is_steady(fields: dict[str, Any]) -> bool:
+    run = fields.get("run") or {}
+    return _CHANGEABLE.isdisjoint(fields) and not _STEADY.isdisjoint(run)

@@ -45,7 +45,7 @@ class Node:
             value = value[str(step)]
         return True
 
-    def words(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, Any]:
         """The entries of a mapping that are set and sound, as plain values."""
         return {key: child.value for key, child in self.entries() if child.is_sound}
 

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
-from everwhen.config.doors.admission import Admission
-from everwhen.config.doors.quiet_hours import read_quiet_hours
 from everwhen.config.kinds import MapOf
 from everwhen.config.node import Node
 from everwhen.config.plain import plain_document
 from everwhen.config.problems import MOST_SUBMITTED, Report
 from everwhen.config.scalars import spelled
 from everwhen.config.schema import QUIET_HOURS
-from everwhen.config.submission import Surroundings
+from everwhen.config.sections.collector import ScheduleCollector
+from everwhen.config.sections.quiet_hours import read_quiet_hours
+from everwhen.config.submission import SubmissionRules
 from everwhen.errors import SubmissionError
 from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.timetable.civil_time import ORDINAL_OF_1970
@@ -23,30 +23,30 @@ from everwhen.timetable.windows import EVERY_WEEKDAY, weekday_names
 _POLICIES = MapOf(QUIET_HOURS)
 
 
-def read_policy(words: Any, policy_id: str, surroundings: Surroundings) -> QuietHoursPolicy:
+def read_policy(fields: Any, policy_id: str, rules: SubmissionRules) -> QuietHoursPolicy:
     """The policy that the words say; SubmissionError with every problem and its path."""
-    if not isinstance(words, Mapping):
-        raise SubmissionError([("", f"quiet hours are an object, not {spelled(words)}")])
+    if not isinstance(fields, Mapping):
+        raise SubmissionError([("", f"quiet hours are an object, not {spelled(fields)}")])
     try:
-        return _judged(words, policy_id, surroundings)
+        return _judged(fields, policy_id, rules)
     except SubmissionError as error:
         found = ((_below(path, policy_id), message) for path, message in error.problems)
         raise SubmissionError(found) from None
 
 
-def _judged(words: Mapping[str, Any], policy_id: str, surroundings: Surroundings) -> QuietHoursPolicy:
+def _judged(fields: Mapping[str, Any], policy_id: str, rules: SubmissionRules) -> QuietHoursPolicy:
     report = Report(most=MOST_SUBMITTED)
-    document = plain_document({policy_id: words}, report)
+    document = plain_document({policy_id: fields}, report)
     node = Node(document, (), document.root, report)
     _POLICIES.check(node)
-    admission = Admission(report, surroundings.now, surroundings.timezone, surroundings.local_zone, "auto")
-    read_quiet_hours(node, admission)
+    collector = ScheduleCollector(report, rules.now, rules.timezone, rules.local_zone, "auto")
+    read_quiet_hours(node, collector)
     if report.errors:
         raise SubmissionError((problem.path, problem.message) for problem in report.errors)
-    return admission.policies[policy_id]
+    return collector.policies[policy_id]
 
 
-def policy_words(policy: QuietHoursPolicy) -> dict[str, Any]:
+def policy_to_json(policy: QuietHoursPolicy) -> dict[str, Any]:
     """A policy in the words of a file: what `read_policy` would make the same of."""
     return {
         "name": policy.name,

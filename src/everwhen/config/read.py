@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from everwhen.config.doors.admission import Admission, Words
-from everwhen.config.doors.agents import read_agents
-from everwhen.config.doors.budgets import read_budgets, warn_of_idle_budgets
-from everwhen.config.doors.general import read_schedules
-from everwhen.config.doors.plugins import read_plugins
-from everwhen.config.doors.quiet_hours import read_quiet_hours
-from everwhen.config.doors.workflows import read_workflows
 from everwhen.config.files import File, Stamp, directories_of, read_files, stamps_now
 from everwhen.config.memory import memory_of
 from everwhen.config.node import Node
 from everwhen.config.problems import Problem, Report
-from everwhen.config.sections import section_entries
-from everwhen.config.settings import Settings, service_words, settings_of
+from everwhen.config.section_entries import section_entries
+from everwhen.config.sections.agents import read_agents
+from everwhen.config.sections.budgets import read_budgets, warn_of_idle_budgets
+from everwhen.config.sections.collector import Fields, ScheduleCollector
+from everwhen.config.sections.general import read_schedules
+from everwhen.config.sections.plugins import read_plugins
+from everwhen.config.sections.quiet_hours import read_quiet_hours
+from everwhen.config.sections.workflows import read_workflows
+from everwhen.config.settings import Settings, service_fields, settings_of
 from everwhen.model.declared import Declarations
 from everwhen.ports.plugins import Plugins
 from everwhen.ports.workflows import Workflow
@@ -58,11 +58,11 @@ class Configuration:
     warnings: tuple[Problem, ...] = ()
     plugin_dirs: tuple[Path, ...] = ()
     workflows: tuple[Workflow, ...] = ()
-    groups: Mapping[tuple[str, str], Words] = field(default_factory=dict)  # by kind and name
+    groups: Mapping[tuple[str, str], Fields] = field(default_factory=dict)  # by kind and name
     # The words of api, messages, notify and budgets.
     sections: Mapping[str, Any] = field(default_factory=dict)
 
-    surroundings: tuple[object, ...] = ()
+    rules: tuple[object, ...] = ()
 
     @property
     def stamps(self) -> dict[Path, Stamp | None]:
@@ -100,56 +100,52 @@ def read_configuration(path: Path, host: Host, last: Configuration | None = None
 def examine(path: Path, host: Host, report: Report, last: Configuration | None = None) -> Configuration:
     """As much of the configuration as is valid; every mistake is in the report."""
     remembered = memory_of(last) if last is not None else {}
-    report.trusted = {name: words for name, (words, _) in remembered.items()}
+    report.trusted = {name: fields for name, (fields, _) in remembered.items()}
     files = read_files(path, host.environ, report, last.files if last is not None else ())
     settings = _settings(files[0].node, host, report)
-    admission = Admission(
+    collector = ScheduleCollector(
         report, host.now, settings.timezone, host.local_zone, settings.misfire_grace, settings.dispatch
     )
     directories = _plugin_dirs(files)
-    admission.plugin_dirs = ", ".join(map(str, directories))
+    collector.plugin_dirs = ", ".join(map(str, directories))
     if host.plugins_in is not None:
-        admission.plugins = host.plugins_in(directories)
-    admission.python_fault = host.python_fault
+        collector.plugins = host.plugins_in(directories)
+    collector.python_fault = host.python_fault
     for section, read in DOORS.items():
-        if (
-            section == "schedules"
-            and last is not None
-            and _surroundings(settings, admission) == last.surroundings
-        ):
-            admission.remembered = {name: declared for name, (_, declared) in remembered.items()}
+        if section == "schedules" and last is not None and _rules(settings, collector) == last.rules:
+            collector.remembered = {name: declared for name, (_, declared) in remembered.items()}
         for node in _sections(files, section):
-            read(node, admission)
+            read(node, collector)
     declared = Declarations(
-        tuple(admission.admitted.values()),
-        tuple(admission.policies.values()),
+        tuple(collector.collected.values()),
+        tuple(collector.policies.values()),
         _digest(files),
         sections=section_entries(files),
     )
     for node in _sections(files, "budgets"):
-        warn_of_idle_budgets(node, admission)
+        warn_of_idle_budgets(node, collector)
     return Configuration(
         settings,
         declared,
         tuple(files),
         tuple(report.warnings),
         tuple(directories),
-        tuple(admission.workflows.values()),
-        admission.groups,
+        tuple(collector.workflows.values()),
+        collector.groups,
         {section: _merged(files, section) for section in _OTHERS},
-        _surroundings(settings, admission),
+        _rules(settings, collector),
     )
 
 
-def _surroundings(settings: Settings, admission: Admission) -> tuple[object, ...]:
+def _rules(settings: Settings, collector: ScheduleCollector) -> tuple[object, ...]:
     """What a schedule that belongs to no group is judged by, beside its own words."""
-    return (settings, dict(admission.policies), dict(admission.budgets))
+    return (settings, dict(collector.policies), dict(collector.budgets))
 
 
 def _settings(main: Node, host: Host, report: Report) -> Settings:
     """The settings, as far as they are sound."""
     (section,) = _sections_of(main, "service") or [Node(main.document, ("service",), None, report)]
-    return settings_of(service_words(section, host.environ), local_zone=host.local_zone)
+    return settings_of(service_fields(section, host.environ), local_zone=host.local_zone)
 
 
 def _plugin_dirs(files: list[File]) -> list[Path]:

@@ -27,7 +27,7 @@ class Text:
 
     example: str = ""
     pattern: str | None = None
-    says: str = "must be text"
+    message: str = "must be text"
     longest: int = 10_000
 
     def check(self, node: Node) -> None:
@@ -43,7 +43,7 @@ class Text:
 
     @property
     def _wanted(self) -> str:
-        return f"{self.says}, such as {self.example}" if self.example else self.says
+        return f"{self.message}, such as {self.example}" if self.example else self.message
 
     def schema(self) -> Schema:
         found: Schema = {"type": "string"}
@@ -96,20 +96,20 @@ class Number:
 class Word:
     """One of a few words."""
 
-    words: tuple[str, ...]
+    fields: tuple[str, ...]
     what: str = ""  # what they are called, where they are too many to be listed
 
     def check(self, node: Node) -> None:
-        if node.value in self.words:
+        if node.value in self.fields:
             return
         if not self.what:
-            node.complain(f"{spelled(node.value)} must be one of {', '.join(self.words)}")
+            node.complain(f"{spelled(node.value)} must be one of {', '.join(self.fields)}")
             return
-        hint = unknown(self.what, str(node.value), self.words).removeprefix(f"unknown {self.what}")
+        hint = unknown(self.what, str(node.value), self.fields).removeprefix(f"unknown {self.what}")
         node.complain(f"{spelled(node.value)} is no {self.what}{hint}")
 
     def schema(self) -> Schema:
-        return {"enum": list(self.words)}
+        return {"enum": list(self.fields)}
 
 
 @dataclass(frozen=True, slots=True)

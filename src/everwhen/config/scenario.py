@@ -86,17 +86,17 @@ def read_scenario(path: Path, where: Zone = _UTC) -> Scenario:
     return scenario
 
 
-def _scenario(words: Mapping[str, Any], where: Zone) -> Scenario:
+def _scenario(fields: Mapping[str, Any], where: Zone) -> Scenario:
     return Scenario(
-        _behaviour(words.get("default") or {}),
-        {pattern: _behaviour(one or {}) for pattern, one in (words.get("schedules") or {}).items()},
+        _behaviour(fields.get("default") or {}),
+        {pattern: _behaviour(one or {}) for pattern, one in (fields.get("schedules") or {}).items()},
         [
             (parse_instant(one["from"], where) * SECOND, parse_instant(one["to"], where) * SECOND)
-            for one in words.get("outages") or ()
+            for one in fields.get("outages") or ()
         ],
     )
 
 
-def _behaviour(words: Mapping[str, Any]) -> Behaviour:
-    shortest, longest = _span(words.get("duration", "1s"))
-    return Behaviour(shortest * SECOND, longest * SECOND, _share(words.get("fails", "0%")))
+def _behaviour(fields: Mapping[str, Any]) -> Behaviour:
+    shortest, longest = _span(fields.get("duration", "1s"))
+    return Behaviour(shortest * SECOND, longest * SECOND, _share(fields.get("fails", "0%")))

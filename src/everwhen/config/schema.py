@@ -288,8 +288,8 @@ SECTIONS: dict[str, Key] = {
 }
 MAIN_ONLY = ("service", "api", "include")
 FILE = Record(SECTIONS)
-_ELSEWHERE = Key(Refused("stands in the main file only"), "")
-INCLUDED = Record({name: _ELSEWHERE if name in MAIN_ONLY else key for name, key in SECTIONS.items()})
+_EXTERNAL = Key(Refused("stands in the main file only"), "")
+INCLUDED = Record({name: _EXTERNAL if name in MAIN_ONLY else key for name, key in SECTIONS.items()})
 
 
 def json_schema() -> Schema:

@@ -43,12 +43,12 @@ class Settings:
 _DURATIONS = ("check_interval", "catch_up_stagger", "shutdown_timeout", "lease")
 
 
-def service_words(node: Node, environ: Mapping[str, str]) -> dict[str, Any]:
+def service_fields(node: Node, environ: Mapping[str, str]) -> dict[str, Any]:
     """The words of the section, with those of the environment before them; problems are reported."""
-    words = node.words()
+    values = node.fields()
     for key, value in twins(SERVICE, PREFIX, environ, node.report).items():
-        words[key] = {**(words.get(key) or {}), **value} if isinstance(value, dict) else value
-    return words
+        values[key] = {**(values.get(key) or {}), **value} if isinstance(value, dict) else value
+    return values
 
 
 def twins(record: Record, prefix: str, environ: Mapping[str, str], report: Report) -> dict[str, Any]:
@@ -71,12 +71,12 @@ def _twin(variable: str, text: str, report: Report) -> Node:
     return Node(Document(variable, Block(), is_file=False), (), core_value(text), report)
 
 
-def settings_of(words: Mapping[str, Any], *, local_zone: Callable[[], str]) -> Settings:
+def settings_of(values: Mapping[str, Any], *, local_zone: Callable[[], str]) -> Settings:
     """Settings from words that were checked."""
-    chosen = dict(words)
+    chosen = dict(values)
     if chosen.get("timezone") == "local":
         chosen["timezone"] = local_zone()
-    chosen |= {key: float(seconds_of(words[key])) for key in _DURATIONS if key in words}
+    chosen |= {key: float(seconds_of(values[key])) for key in _DURATIONS if key in values}
     ages = chosen.pop("retention", None) or {}
     kept = {age.name: seconds_of(ages[age.name]) * SECOND for age in fields(Retention) if age.name in ages}
     return Settings(**chosen, retention=Retention(**kept))

@@ -42,18 +42,18 @@ def section_of(files: Sequence[File], section: str) -> Any:
     )
 
 
-def _with_defaults(record: Record, words: Mapping[str, Any]) -> dict[str, Any]:
+def _with_defaults(record: Record, fields: Mapping[str, Any]) -> dict[str, Any]:
     defaults = {name: key.default for name, key in record.keys.items() if key.default is not None}
     nested = {
-        name: _with_defaults(key.kind, words.get(name) or {})
+        name: _with_defaults(key.kind, fields.get(name) or {})
         for name, key in record.keys.items()
         if isinstance(key.kind, Record) and any(inner.default is not None for inner in key.kind.keys.values())
     }
-    return {**defaults, **words, **nested}
+    return {**defaults, **fields, **nested}
 
 
-def _with_twins(record: Record, words: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+def _with_twins(record: Record, fields: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
     """A key that a variable sets is shown as that variable."""
     twins = {name: f"{PREFIX}{name.upper()}" for name in record.keys}
     references = {name: f"${{{twin}}}" for name, twin in twins.items() if environ.get(twin)}
-    return {**_with_defaults(record, words), **references}
+    return {**_with_defaults(record, fields), **references}

@@ -11,9 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from everwhen.config.document import Block
-from everwhen.config.doors.admission import Admission, NoPlugins, Words
-from everwhen.config.doors.agents import read_agents
-from everwhen.config.doors.general import group_in, read_schedule
 from everwhen.config.environment import references_in
 from everwhen.config.kinds import NAME, NO_NAME
 from everwhen.config.node import Node
@@ -23,7 +20,10 @@ from everwhen.config.read import Configuration, Host
 from everwhen.config.scalars import spelled
 from everwhen.config.schedule_keys import TRIGGER
 from everwhen.config.schema import AGENTS
-from everwhen.config.spelling import settled_words
+from everwhen.config.sections.agents import read_agents
+from everwhen.config.sections.collector import Fields, NoPlugins, ScheduleCollector
+from everwhen.config.sections.general import group_in, read_schedule
+from everwhen.config.serialize import settled_fields
 from everwhen.config.submission_keys import SUBMISSION, Translated, translate
 from everwhen.errors import SubmissionError, TimetableError, shown
 from everwhen.model.declared import Declared
@@ -48,7 +48,7 @@ _UNPROTECTED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class SubmissionRules:
     """What a submission is judged by beside its own words."""
 
     now: int
@@ -57,9 +57,9 @@ class Surroundings:
     misfire_grace: str | int = "auto"
     dispatch: str = "local"
     quiet_hours: frozenset[str] = frozenset()  # the ids of the policies that there are
-    groups: Mapping[tuple[str, str], Words] = field(default_factory=dict)  # by kind and name
+    groups: Mapping[tuple[str, str], Fields] = field(default_factory=dict)  # by kind and name
     workflows: Mapping[str, Workflow] = field(default_factory=dict)
-    budgets: Mapping[str, Words] = field(default_factory=dict)
+    budgets: Mapping[str, Fields] = field(default_factory=dict)
     plugins: Plugins = field(default_factory=NoPlugins)
     plugin_dirs: str = "plugins"
     python_fault: Callable[[str], str | None] | None = None
@@ -67,11 +67,11 @@ class Surroundings:
     owner: str | None = None  # of whoever submits it: what names no owner is theirs
 
 
-def surroundings_of(
+def rules_of(
     configuration: Configuration, host: Host, quiet_hours: Iterable[str], *, may_refer: bool = True
-) -> Surroundings:
+) -> SubmissionRules:
     """What the configuration in force says; `quiet_hours` are the ids of all policies, of those over REST as well."""
-    return Surroundings(
+    return SubmissionRules(
         now=host.now,
         local_zone=host.local_zone,
         timezone=configuration.settings.timezone,
@@ -89,7 +89,7 @@ def surroundings_of(
 
 
 def read_submission(
-    words: Mapping[str, Any], schedule_id: str, surroundings: Surroundings, *, may_be_past: bool = False
+    fields: Mapping[str, Any], schedule_id: str, rules: SubmissionRules, *, may_be_past: bool = False
 ) -> Declared:
     """The declaration that the words of one schedule say; SubmissionError with every problem and its path.
 
@@ -98,63 +98,61 @@ def read_submission(
     """
     if not NAME.fullmatch(schedule_id):
         raise TimetableError(f'id "{shown(schedule_id)}" {NO_NAME}', key="id", value=schedule_id)
-    submitted = _submitted(words, surroundings)
+    submitted = _submitted(fields, rules)
     before = len(submitted.report.found)
-    return _judged(translate(submitted), before, schedule_id, surroundings, may_be_past=may_be_past)
+    return _judged(translate(submitted), before, schedule_id, rules, may_be_past=may_be_past)
 
 
-def read_agent_submission(
-    agents: Mapping[str, Mapping[str, Any]], surroundings: Surroundings
-) -> list[Declared]:
+def read_agent_submission(agents: Mapping[str, Mapping[str, Any]], rules: SubmissionRules) -> list[Declared]:
     """The schedules of agents that come by themselves, from Python; SubmissionError as above."""
     report = Report(most=MOST_SUBMITTED)
     document = plain_document({"agents": agents}, report)
     node = Node(document, ("agents",), document.root["agents"], report)
     AGENTS.check(node)
-    admission = _admission(surroundings, report, may_be_past=True)
-    read_agents(node, admission)
+    collector = _collector(rules, report, may_be_past=True)
+    read_agents(node, collector)
     if report.errors:
         raise SubmissionError(_said(report.found, {}))
-    return list(admission.admitted.values())
+    return list(collector.collected.values())
 
 
 def read_change(
-    changes: Mapping[str, Any], schedule_id: str, current: Definition, surroundings: Surroundings
+    changes: Mapping[str, Any], schedule_id: str, current: Definition, rules: SubmissionRules
 ) -> Declared:
     """The declaration of a schedule with some of its words changed; SubmissionError as above.
 
     A word of the trigger replaces the trigger, null clears a word, and what is not named stays as it is; so does the
     instant of an `after`. Whether an instant that is past may be left alone is decided by the edit itself.
     """
-    submitted = _submitted(changes, surroundings)
+    submitted = _submitted(changes, rules)
     before = len(submitted.report.found)
-    stored = settled_words(current)
+    stored = settled_fields(current)
     translated = translate(submitted, beside=stored)
     block = translated.node.value
     if is_new_trigger := any(key in block for key in TRIGGER):
         others = TRIGGER if isinstance(current.trigger, Every | EveryMonth) else (*TRIGGER, "interval_from")
         stored = {key: value for key, value in stored.items() if key not in others}
     if block.get("run") is not None:
-        stored = _without_defaults(stored, schedule_id, current, surroundings)
+        stored = _without_defaults(stored, schedule_id, current, rules)
     _move_retries(changes, current, block)
-    stored = _without_reserved(stored, block, current, surroundings)
+    stored = _without_reserved(stored, block, current, rules)
     kept = plain_document(stored, submitted.report).root
     block.update({key: value for key, value in kept.items() if key not in block})
-    declared = _judged(translated, before, schedule_id, surroundings, may_be_past=True)
+    declared = _judged(translated, before, schedule_id, rules, may_be_past=True)
     if is_new_trigger or not isinstance(current.trigger, Once) or current.trigger.kind != "after":
         return declared
     return replace(declared, definition=replace(declared.definition, trigger=current.trigger))
 
 
-def with_protections(schedule_id: str, stored: Definition, surroundings: Surroundings) -> Definition | None:
+def with_protections(schedule_id: str, stored: Definition, rules: SubmissionRules) -> Definition | None:
     """A stored definition with the protections of what it runs, where it says none of its own.
 
     None when it cannot be read again: what it runs is not in this configuration. When it fires stays as it is.
     """
-    words = settled_words(stored)
-    said = {key: value for key, value in words.items() if _UNPROTECTED.get(key, _SAID) != value}
+    fields = settled_fields(stored)
+    said = {key: value for key, value in fields.items() if _UNPROTECTED.get(key, _SAID) != value}
     try:
-        declared = _read_again(said, schedule_id, stored, surroundings)
+        declared = _read_again(said, schedule_id, stored, rules)
     except SubmissionError:
         return None
     found = declared.definition
@@ -169,59 +167,59 @@ def with_protections(schedule_id: str, stored: Definition, surroundings: Surroun
 
 
 def _without_defaults(
-    words: Words, schedule_id: str, current: Definition, surroundings: Surroundings
-) -> Words:
+    fields: Fields, schedule_id: str, current: Definition, rules: SubmissionRules
+) -> Fields:
     """The words of a schedule that is to run something else: protections that it has by default do not stay."""
-    bare = {key: value for key, value in words.items() if key not in PROTECTIONS}
+    bare = {key: value for key, value in fields.items() if key not in PROTECTIONS}
     try:
-        by_default = settled_words(_read_again(bare, schedule_id, current, surroundings).definition)
+        by_default = settled_fields(_read_again(bare, schedule_id, current, rules).definition)
     except SubmissionError:  # what it ran is gone, and nobody knows what was said
         return bare
-    return {key: value for key, value in words.items() if key in bare or value != by_default.get(key)}
+    return {key: value for key, value in fields.items() if key in bare or value != by_default.get(key)}
 
 
-def _read_again(words: Words, schedule_id: str, current: Definition, surroundings: Surroundings) -> Declared:
+def _read_again(fields: Fields, schedule_id: str, current: Definition, rules: SubmissionRules) -> Declared:
     report = Report()
-    document = plain_document(_without_reserved(words, Block(), current, surroundings), report)
+    document = plain_document(_without_reserved(fields, Block(), current, rules), report)
     node = Node(document, (), document.root, report)
-    return _judged(Translated(node, {}, "general"), 0, schedule_id, surroundings, may_be_past=True)
+    return _judged(Translated(node, {}, "general"), 0, schedule_id, rules, may_be_past=True)
 
 
-def _submitted(words: Mapping[str, Any], surroundings: Surroundings) -> Node:
+def _submitted(fields: Mapping[str, Any], rules: SubmissionRules) -> Node:
     """The words in their places, each looked at by itself."""
-    if not isinstance(words, Mapping):
-        raise SubmissionError([("", f"a schedule is an object, not {spelled(words)}")])
+    if not isinstance(fields, Mapping):
+        raise SubmissionError([("", f"a schedule is an object, not {spelled(fields)}")])
     report = Report(most=MOST_SUBMITTED)
-    document = plain_document(words, report)
+    document = plain_document(fields, report)
     submitted = Node(document, (), document.root, report)
     SUBMISSION.check(submitted)
-    if not surroundings.may_refer:
+    if not rules.may_refer:
         _refuse_references(submitted)
     return submitted
 
 
 def _judged(
-    translated: Translated, before: int, schedule_id: str, surroundings: Surroundings, *, may_be_past: bool
+    translated: Translated, before: int, schedule_id: str, rules: SubmissionRules, *, may_be_past: bool
 ) -> Declared:
     """The words looked at as a whole; the problems that were found before name the submitter's words already."""
     report = translated.node.report
-    admission = _admission(surroundings, report, may_be_past=may_be_past, shape=translated.shape)
+    collector = _collector(rules, report, may_be_past=may_be_past, shape=translated.shape)
     if translated.node.value.get("run") is None:
         translated.node.complain("run is required")
-    read_schedule(translated.node, schedule_id, admission)
+    read_schedule(translated.node, schedule_id, collector)
     if report.errors:
         raise SubmissionError(
             _said(report.found[:before], {}) | _said(report.found[before:], translated.spelled)
         )
-    return admission.admitted[schedule_id]
+    return collector.collected[schedule_id]
 
 
-def _without_reserved(stored: Words, block: Block, current: Definition, surroundings: Surroundings) -> Words:
+def _without_reserved(stored: Fields, block: Block, current: Definition, rules: SubmissionRules) -> Fields:
     """The stored words of a tenant's schedule without those that its shared group says for all (X9)."""
-    owner = block.get("owner") or stored.get("owner") or surroundings.owner
+    owner = block.get("owner") or stored.get("owner") or rules.owner
     run = block.get("run") or stored["run"]
     key = group_in(run) if isinstance(run, dict) else None
-    group = None if key is None else surroundings.groups.get(key)
+    group = None if key is None else rules.groups.get(key)
     if key is None or group is None or tenant_of(group, owner) is None:
         return stored
     reserved = set(RESERVED)
@@ -244,27 +242,27 @@ def _said(problems: list[Problem], spelled: Mapping[str, str]) -> set[tuple[str,
     return {(as_submitted(problem.path, spelled), problem.message) for problem in errors}
 
 
-def _admission(
-    surroundings: Surroundings, report: Report, *, may_be_past: bool, shape: Shape = "general"
-) -> Admission:
-    return Admission(
+def _collector(
+    rules: SubmissionRules, report: Report, *, may_be_past: bool, shape: Shape = "general"
+) -> ScheduleCollector:
+    return ScheduleCollector(
         report,
-        surroundings.now,
-        surroundings.timezone,
-        surroundings.local_zone,
-        surroundings.misfire_grace,
-        surroundings.dispatch,
+        rules.now,
+        rules.timezone,
+        rules.local_zone,
+        rules.misfire_grace,
+        rules.dispatch,
         shape=shape,
         is_file=False,
-        owner=surroundings.owner,
+        owner=rules.owner,
         may_be_past=may_be_past,
-        policy_places=dict.fromkeys(surroundings.quiet_hours, Place("", 0)),
-        budgets=dict(surroundings.budgets),
-        plugins=surroundings.plugins,
-        plugin_dirs=surroundings.plugin_dirs,
-        python_fault=surroundings.python_fault,
-        groups=dict(surroundings.groups),
-        workflows=dict(surroundings.workflows),
+        policy_places=dict.fromkeys(rules.quiet_hours, Place("", 0)),
+        budgets=dict(rules.budgets),
+        plugins=rules.plugins,
+        plugin_dirs=rules.plugin_dirs,
+        python_fault=rules.python_fault,
+        groups=dict(rules.groups),
+        workflows=dict(rules.workflows),
     )
 
 
@@ -280,7 +278,7 @@ def _refuse_references(submitted: Node) -> None:
 
 
 def as_submitted(path: str, spelled: Mapping[str, str]) -> str:
-    """A path in the words that the submitter used.
+    """A path in the fields that the submitter used.
 
     >>> as_submitted("run.workflow.id", {"run": "workflow_id", "run.workflow.id": "workflow_id"})
     'workflow_id'

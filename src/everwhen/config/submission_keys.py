@@ -72,7 +72,7 @@ def translate(submitted: Node, *, beside: Mapping[str, Any] | None = None) -> Tr
 
     A new one has the defaults of its shape; one that changes a schedule is read `beside` the words that it has.
     """
-    given = submitted.words()
+    given = submitted.fields()
     block = Block()
     block.update({key: value for key, value in submitted.value.items() if key in GENERAL})
     shape = _shape_of(given) if beside is None else "general"
@@ -134,10 +134,10 @@ def _take_spec(
 
 def _take_template(submitted: Node, translated: Translated, beside: Mapping[str, Any] | None) -> None:
     """In SYRIS's shape the payload is the MessageEvent that is said, unless another target is named."""
-    block, words = translated.node.value, submitted.value
-    if words.get("run") is not None or words.get("workflow_id") is not None:
+    block, fields = translated.node.value, submitted.value
+    if fields.get("run") is not None or fields.get("workflow_id") is not None:
         return
-    is_template = "type" in words or "spec" in words
+    is_template = "type" in fields or "spec" in fields
     if beside is not None:
         is_template = _says_template(beside) and "payload" in block
     if not is_template:
@@ -153,9 +153,9 @@ def _take_template(submitted: Node, translated: Translated, beside: Mapping[str,
         submitted.complain(str(error).removeprefix("message: "), name)
 
 
-def _says_template(words: Mapping[str, Any]) -> bool:
+def _says_template(fields: Mapping[str, Any]) -> bool:
     """Whether a schedule says a MessageEvent as SYRIS gives it."""
-    message = (words.get("run") or {}).get("message")
+    message = (fields.get("run") or {}).get("message")
     return message is not None and (not message or "content" in message or "source" in message)
 
 

@@ -108,7 +108,7 @@ SCALAR = Either(((str, AnyText()), (bool, Flag()), ((int, float), Anything())), 
 WORKFLOW_ID = Parsed(_workflow_id, {"type": ["string", "integer"]})
 ARGV = ListOf(SCALAR, "must be a list: the program, then its arguments", 1)
 HEADERS = Headers(SCALAR)
-ENVIRONMENT = MapOf(SCALAR, has_names=False, says="must be a mapping of variables")
+ENVIRONMENT = MapOf(SCALAR, has_names=False, message="must be a mapping of variables")
 
 
 BREAKER = Either(

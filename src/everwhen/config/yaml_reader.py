@@ -22,7 +22,7 @@ MOST_VALUES = 5_000_000  # counted as if every alias were written out
 
 _INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _DECIMAL = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_WORDS: dict[str, Any] = {"": None, "~": None} | {
+_CHOICES: dict[str, Any] = {"": None, "~": None} | {
     spelled: value
     for word, value in (("null", None), ("true", True), ("false", False))
     for spelled in (word, word.capitalize(), word.upper())
@@ -74,8 +74,8 @@ def core_value(text: str) -> Any:
     >>> [core_value(text) for text in ("12", "1.5", "true", "no", "12:30", "2026-12-25", "")]
     [12, 1.5, True, 'no', '12:30', '2026-12-25', None]
     """
-    if text in _WORDS:
-        return _WORDS[text]
+    if text in _CHOICES:
+        return _CHOICES[text]
     if text[0] not in "0123456789+-.":
         return text
     if len(text) > LONGEST_NUMBER:  # rather a text than something near it

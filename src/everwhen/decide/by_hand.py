@@ -14,7 +14,7 @@ from everwhen.decide.tick import go_on_with_chain
 from everwhen.errors import BackfillError, RequestError
 from everwhen.model.decision import Decision
 from everwhen.model.events import Event
-from everwhen.model.history import Life
+from everwhen.model.history import ScheduleHistory
 from everwhen.model.instants import SECOND
 from everwhen.model.job import Job, Line, NewJob, Origin, is_own, job_id
 from everwhen.model.outcome import Outcome
@@ -182,11 +182,11 @@ def backfill(
     return draft.decision()
 
 
-def slots_of_life(life: Life, first: int, last: int, most: int) -> list[int]:
+def slots_of_history(history: ScheduleHistory, first: int, last: int, most: int) -> list[int]:
     """Up to `most` slots that a schedule's revisions had in a span [first, last), each on the grid of its time."""
     found: list[int] = []
-    grids = _grids_of(life)
-    plans = {revision.revision: revision.plan for revision in life.revisions}
+    grids = _grids_of(history)
+    plans = {revision.revision: revision.plan for revision in history.revisions}
     for position, (begins_at, revision, anchor_at) in enumerate(grids):
         definition = plans[revision].definition
         if definition.is_chain or isinstance(definition.trigger, OnRequest):
@@ -202,11 +202,11 @@ def slots_of_life(life: Life, first: int, last: int, most: int) -> list[int]:
     return found
 
 
-def _grids_of(life: Life) -> list[tuple[int, int, int | None]]:
+def _grids_of(history: ScheduleHistory) -> list[tuple[int, int, int | None]]:
     """From when on which revision was in force, with which anchor: events that move either carry it."""
     grids: list[tuple[int, int, int | None]] = []
     revision, anchor_at = 1, None
-    for recorded in life.events:
+    for recorded in history.events:
         detail = recorded.event.detail
         if "revision" not in detail and "anchor_at" not in detail:
             continue

@@ -13,12 +13,12 @@ from typing import NamedTuple
 from everwhen.decide import breaker as breakers
 from everwhen.decide.charge import makers_budgets
 from everwhen.model.claim import ClaimedJob
+from everwhen.model.counters import ORDINARY, ScheduleCounters, Start
 from everwhen.model.instants import SECOND
 from everwhen.model.job import Job
 from everwhen.model.policy import Budget
 from everwhen.model.schedule import Plan
 from everwhen.model.shared import Shared
-from everwhen.model.standing import ORDINARY, Standing, Start
 
 LOOK_AGAIN = SECOND
 
@@ -35,7 +35,7 @@ class Claims(NamedTuple):
 def claim(
     jobs: Sequence[Job],
     plans: Mapping[tuple[str, int], Plan],
-    standings: dict[str, Standing],
+    counters: dict[str, ScheduleCounters],
     shared: Shared,
     *,
     node: str,
@@ -48,7 +48,7 @@ def claim(
         if len(claims.taken) == limit:
             break
         plan = plans[job.uid, job.revision]
-        if not _is_its_turn(job, standings) or not _has_place(job, shared):
+        if not _is_its_turn(job, counters) or not _has_place(job, shared):
             continue
         if job.origin == "retry":
             waits_until = retry_wait(job, plan, shared, now)
@@ -56,12 +56,12 @@ def claim(
                 claims.postponed.append((job, waits_until))
                 continue
         is_probe = _count(job, plan, shared, now)
-        standing = standings.get(job.uid)
-        if standing is not None:
+        counts = counters.get(job.uid)
+        if counts is not None:
             start = _start_of(job)
-            claims.starts.append((standing.row_id, start))
-            standings[job.uid] = standing.started(start.running_jobs)
-        claims.taken.append(_started(job, plan, standing, node=node, now=now, is_probe=is_probe))
+            claims.starts.append((counts.row_id, start))
+            counters[job.uid] = counts.started(start.running_jobs)
+        claims.taken.append(_started(job, plan, counts, node=node, now=now, is_probe=is_probe))
     return claims
 
 
@@ -75,15 +75,15 @@ def in_line(jobs: Sequence[Job]) -> Sequence[Job]:
     return [of_uid[job.uid].pop() for job in jobs]
 
 
-def _is_its_turn(job: Job, standings: Mapping[str, Standing]) -> bool:
+def _is_its_turn(job: Job, counters: Mapping[str, ScheduleCounters]) -> bool:
     """Own jobs wait for the one before them; `standings` shows those that this very claim has started.
 
     The lines beside need no look: of each only the first is ready.
     """
     if job.line != "own":
         return True
-    standing = standings.get(job.uid)
-    return standing is None or not standing.running_jobs
+    counts = counters.get(job.uid)
+    return counts is None or not counts.running_jobs
 
 
 def _has_place(job: Job, shared: Shared) -> bool:
@@ -149,9 +149,9 @@ def _start_of(job: Job) -> Start:
 
 
 def _started(
-    job: Job, plan: Plan, standing: Standing | None, *, node: str, now: int, is_probe: bool
+    job: Job, plan: Plan, counts: ScheduleCounters | None, *, node: str, now: int, is_probe: bool
 ) -> ClaimedJob:
     definition = plan.definition
     deadline_at = None if definition.timeout is None else now + definition.timeout
     started = job.started(now, deadline_at, node, is_probe)
-    return ClaimedJob(started, definition, definition.name, standing.current_repeat if standing else 0)
+    return ClaimedJob(started, definition, definition.name, counts.current_repeat if counts else 0)

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from everwhen.decide.claim import in_line, retry_wait
+from everwhen.model.counters import ScheduleCounters
 from everwhen.model.job import Job
 from everwhen.model.message import MESSAGE
 from everwhen.model.schedule import Plan
 from everwhen.model.shared import Shared
-from everwhen.model.standing import Standing
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class HandOver(NamedTuple):
 def hand_over(
     jobs: Sequence[Job],
     plans: Mapping[tuple[str, int], Plan],
-    standings: Mapping[str, Standing],
+    counters: Mapping[str, ScheduleCounters],
     shared: Shared,
     under_way: OnTheirWay,
     *,
@@ -50,7 +50,7 @@ def hand_over(
         if len(chosen.given) == limit:
             break
         plan = plans[job.uid, job.revision]
-        if not _is_its_turn(job, standings, under_way) or not _has_place(job, shared, under_way):
+        if not _is_its_turn(job, counters, under_way) or not _has_place(job, shared, under_way):
             continue
         waits_until = retry_wait(job, plan, shared, now)
         if waits_until is not None:
@@ -63,11 +63,11 @@ def hand_over(
     return chosen
 
 
-def _is_its_turn(job: Job, standings: Mapping[str, Standing], under_way: OnTheirWay) -> bool:
+def _is_its_turn(job: Job, counters: Mapping[str, ScheduleCounters], under_way: OnTheirWay) -> bool:
     if job.line != "own":
         return True
-    standing = standings.get(job.uid)
-    return job.uid not in under_way.lines and (standing is None or not standing.running_jobs)
+    counts = counters.get(job.uid)
+    return job.uid not in under_way.lines and (counts is None or not counts.running_jobs)
 
 
 def _has_place(job: Job, shared: Shared, under_way: OnTheirWay) -> bool:

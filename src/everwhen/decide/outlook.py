@@ -82,8 +82,8 @@ def coming_slots(schedule: Schedule, conditions: Conditions, start: int = 0) -> 
 
 def explain_status(schedule: Schedule, now: int) -> str | None:
     """Why a schedule that is not active fires nothing, and how to go on; None where it is active."""
-    words = _status_words(schedule, now)
-    return None if words is None else f"The schedule is {words}."
+    fields = _status_to_json(schedule, now)
+    return None if fields is None else f"The schedule is {fields}."
 
 
 def explain_system(conditions: Conditions, zone: Zone) -> str | None:
@@ -97,10 +97,10 @@ def explain_system(conditions: Conditions, zone: Zone) -> str | None:
 def because(plan: Plan, outlook: Outlook, due_at: int) -> str:
     """The clause for what stands in the way of a slot to come."""
     assert outlook.reason is not None
-    words = cause(AHEAD, outlook.reason, plan, due_at, were="will be")
+    fields = cause(AHEAD, outlook.reason, plan, due_at, were="will be")
     if outlook.reason not in PRESENT or outlook.until is None:
-        return words
-    return f"{words} until {spoken(plan.definition.zone, outlook.until)}"
+        return fields
+    return f"{fields} until {spoken(plan.definition.zone, outlook.until)}"
 
 
 # -- the lines of E2 --
@@ -175,21 +175,21 @@ def _slots(
 # -- how to go on --
 
 
-def _status_words(schedule: Schedule, now: int) -> str | None:
+def _status_to_json(schedule: Schedule, now: int) -> str | None:
     state = schedule.state
     match state.status:
         case "active":
             return None
         case "paused":
-            return _paused_words(schedule)
+            return _paused_to_json(schedule)
         case "invalid":
             healing = "It goes on by itself when a reload, an edit or a restart finds it valid"
             return f"invalid: {state.status_reason or 'no reason is on record'}. {healing}"
         case "done" | "dead":
-            return f"{state.status}{_end_words(state)}. {_revive_words(schedule, now)}"
+            return f"{state.status}{_end_to_json(state)}. {_revive_to_json(schedule, now)}"
 
 
-def _paused_words(schedule: Schedule) -> str:
+def _paused_to_json(schedule: Schedule) -> str:
     state = schedule.state
     note = "" if state.status_reason in (None, "paused") else f" ({state.status_reason})"
     resume = f"everwhen schedules resume {state.schedule_id}"
@@ -207,13 +207,13 @@ def _paused_words(schedule: Schedule) -> str:
     return f"paused{by}{note}. To go on: {resume}"
 
 
-def _end_words(state: State) -> str:
+def _end_to_json(state: State) -> str:
     if state.status == "dead":
         return f" after {state.current_retry:,} failures in a row" if state.current_retry else ""
     return ": its time had passed already" if state.status_reason == "in_the_past" else ""
 
 
-def _revive_words(schedule: Schedule, now: int) -> str:
+def _revive_to_json(schedule: Schedule, now: int) -> str:
     schedule_id = schedule.state.schedule_id
     if can_revive(schedule, now):
         return f"To start it anew: everwhen schedules revive {schedule_id}"

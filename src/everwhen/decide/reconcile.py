@@ -11,8 +11,8 @@ from everwhen.decide.draft import Draft
 from everwhen.model.decision import Decision
 from everwhen.model.declared import Declarations, Declared
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State
+from everwhen.model.serialize import fields_of, policy_to_json
 from everwhen.model.shared import Shared
-from everwhen.model.words import policy_words, words_of
 from everwhen.timetable.trigger import Once
 
 MANY = 10
@@ -61,7 +61,7 @@ def reconcile(
 ) -> ConfigChanges:
     """What to change so that what is stored is what is declared."""
     present = {schedule.state.schedule_id: schedule for schedule in stored}
-    known = {policy.policy_id: policy_words(policy) for policy in policies}
+    known = {policy.policy_id: policy_to_json(policy) for policy in policies}
     names = {one.schedule_id for one in declared.schedules}
     pairs = [(one, present[one.schedule_id]) for one in declared.schedules if one.schedule_id in present]
     return ConfigChanges(
@@ -69,7 +69,7 @@ def reconcile(
         changed=tuple(filter(None, (_change(one, schedule) for one, schedule in pairs))),
         removed=tuple(schedule for name, schedule in present.items() if name not in names),
         switched=tuple(one for one, schedule in pairs if _needs_switch(one, schedule.state)),
-        policies=tuple(p for p in declared.policies if known.get(p.policy_id) != policy_words(p)),
+        policies=tuple(p for p in declared.policies if known.get(p.policy_id) != policy_to_json(p)),
         removed_policies=tuple(known.keys() - {policy.policy_id for policy in declared.policies}),
         present=len(present),
     )
@@ -78,7 +78,7 @@ def reconcile(
 def _change(declared: Declared, stored: Schedule) -> Changed | None:
     before = stored.definition
     after = _settled(declared.definition, before)
-    if after is before or after == before or words_of(after) == words_of(before):
+    if after is before or after == before or fields_of(after) == fields_of(before):
         return None
     return Changed(declared, before, after)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from everwhen.model.events import Event, EventType
 from everwhen.model.retention import Cutoffs, Retention
 
-OF_LIVES: frozenset[EventType] = frozenset(
+OF_HISTORIES: frozenset[EventType] = frozenset(
     (
         "schedule.created",
         "schedule.updated",
@@ -59,7 +59,7 @@ def is_over(event: Event, before: int) -> bool:
 
 def may_go(event: Event, before: int, *, last_slot_at: int | None) -> bool:
     """Whether an event may be forgotten by itself; `last_slot_at` is its schedule's, None where that is gone."""
-    if event.type in OF_LIVES or event.type in OF_THE_SYSTEM or not is_over(event, before):
+    if event.type in OF_HISTORIES or event.type in OF_THE_SYSTEM or not is_over(event, before):
         return False
     return event.type not in OF_SLOTS or last_slot_at is None or _last_slot(event) < last_slot_at
 

@@ -81,9 +81,9 @@ CANCELLED: Mapping[str, str] = {
 _DAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
 
 
-def cause(words: Mapping[str, str], reason: str, plan: Plan, at: int, *, were: str = "were") -> str:
+def cause(fields: Mapping[str, str], reason: str, plan: Plan, at: int, *, were: str = "were") -> str:
     """The clause of a reason, with the schedule's own figures."""
-    return words[reason].format_map(_figures(plan, at) | {"were": were})
+    return fields[reason].format_map(_figures(plan, at) | {"were": were})
 
 
 def spoken(zone: Zone, instant: int) -> str:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from everwhen.decide import breaker as breakers
 from everwhen.decide.draft import Draft, give_places_back
 from everwhen.decide.failing import note_failed_slot
-from everwhen.decide.ordinary import succeed_ordinary
+from everwhen.decide.fast_path import succeed_fast
 from everwhen.decide.status import end_open_slots
 from everwhen.decide.tick import go_on_with_chain
 from everwhen.model.decision import Decision
@@ -40,11 +40,11 @@ def settle(job: Job, outcome: Outcome, schedule: Schedule | None, now: int, shar
         if job.is_own:  # deleted meanwhile: the job is written, and nothing else, unless it was a probe
             breakers.count_outcome(shared, job, outcome, now, None)
         return Settlement(job, outcome, None)
-    decision = succeed_ordinary(job, outcome, schedule, now)
-    return Settlement(job, outcome, decision or settle_at_length(job, outcome, schedule, now, shared))
+    decision = succeed_fast(job, outcome, schedule, now)
+    return Settlement(job, outcome, decision or settle_full(job, outcome, schedule, now, shared))
 
 
-def settle_at_length(job: Job, outcome: Outcome, schedule: Schedule, now: int, shared: Shared) -> Decision:
+def settle_full(job: Job, outcome: Outcome, schedule: Schedule, now: int, shared: Shared) -> Decision:
     """What the end of a job does to its schedule, with everything that there is to consider."""
     draft = Draft(schedule, now, shared)
     _let_go(draft, job, is_still_running=outcome.is_still_running)

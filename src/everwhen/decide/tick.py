@@ -13,7 +13,7 @@ from typing import NamedTuple
 from everwhen.decide import breaker as breakers
 from everwhen.decide.catch_up import LiveSlot, WindowEntries, catch_up
 from everwhen.decide.draft import Draft
-from everwhen.decide.ordinary import fire_ordinary
+from everwhen.decide.fast_path import fire_fast
 from everwhen.decide.overlap import overlap
 from everwhen.decide.status import end_open_slots
 from everwhen.errors import StoreError
@@ -86,10 +86,10 @@ def _abandon_open_slots(draft: Draft) -> None:
 
 def decide(schedule: Schedule, now: int, shared: Shared) -> Decision:
     """What becomes of the slots of one schedule that are due now, and of the one that it holds."""
-    return fire_ordinary(schedule, now, shared) or decide_at_length(schedule, now, shared)
+    return fire_fast(schedule, now, shared) or decide_full(schedule, now, shared)
 
 
-def decide_at_length(schedule: Schedule, now: int, shared: Shared) -> Decision:
+def decide_full(schedule: Schedule, now: int, shared: Shared) -> Decision:
     """The same, with everything that there is to consider."""
     draft = Draft(schedule, now, shared)
     state = draft.state

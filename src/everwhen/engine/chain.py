@@ -32,7 +32,7 @@ from collections.abc import Iterable
 from math import inf
 
 from everwhen.decide.links import job_link, later_link, links_of, look_again_link, next_ready
-from everwhen.engine.carrier import Carrier
+from everwhen.engine.job_runner import JobRunner
 from everwhen.engine.loop import FIRST_PAUSE, LONGEST_PAUSE
 from everwhen.engine.pauses import end_pauses
 from everwhen.errors import QueueError, UnknownScheduleError
@@ -41,8 +41,8 @@ from everwhen.model.instants import SECOND
 from everwhen.model.job import Job
 from everwhen.model.link import Link
 from everwhen.model.schedule import Schedule
-from everwhen.ports.house import House
 from everwhen.ports.links import Links
+from everwhen.ports.runtime import Runtime
 
 EARLY = 5 * SECOND  # a clock may be ahead of the database's: such a link waits for its instant
 STRANGERS = 100  # released slots and rescued jobs of others that one link cares for
@@ -57,9 +57,9 @@ log = logging.getLogger("everwhen")
 class Chain:
     """What links do, and what puts them into the queue."""
 
-    def __init__(self, house: House, links: Links) -> None:
-        self._house = house
-        self._slots, self._clock = house.slots, house.clock
+    def __init__(self, runtime: Runtime, links: Links) -> None:
+        self._runtime = runtime
+        self._slots, self._clock = runtime.slots, runtime.clock
         self._links = links
         self._owed: list[Link] = []
 
@@ -67,17 +67,17 @@ class Chain:
 
     def start(self, schedule_id: str) -> bool:
         """Put in the links of a schedule; False when it needs none, or they are there."""
-        schedule = self._house.catalogue.get(schedule_id)
+        schedule = self._runtime.catalogue.get(schedule_id)
         if schedule is None:
             raise UnknownScheduleError(schedule_id)
         now = self._clock.now()
         wanted = links_of(schedule, self._slots.queued_of(schedule.state.uid))
         return sum(self._links.put(link, now) for link in wanted) > 0
 
-    def recover(self, carrier: Carrier) -> int:
+    def recover(self, job_runner: JobRunner) -> int:
         """Put in the links of every active schedule that is past its time; of how many there were none."""
-        with carrier:
-            self._tidy(carrier)
+        with job_runner:
+            self._tidy(job_runner)
         now = self._clock.now()
         return len({link.uid for link in self.wanted(now, EVERYBODY) if self._links.put(link, now)})
 
@@ -93,33 +93,33 @@ class Chain:
 
     # -- what a link does --
 
-    def execute(self, carrier: Carrier, schedule_id: str, uid: str | None = None, at: int = 0) -> int:
+    def execute(self, job_runner: JobRunner, schedule_id: str, uid: str | None = None, at: int = 0) -> int:
         """Decide what is due of a schedule, put its next link in, run what is ready; how many jobs that were.
 
         Without a uid nobody handed out a link: then all of it is run, however long it takes, and a queue that is away
         is waited for only a little.
         """
-        with carrier:
-            self._tidy(carrier)
+        with job_runner:
+            self._tidy(job_runner)
             is_link = uid is not None
             uid = uid or self._uid_of(schedule_id)
             self._await(at)
             self._decide(uid)
-            ran = self._run_ready(carrier, uid, self._clock.monotonic() + STINT if is_link else inf)
+            ran = self._run_ready(job_runner, uid, self._clock.monotonic() + STINT if is_link else inf)
             self._pay(PATIENCE if is_link else PATIENCE_BY_HAND)
         return ran
 
     def _uid_of(self, schedule_id: str) -> str:
-        schedule = self._house.catalogue.get(schedule_id)
+        schedule = self._runtime.catalogue.get(schedule_id)
         if schedule is None:
             raise UnknownScheduleError(schedule_id)
         return schedule.state.uid
 
-    def _tidy(self, carrier: Carrier) -> None:
+    def _tidy(self, job_runner: JobRunner) -> None:
         """What a scheduler would see to: nobody else may be there."""
         self._slots.end_overdue(self._clock.now())
-        end_pauses(self._house)
-        if carrier.lease.rescue():
+        end_pauses(self._runtime)
+        if job_runner.lease.rescue():
             self._put(_one_each(self._slots.approaching(self._clock.now(), limit=STRANGERS).jobs))
 
     def _decide(self, uid: str) -> None:
@@ -133,14 +133,14 @@ class Chain:
         while 0 < (left := at - self._clock.now()) <= EARLY:
             threading.Event().wait(left / SECOND)
 
-    def _run_ready(self, carrier: Carrier, uid: str, until: float) -> int:
+    def _run_ready(self, job_runner: JobRunner, uid: str, until: float) -> int:
         """One after the other, those that others put into line meanwhile among them; after `until` the next link."""
         ran = 0
         while (job := next_ready(self._slots.queued_of(uid), self._clock.now())) is not None:
             if ran and self._clock.monotonic() >= until:
                 self._hand_on(job)
                 break
-            if carrier.carry(lambda node, job=job: self._claimed(job, node)):  # type: ignore[misc]
+            if job_runner.carry(lambda node, job=job: self._claimed(job, node)):  # type: ignore[misc]
                 ran += 1
             elif self._still_waits(job):
                 self._put([later_link(job, self._clock.now())])
@@ -151,7 +151,7 @@ class Chain:
     def _hand_on(self, job: Job) -> None:
         """The next slot may be due already: then its link runs this one. Two would come more often than others do."""
         now = self._clock.now()
-        slots = links_of(self._house.catalogue.get(job.uid), ())
+        slots = links_of(self._runtime.catalogue.get(job.uid), ())
         if not any(link.at <= now for link in slots):
             self._put([job_link(job)])
 
@@ -172,7 +172,7 @@ class Chain:
         """Put in the links for what comes later; what is ready now is run by whoever asks. The schedule, where a slot
         of it is due: after a decision that means that nobody may decide it now."""
         now = self._clock.now()
-        schedule = self._house.catalogue.get(uid)
+        schedule = self._runtime.catalogue.get(uid)
         wanted = links_of(schedule, self._slots.queued_of(uid))
         self._put(link for link in wanted if link.at > now)
         if schedule is None:

@@ -10,8 +10,8 @@ from everwhen.engine.chain import Chain
 from everwhen.engine.pauses import end_pauses
 from everwhen.model.instants import SECOND
 from everwhen.model.link import Link
-from everwhen.ports.house import House
 from everwhen.ports.links import Links
+from everwhen.ports.runtime import Runtime
 
 AHEAD = 10 * SECOND
 PATIENCE = 3 * SECOND
@@ -21,10 +21,10 @@ AT_ONCE = 1_000
 class ChainWatch:
     """Looks ahead, and puts in the links that are missing."""
 
-    def __init__(self, house: House, links: Links) -> None:
-        self._house = house
+    def __init__(self, runtime: Runtime, links: Links) -> None:
+        self._runtime = runtime
         self._links = links
-        self._chain = Chain(house, links)
+        self._chain = Chain(runtime, links)
         self._look_at: dict[str, int] = {}  # by link: when to ask the queue for it again
 
     def ping(self) -> None:
@@ -33,9 +33,9 @@ class ChainWatch:
 
     def step(self) -> int:
         """Put in what is missing; how many links that were."""
-        self._house.slots.end_overdue(self._house.clock.now())
-        end_pauses(self._house)
-        now = self._house.clock.now()
+        self._runtime.slots.end_overdue(self._runtime.clock.now())
+        end_pauses(self._runtime)
+        now = self._runtime.clock.now()
         wanted = self._chain.wanted(now + AHEAD, AT_ONCE)
         look_at = {link.link_id: self._look_at.get(link.link_id, _first_look(link)) for link in wanted}
         put = 0

@@ -25,7 +25,7 @@ HOLD = 60 * SECOND
 KEEP_EVERY = 5.0  # seconds after which what was delivered is put on record, and the hold made longer
 FIRST_PAUSE, LONGEST_PAUSE = 1 * SECOND, 300 * SECOND
 LOOK_AGAIN = 1.0
-LAST_WORDS = 10.0
+LAST_LINES = 10.0
 LONGEST_ERROR = 1_000
 
 log = logging.getLogger("everwhen")
@@ -150,7 +150,7 @@ class Deliveries:
         for wake in self._wakes:
             wake.set()
 
-    def stop(self, timeout: float = LAST_WORDS) -> None:
+    def stop(self, timeout: float = LAST_LINES) -> None:
         """The message that is being delivered is the last; one that hangs is left to its hold."""
         self._node = None
         self._over.set()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 
 from everwhen.model.instants import SECOND, moment_of
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 from everwhen.ports.vitals import Mark, Tally
 
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
@@ -19,11 +19,11 @@ log = logging.getLogger("everwhen")
 class Downtime:
     """From the last heartbeat of any scheduler to the start of this one."""
 
-    def __init__(self, house: House, last_heartbeat_at: int | None) -> None:
-        self._house = house
+    def __init__(self, runtime: Runtime, last_heartbeat_at: int | None) -> None:
+        self._runtime = runtime
         self._last_heartbeat_at = last_heartbeat_at
-        self._started_at = house.clock.now()
-        self._mark: Mark | None = None if last_heartbeat_at is None else house.vitals.mark()
+        self._started_at = runtime.clock.now()
+        self._mark: Mark | None = None if last_heartbeat_at is None else runtime.vitals.mark()
 
     def tell(self, node: str) -> None:
         """Say it, once."""
@@ -31,18 +31,18 @@ class Downtime:
         last = self._last_heartbeat_at
         if mark is None or last is None or self._is_another_alive(node, last):
             return
-        words = describe_window(self._house.vitals.tally(mark))
+        fields = describe_window(self._runtime.vitals.tally(mark))
         down = describe_seconds((self._started_at - last) // SECOND)
         since = moment_of(last).isoformat(timespec="seconds")
-        log.info("was down for %s, since the last heartbeat at %s: %s", down, since, words)
+        log.info("was down for %s, since the last heartbeat at %s: %s", down, since, fields)
 
     def _is_another_alive(self, node: str, last: int) -> bool:
-        nodes = self._house.upkeep.nodes()
+        nodes = self._runtime.upkeep.nodes()
         return any(one.is_scheduler and one.node != node and one.heartbeat_at > last for one in nodes)
 
 
 def describe_window(tally: Tally) -> str:
-    """What became of the slots of a window, in words.
+    """What became of the slots of a window, in fields.
 
     >>> describe_window(Tally({("schedule.missed", "down"): 12}, {"catch_up": 1, "schedule": 4}, Mark(0, 0)))
     '12 slots were missed, 1 job catches up'

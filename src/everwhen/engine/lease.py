@@ -39,7 +39,7 @@ import secrets
 
 from everwhen.engine.clock_watch import SMALLEST_STEP, ClockStep
 from everwhen.model.node import Role
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 from everwhen.version import __version__
 
 LEASE = 30.0
@@ -51,13 +51,15 @@ log = logging.getLogger("everwhen")
 class Lease:
     """The lease of one node: beaten, lost, given up; and the judgement about those of others."""
 
-    def __init__(self, house: House, *, role: Role = "up", seconds: float = LEASE, service: str = "") -> None:
+    def __init__(
+        self, runtime: Runtime, *, role: Role = "up", seconds: float = LEASE, service: str = ""
+    ) -> None:
         self._service = service
         self.node = self._draw()
-        self._slots, self._upkeep, self._clock = house.slots, house.upkeep, house.clock
+        self._slots, self._upkeep, self._clock = runtime.slots, runtime.upkeep, runtime.clock
         self._role = role
         self.seconds = seconds
-        self._beaten = house.clock.monotonic()
+        self._beaten = runtime.clock.monotonic()
         self._rescues_from = 0.0
         self.began_at: int | None = None  # the first heartbeat
 
@@ -124,7 +126,7 @@ class Lease:
         return self._slots.rescue(now, node=self.node, lease=lease)
 
     def give_up(self, *, is_passing: bool = False) -> None:
-        self._slots.farewell(self._clock.now(), node=self.node, is_passing=is_passing)
+        self._slots.sign_off_node(self._clock.now(), node=self.node, is_passing=is_passing)
 
     def _step_before_start(self) -> ClockStep | None:
         now = self._clock.now()

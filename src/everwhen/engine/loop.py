@@ -62,7 +62,7 @@ def _has_waited(error: Exception) -> bool:
     return isinstance(error, StoreError) and error.fault == "locked"
 
 
-class Doze:
+class WakeableSleep:
     """Sleeping between steps. Another process on the same file cannot set our wake-up, so its change counter is
     looked at in between; a database that notifies (PostgreSQL) needs no looking."""
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from everwhen.decide.status import end_pause
 from everwhen.errors import UnknownScheduleError
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 
 
-def end_pauses(house: House) -> int:
+def end_pauses(runtime: Runtime) -> int:
     """Resume every schedule whose pause has run out; how many there were."""
-    due = house.catalogue.due_to_resume(house.clock.now())
+    due = runtime.catalogue.due_to_resume(runtime.clock.now())
     for schedule_id in due:
         try:
-            house.catalogue.change(house.clock.now(), schedule_id, end_pause)
+            runtime.catalogue.change(runtime.clock.now(), schedule_id, end_pause)
         except UnknownScheduleError:
             continue  # deleted a moment ago
     return len(due)

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import Outcome
 from everwhen.ports.slots import Held
-from everwhen.ports.target import Nowhere, Output, Run, Told
+from everwhen.ports.target import Nowhere, Output, Run, StopFlag
 
 # `abandoned`: the node stops and gives its lease up; whoever runs the job again says what came of it.
 # `superseded`: the job was rescued while this node was taken for dead, and claimed by it again.
@@ -87,7 +87,7 @@ def failed_by(error: BaseException) -> Outcome:
     return Outcome("failed", error="".join(traceback.format_exception(error, limit=TRACEBACK_LIMIT)).strip())
 
 
-def run_of(claimed: ClaimedJob, output: Output | None = None, stopping: Told | None = None) -> Run:
+def run_of(claimed: ClaimedJob, output: Output | None = None, stopping: StopFlag | None = None) -> Run:
     job, definition = claimed.job, claimed.definition
     return Run(
         job_id=job.job_id,
@@ -101,7 +101,7 @@ def run_of(claimed: ClaimedJob, output: Output | None = None, stopping: Told | N
         deadline_at=job.deadline_at,
         seconds_left=None if definition.timeout is None else definition.timeout / 1_000_000,
         owner=definition.owner,
-        stopping=stopping or Told(),
+        stopping=stopping or StopFlag(),
         output=output or Nowhere(),
     )
 

@@ -21,7 +21,7 @@ from everwhen.engine.drain import drain
 from everwhen.engine.greeting import Greet, Greeting
 from everwhen.engine.janitor import Janitor
 from everwhen.engine.lease import LEASE, Lease
-from everwhen.engine.loop import Doze, Loop
+from everwhen.engine.loop import Loop, WakeableSleep
 from everwhen.engine.overdue_watch import OverdueWatch
 from everwhen.engine.pauses import end_pauses
 from everwhen.engine.stall_watch import StallWatch
@@ -33,8 +33,8 @@ from everwhen.model.events import Event, EventType
 from everwhen.model.fault import describe_fault
 from everwhen.model.node import Role, WhenCutOff
 from everwhen.model.retention import Retention
-from everwhen.ports.house import House
 from everwhen.ports.observer import Observer
+from everwhen.ports.runtime import Runtime
 from everwhen.ports.subscriber import Subscriber
 from everwhen.ports.target import Target
 from everwhen.version import __version__
@@ -55,7 +55,7 @@ class Service:
 
     def __init__(
         self,
-        house: House,
+        runtime: Runtime,
         targets: Mapping[str, Target],
         *,
         role: Role = "up",
@@ -77,7 +77,7 @@ class Service:
         self.status: Status = "stopped"
         self.started_at: int | None = None
         self.role = role
-        self._house = house
+        self._runtime = runtime
         self._targets = targets
         self._check_interval = check_interval
         self._retention = retention or Retention()
@@ -86,15 +86,15 @@ class Service:
         self._chain_watch = chain_watch  # over schedules that go on by themselves
         self._heal = heal  # what could not run, and can now, is active again (R7)
         self._scheduler_wake, self._worker_wake = Wake(), Wake()
-        self._scheduler_doze = Doze(self._scheduler_wake, changes)
-        self._worker_doze = Doze(self._worker_wake, changes)
-        house.wake_scheduler = self._scheduler_wake.set
-        house.wake_workers = self._worker_wake.set if chain_watch is None else self._scheduler_wake.set
-        self.lease = Lease(house, role=role, seconds=lease, service=name)
-        self.ticker = Ticker(house.slots, house.clock)
+        self._scheduler_sleep = WakeableSleep(self._scheduler_wake, changes)
+        self._worker_sleep = WakeableSleep(self._worker_wake, changes)
+        runtime.wake_scheduler = self._scheduler_wake.set
+        runtime.wake_workers = self._worker_wake.set if chain_watch is None else self._scheduler_wake.set
+        self.lease = Lease(runtime, role=role, seconds=lease, service=name)
+        self.ticker = Ticker(runtime.slots, runtime.clock)
         self.worker = Worker(
-            house.slots,
-            house.clock,
+            runtime.slots,
+            runtime.clock,
             targets,
             node=self.node,
             queues=queues,
@@ -106,7 +106,7 @@ class Service:
         self._greeting = Greeting(
             self.lease, self.worker, greet, when_cut_off=when_cut_off, is_alive=self._has_its_loops
         )
-        self._clock_watch, self._clock_lock = ClockWatch(house.clock), threading.Lock()
+        self._clock_watch, self._clock_lock = ClockWatch(runtime.clock), threading.Lock()
         self._skew_watch = SkewWatch()
         self._steps: list[ClockStep] = []  # of the clock, noticed and not on record yet
         self._started = self._asked_for_cancels = 0.0
@@ -118,8 +118,8 @@ class Service:
         self._has_left = False  # told twice to stop: what can be on record is on record
         self._janitor = self._new_janitor()
         self._downtime: Downtime | None = None  # until it is told
-        self._stall_watch = StallWatch(house.clock, self._record)
-        self._overdue_watch = OverdueWatch(house)
+        self._stall_watch = StallWatch(runtime.clock, self._record)
+        self._overdue_watch = OverdueWatch(runtime)
 
     @property
     def node(self) -> str:
@@ -178,7 +178,7 @@ class Service:
         if self.status == "stopped":
             return
         patience = timeout if wait_for_jobs and not self._has_left else 0.0
-        deadline = self._house.clock.monotonic() + patience
+        deadline = self._runtime.clock.monotonic() + patience
         self.prepare_to_stop()
         # The loops end first, so that nothing is claimed behind the drain's back; the heartbeat goes on until
         # the last job has ended, so that nobody else takes them over.
@@ -237,17 +237,17 @@ class Service:
         left = self.worker.running_count
         try:
             self.worker.leave_at_once()
-            self._say_farewell(left)
+            self._sign_off(left)
         except StoreError as error:
             log.error("what was running is not given back, its lease runs out by itself: %s", error)
 
     def _enter(self) -> None:
         self.status = "running"
-        self.started_at = self._house.clock.now()
-        self._started = self._house.clock.monotonic()
-        self._clock_watch = ClockWatch(self._house.clock)  # from here on no step goes unnoticed
-        last_heartbeat_at = self._house.slots.last_heartbeat_at()
-        self._downtime = Downtime(self._house, last_heartbeat_at) if self.is_scheduler else None
+        self.started_at = self._runtime.clock.now()
+        self._started = self._runtime.clock.monotonic()
+        self._clock_watch = ClockWatch(self._runtime.clock)  # from here on no step goes unnoticed
+        last_heartbeat_at = self._runtime.slots.last_heartbeat_at()
+        self._downtime = Downtime(self._runtime, last_heartbeat_at) if self.is_scheduler else None
         step = self.lease.begin()
         self.ticker.alive_since = self.lease.began_at
         self.worker.begin(self.node)
@@ -266,9 +266,9 @@ class Service:
         return self._keeper is not None and all(loop.is_alive for loop in (self._keeper, *loops))
 
     def _await_loops(self, seconds: float) -> None:
-        deadline = self._house.clock.monotonic() + seconds
+        deadline = self._runtime.clock.monotonic() + seconds
         for loop in self._loops:
-            loop.join(max(deadline - self._house.clock.monotonic(), 0.0))
+            loop.join(max(deadline - self._runtime.clock.monotonic(), 0.0))
 
     def _leave(self, left: int) -> None:
         self._stopped.set()
@@ -279,12 +279,12 @@ class Service:
             self._greeter.join(SHORTEST_END)
         try:
             if not self._has_left:
-                self._say_farewell(left)
+                self._sign_off(left)
         except StoreError as error:  # its lease runs out by itself
-            log.error("the farewell is not on record: %s", error)
+            log.error("the sign-off is not on record: %s", error)
         self.status = "stopped"
 
-    def _say_farewell(self, left: int) -> None:
+    def _sign_off(self, left: int) -> None:
         if self.is_scheduler:
             self._record("scheduler.stopped", {"jobs_still_running": left})
         self.lease.give_up()
@@ -293,7 +293,7 @@ class Service:
         """Wait for running jobs; how many were still running, and were ended, when the time was over."""
         left = 0
         try:
-            left = drain(self.worker, self._worker_wake, max(deadline - self._house.clock.monotonic(), 0.0))
+            left = drain(self.worker, self._worker_wake, max(deadline - self._runtime.clock.monotonic(), 0.0))
         finally:
             self.worker.abandon(ABANDON)
         return left
@@ -316,11 +316,11 @@ class Service:
     def _stall(self) -> str | None:
         """A loop that has ended no evaluation for ten check intervals is stuck; a schedule that is overdue by more
         than a minute while nothing is being decided is left behind."""
-        clock, counts = self._house.clock, self.ticker.counts
+        clock, counts = self._runtime.clock, self.ticker.counts
         patience = 10 * self._check_interval
         if clock.monotonic() - max(counts.checked, self._started) > patience:
             return f"the loop has completed no evaluation for {patience:g}s{self._cause()}"
-        due_at = self._house.slots.next_wake_at()
+        due_at = self._runtime.slots.next_wake_at()
         overdue = 0 if due_at is None else clock.now() - due_at
         if overdue > OVERDUE and clock.monotonic() - max(counts.advanced, self._started) > patience:
             return f"a schedule is overdue by {overdue // 1_000_000}s and nothing is being decided{self._cause()}"
@@ -340,7 +340,7 @@ class Service:
         """A worker whose heartbeat is older than its lease may lose its jobs to others at any moment."""
         if not self.lease.is_fresh:  # first: a database that is silent keeps whoever asks it waiting
             return self._old_heartbeat()
-        self._house.slots.next_ready_at()  # whether the database answers
+        self._runtime.slots.next_ready_at()  # whether the database answers
         return None
 
     def _old_heartbeat(self) -> str:
@@ -379,12 +379,12 @@ class Service:
         return loops
 
     def _new_janitor(self) -> Janitor:
-        return Janitor(self._house.upkeep, self._house.clock, self._retention, self._stopped)
+        return Janitor(self._runtime.upkeep, self._runtime.clock, self._retention, self._stopped)
 
     def _schedule_once(self) -> None:
-        self._scheduler_doze.begin()
+        self._scheduler_sleep.begin()
         self.watch_clock()
-        end_pauses(self._house)
+        end_pauses(self._runtime)
         more = self.ticker.step(self._stopped.is_set)
         self._worker_wake.set()
         if self._deliveries is not None:
@@ -393,42 +393,42 @@ class Service:
             self._downtime.tell(self.node)
             self._downtime = None
         if not more and not self._stopped.is_set():
-            self._scheduler_doze.sleep(self.ticker.seconds_to_next(self._check_interval))
+            self._scheduler_sleep.sleep(self.ticker.seconds_to_next(self._check_interval))
 
     def _watch_once(self) -> None:
         """In place of a tick: the slots are decided by links, wherever they run."""
         assert self._chain_watch is not None
-        self._scheduler_doze.begin()
+        self._scheduler_sleep.begin()
         self.watch_clock()
         self._chain_watch.step()
         self.ticker.note_check()
         if self._deliveries is not None:
             self._deliveries.wake()
         if not self._stopped.is_set():
-            self._scheduler_doze.sleep(self._check_interval)
+            self._scheduler_sleep.sleep(self._check_interval)
 
     def _work_once(self) -> None:
-        self._worker_doze.begin()
+        self._worker_sleep.begin()
         if not self.lease.is_fresh:  # others would take what it claims as soon as it is claimed
             self.lease.beat(self.watch_clock())
         is_busy = self.worker.step()
         self._pass_cancels_on(is_busy=is_busy)
         if not is_busy and not self._stopped.is_set():
-            self._worker_doze.sleep(self.worker.seconds_to_next(self._check_interval))
+            self._worker_sleep.sleep(self.worker.seconds_to_next(self._check_interval))
 
     def _dispatch_once(self) -> None:
         assert self._dispatcher is not None
-        self._worker_doze.begin()
+        self._worker_sleep.begin()
         self.worker.end_overdue()  # of jobs whose outcome is reported, whoever had begun them
         if not self._dispatcher.step() and not self._stopped.is_set():
-            self._worker_doze.sleep(self._dispatcher.seconds_to_next(self._check_interval))
+            self._worker_sleep.sleep(self._dispatcher.seconds_to_next(self._check_interval))
 
     def _pass_cancels_on(self, *, is_busy: bool) -> None:
         """Before every sleep; a worker that does not come to sleep looks a few times a second."""
-        now = self._house.clock.monotonic()
+        now = self._runtime.clock.monotonic()
         if self.worker.running_count and (not is_busy or now - self._asked_for_cancels > ASK_FOR_CANCELS):
             self._asked_for_cancels = now
-            self.worker.cancel(self._house.slots.cancel_requests(self.node))
+            self.worker.cancel(self._runtime.slots.cancel_requests(self.node))
 
     def _keep_once(self) -> None:
         if self._gone.wait(self.lease.beat_every):
@@ -440,15 +440,15 @@ class Service:
         self._stall_watch.tell()
         if self.is_scheduler and self._chain_watch is None:
             self._overdue_watch.step(self.node)
-        self._skew_watch.look(self._house.clock_skew())
+        self._skew_watch.look(self._runtime.clock_skew())
         if self.worker.running_count:
-            self.worker.cancel(self._house.slots.cancel_requests(self.node))
+            self.worker.cancel(self._runtime.slots.cancel_requests(self.node))
         if self.lease.rescue(now):
             self._worker_wake.set()
             if self._chain_watch is not None:
                 self._scheduler_wake.set()
         if self.is_worker and not self._stopped.is_set():
-            self.worker.look_for_strays()
+            self.worker.look_for_orphans()
 
     # -- clock --
 
@@ -481,4 +481,4 @@ class Service:
 
     def _record(self, kind: EventType, detail: Mapping[str, object]) -> None:
         about = {"node": self.node, "version": __version__, **detail}
-        self._house.slots.record([Event(kind, self._house.clock.now(), detail=about)])
+        self._runtime.slots.record([Event(kind, self._runtime.clock.now(), detail=about)])

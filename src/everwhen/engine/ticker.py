@@ -49,7 +49,9 @@ class Ticker:
 
         `is_over`: nothing more is to be fired; a node that stops does not work through its backlog first (G1).
         """
-        reports = [*self._first_second(is_over), self._tick(behind=False)]
+        reports = self._first_second(is_over)
+        if not (reports and is_over()):
+            reports.append(self._tick(behind=False))
         while reports[-1].more and not is_over():
             reports.append(self._tick(behind=False))
         if not reports[-1].more and not reports[-1].none_due:

@@ -18,7 +18,7 @@ from dataclasses import replace
 from functools import partial
 from typing import cast
 
-from everwhen.engine.crew import Crew
+from everwhen.engine.call_executor import CallExecutor
 from everwhen.engine.loop_thread import LoopThread
 from everwhen.engine.output import OutputBook
 from everwhen.engine.running import Running, failed_by, run_of
@@ -29,12 +29,12 @@ from everwhen.model.outcome import Outcome, drifted
 from everwhen.ports.clock import Clock
 from everwhen.ports.observer import Nobody, Observer
 from everwhen.ports.slots import Held, JobEnd, Slots
-from everwhen.ports.target import Target, Told
+from everwhen.ports.target import StopFlag, Target
 
 Ended = tuple[Running, Outcome]
 
 SETTLED_AT_ONCE = 500
-LOOK_ELSEWHERE = 1.0
+LOOK_EXTERNAL = 1.0
 
 log = logging.getLogger("everwhen")
 
@@ -70,14 +70,14 @@ class Worker:
         self._left = threading.Condition()  # notified when one of those that are waited for is over
         self._is_async: dict[str, bool] = {}  # by kind of target
         self._loop = LoopThread("everwhen-targets")
-        self._crew = Crew(max_workers)
+        self._call_executor = CallExecutor(max_workers)
         self._output = OutputBook(slots, clock)
-        self._looked_elsewhere_at = float("-inf")
-        self._may_have_strays = False
+        self._looked_external_at = float("-inf")
+        self._may_have_orphans = False
         self._wanted: list[str] = []
         # Over here and not settled: interrupted because the node stops, or lost with its lease (`is_lost`).
         self._returned: queue.SimpleQueue[tuple[Running, bool]] = queue.SimpleQueue()
-        self._stopping = Told()
+        self._stopping = StopFlag()
         self._is_over = False
 
     @property
@@ -92,7 +92,7 @@ class Worker:
     def begin(self, node: str) -> None:
         """Work for this node, also after a stop."""
         self.node = node
-        self._stopping = Told()
+        self._stopping = StopFlag()
         self._is_over = False
 
     def prepare_to_stop(self) -> None:
@@ -103,7 +103,7 @@ class Worker:
 
     def step(self) -> bool:
         """Settle what has ended, then take what is ready; True when something was done."""
-        done = self.end_overdue() + self.put_strays_back()
+        done = self.end_overdue() + self.put_orphans_back()
         if not self._returned.empty():
             self._give_returned_back()
         if self._slots.can_exchange and not self._wanted and not self._ended.empty():
@@ -121,7 +121,7 @@ class Worker:
             )
         except BaseException:
             self._tell_again(ended)
-            self._may_have_strays = True
+            self._may_have_orphans = True
             raise
         self._let_go(ended, done.settled)
         if done.is_sooner and self._on_settled is not None:
@@ -143,7 +143,7 @@ class Worker:
         try:
             claimed = self._slots.claim_jobs(now, node=self.node, limit=room, queues=self._queues)
         except BaseException:
-            self._may_have_strays = True
+            self._may_have_orphans = True
             raise
         self.take(claimed)
         return len(claimed)
@@ -156,7 +156,7 @@ class Worker:
                 return 0
             self._start([claimed])
         except BaseException:
-            self._may_have_strays = True
+            self._may_have_orphans = True
             raise
         self._wanted.remove(job_id)
         return 1
@@ -168,39 +168,39 @@ class Worker:
         try:
             self._start(claimed)
         except BaseException:
-            self._may_have_strays = True
+            self._may_have_orphans = True
             raise
 
-    def look_for_strays(self) -> None:
+    def look_for_orphans(self) -> None:
         """Have the next step compare what runs here with what is on record; from any thread."""
-        self._may_have_strays = True
+        self._may_have_orphans = True
         self._wake.set()
 
-    def put_strays_back(self) -> int:
+    def put_orphans_back(self) -> int:
         """A claim can be committed and its answer lost: its jobs are ours on record, and nobody runs them (R8).
 
         On the thread that claims, so that no claim is under way.
         """
-        if not self._may_have_strays:
+        if not self._may_have_orphans:
             return 0
-        self._may_have_strays = False
+        self._may_have_orphans = False
         with self._lock:
             held = set(self._running)
         try:
-            strays = self._slots.put_strays_back(self._clock.now(), node=self.node, held=held)
+            orphans = self._slots.put_orphans_back(self._clock.now(), node=self.node, held=held)
         except BaseException:
-            self._may_have_strays = True
+            self._may_have_orphans = True
             raise
-        if strays:
-            log.warning("%d job(s) were claimed here and never began: they are queued again", strays)
-        return strays
+        if orphans:
+            log.warning("%d job(s) were claimed here and never began: they are queued again", orphans)
+        return orphans
 
     def end_overdue(self) -> int:
         """Jobs whose outcome was to be reported have deadlines, too; whichever node looks first ends them."""
         now = self._clock.monotonic()
-        if now - self._looked_elsewhere_at < LOOK_ELSEWHERE:
+        if now - self._looked_external_at < LOOK_EXTERNAL:
             return 0
-        self._looked_elsewhere_at = now
+        self._looked_external_at = now
         return self._slots.end_overdue(self._clock.now())
 
     def settle(self) -> int:
@@ -344,7 +344,7 @@ class Worker:
         """No job runs any more: the loop ends, and what the targets keep open on it is closed."""
         closers = [getattr(target, "close", None) for target in self._targets.values()]
         self._loop.finish([close for close in closers if close is not None])
-        self._crew.close()
+        self._call_executor.close()
         self._output.close()
 
     # -- on the event loop --
@@ -412,7 +412,7 @@ class Worker:
             if self._is_async_kind(target.kind, adapter):
                 return await cast("Awaitable[Outcome]", adapter.run(target.spec, running.run))
             work = partial(adapter.run, target.spec, running.run)
-            return await running.run.until_told(self._crew.hand_over(partial(_guarded, work)))
+            return await running.run.until_told(self._call_executor.hand_over(partial(_guarded, work)))
         except (Exception, SystemExit, KeyboardInterrupt) as error:
             return failed_by(error)
 

@@ -34,7 +34,7 @@ from everwhen.timetable.windows import parse_weekdays, parse_window
 
 _TRIGGER_KEYS = ("every", "cron", "at", "after")
 _PLAIN_KEYS = ("name", "description", "owner", "queue")
-_WORDS: dict[str, tuple[str, ...]] = {
+_CHOICES: dict[str, tuple[str, ...]] = {
     "first_run": get_args(FirstRun),
     "interval_from": get_args(IntervalFrom),
     "outside_window": get_args(WhenClosed),
@@ -52,7 +52,7 @@ _PLAIN_VALUES = frozenset((str, int, bool, type(None)))
 
 def declare(
     schedule_id: str,
-    words: Mapping[str, Any],
+    fields: Mapping[str, Any],
     *,
     target: Target,
     now: int,
@@ -67,42 +67,42 @@ def declare(
     A definition does not say whose it is, so schedules that are declared alike share one: of a bulk load most
     are. Words that count from now, or name limits after the schedule, are read each time.
     """
-    values = words.values()
+    values = fields.values()
     is_alike = (
-        ("every" in words or "cron" in words)
-        and "after" not in words
-        and (group or _SHARED.isdisjoint(words))
+        ("every" in fields or "cron" in fields)
+        and "after" not in fields
+        and (group or _SHARED.isdisjoint(fields))
         and _PLAIN_VALUES.issuperset(map(type, values))
     )
     if not is_alike:
-        return _declare(schedule_id, words, target, now, timezone, group, tenant)
-    return _declared_alike(tuple(words.items()), tuple(map(type, values)), target, timezone, group, tenant)
+        return _declare(schedule_id, fields, target, now, timezone, group, tenant)
+    return _declared_alike(tuple(fields.items()), tuple(map(type, values)), target, timezone, group, tenant)
 
 
 @lru_cache(maxsize=4_096)
 def _declared_alike(
-    words: tuple[tuple[str, Any], ...],
+    fields: tuple[tuple[str, Any], ...],
     _types: tuple[type, ...],
     target: Target,
     timezone: str,
     group: str | None,
     tenant: str | None,
 ) -> Definition:
-    return _declare("", dict(words), target, 0, timezone, group, tenant)
+    return _declare("", dict(fields), target, 0, timezone, group, tenant)
 
 
 def _declare(
     schedule_id: str,
-    words: Mapping[str, Any],
+    fields: Mapping[str, Any],
     target: Target,
     now: int,
     timezone: str,
     group: str | None,
     tenant: str | None,
 ) -> Definition:
-    where = zone(words.get("timezone") or timezone)
-    gap, fold = _dst(words.get("dst"))
-    given = {key: value for key, value in words.items() if value is not None}
+    where = zone(fields.get("timezone") or timezone)
+    gap, fold = _dst(fields.get("dst"))
+    given = {key: value for key, value in fields.items() if value is not None}
     trigger = _trigger(given, where, now, gap, fold)
     keys: dict[str, Any] = {key: str(given[key]) for key in _PLAIN_KEYS if key in given}
     keys |= _closed_times(given)
@@ -140,7 +140,7 @@ def _trigger(given: Mapping[str, Any], where: Zone, now: int, gap: Gap | None, f
 
 def _policies(given: Mapping[str, Any]) -> dict[str, Any]:
     """What is one of some words, a number or a duration."""
-    keys: dict[str, Any] = {key: _one_of(key, given[key], _WORDS[key]) for key in _WORDS if key in given}
+    keys: dict[str, Any] = {key: _one_of(key, given[key], _CHOICES[key]) for key in _CHOICES if key in given}
     keys |= {key: _number(key, given[key], _NUMBERS[key]) for key in _NUMBERS if key in given}
     for key in _DURATIONS:
         if key in given and given[key] != "auto":
@@ -162,55 +162,55 @@ def _dst(value: Any) -> tuple[Gap | None, Fold | None]:
     return gap, fold  # type: ignore[return-value]
 
 
-def _closed_times(words: Mapping[str, Any]) -> dict[str, Any]:
+def _closed_times(fields: Mapping[str, Any]) -> dict[str, Any]:
     keys: dict[str, Any] = {}
-    if words.get("only_between") is not None:
-        keys["only_between"] = parse_window(words["only_between"])
-    if words.get("not_on") is not None:
-        keys["not_on"] = parse_weekdays(words["not_on"])
-    if words.get("quiet_hours") is not None:
-        keys["quiet_hours_id"] = str(words["quiet_hours"])
+    if fields.get("only_between") is not None:
+        keys["only_between"] = parse_window(fields["only_between"])
+    if fields.get("not_on") is not None:
+        keys["not_on"] = parse_weekdays(fields["not_on"])
+    if fields.get("quiet_hours") is not None:
+        keys["quiet_hours_id"] = str(fields["quiet_hours"])
     return keys
 
 
 def _limits(
-    schedule_id: str, words: Mapping[str, Any], group: str | None, tenant: str | None
+    schedule_id: str, fields: Mapping[str, Any], group: str | None, tenant: str | None
 ) -> dict[str, Any]:
     """Guard, capacity and breaker with the keys that they share (O3, O4, R6); tenants share capacity alone (X9)."""
     keys: dict[str, Any] = {}
-    command = words.get("command")
+    command = fields.get("command")
     own = f"{group}:{command}" if group and command else (group or schedule_id)
     own += f"@{tenant}" if tenant is not None else ""
-    if words.get("max_outstanding") is not None:
-        keys["guard"] = Guard(f"guard:{own}", _number("max_outstanding", words["max_outstanding"], 1))
-    if words.get("max_concurrent") is not None:
-        limit = _number("max_concurrent", words["max_concurrent"], 1)
+    if fields.get("max_outstanding") is not None:
+        keys["guard"] = Guard(f"guard:{own}", _number("max_outstanding", fields["max_outstanding"], 1))
+    if fields.get("max_concurrent") is not None:
+        limit = _number("max_concurrent", fields["max_concurrent"], 1)
         keys["capacity"] = Capacity(f"capacity:{group or schedule_id}", limit)
-    breaker = words.get("circuit_breaker")
+    breaker = fields.get("circuit_breaker")
     if breaker is not None:
         keys["breaker"] = _breaker(own, breaker)
-    budget = words.get("budget")
+    budget = fields.get("budget")
     if budget is not None:
         per_hour, per_day = budget.get("fires_per_hour"), budget.get("fires_per_day")
         keys["budgets"] = (Budget(f"budget:{group or schedule_id}", per_hour, per_day),)
-    if words.get("budgets") is not None:  # those of its group and its owner, by name
+    if fields.get("budgets") is not None:  # those of its group and its owner, by name
         keys["budgets"] = tuple(
             Budget(f"budget:{name}", limits.get("fires_per_hour"), limits.get("fires_per_day"))
-            for name, limits in sorted(words["budgets"].items())
+            for name, limits in sorted(fields["budgets"].items())
         )
     return keys
 
 
-def _watching(words: Mapping[str, Any]) -> dict[str, Any]:
+def _watching(fields: Mapping[str, Any]) -> dict[str, Any]:
     """What watches over the schedule from outside: `expect` and `ping`."""
     keys: dict[str, Any] = {}
-    expect = words.get("expect")
+    expect = fields.get("expect")
     if expect is not None:
         keys["expect_within"] = _duration("expect.within", expect.get("within"))
         if expect.get("grace") is not None:
             keys["expect_grace"] = _duration("expect.grace", expect["grace"])
-    if words.get("ping") is not None:
-        keys["ping_url"] = str(words["ping"].get("url"))
+    if fields.get("ping") is not None:
+        keys["ping_url"] = str(fields["ping"].get("url"))
     return keys
 
 
@@ -242,8 +242,8 @@ def _payload(value: Any) -> str:
 
 def _one_of(key: str, value: Any, allowed: tuple[str, ...]) -> str:
     if value not in allowed:
-        words = ", ".join(allowed)
-        raise TimetableError(f'{key}: "{shown(value)}" must be one of {words}', key=key, value=value)
+        fields = ", ".join(allowed)
+        raise TimetableError(f'{key}: "{shown(value)}" must be one of {fields}', key=key, value=value)
     return str(value)
 
 

@@ -14,7 +14,7 @@ class Declared:
     """A schedule as a file declares it; `place` is its file and line."""
 
     schedule_id: str
-    words: Mapping[str, Any]
+    fields: Mapping[str, Any]
     target: Target
     definition: Definition
     group: str | None = None
@@ -22,7 +22,7 @@ class Declared:
 
     @property
     def is_enabled(self) -> bool:
-        return self.words.get("enabled", True) is not False
+        return self.fields.get("enabled", True) is not False
 
 
 @dataclass(frozen=True, slots=True)

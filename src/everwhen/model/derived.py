@@ -102,14 +102,14 @@ def progress_of(job: Job, owner: str | None) -> Progress:
     return Progress._make((*(getattr(job, name) for name in Progress._fields[:-1]), owner))
 
 
-def told_of_start(job: Progress) -> Derived | None:
+def event_of_start(job: Progress) -> Derived | None:
     """An attempt began then; nothing where none has."""
     if job.started_at is None:
         return None
-    return _told_of_progress("job.started", job.started_at, job, {})
+    return _event_of_progress("job.started", job.started_at, job, {})
 
 
-def told_of_end(job: Progress) -> Derived | None:
+def event_of_end(job: Progress) -> Derived | None:
     """A run ended then, and how; nothing where it has not, or where its end is on record."""
     kind = ENDS.get(job.status)
     if kind is None or job.ended_at is None:
@@ -119,10 +119,10 @@ def told_of_end(job: Progress) -> Derived | None:
         detail["seconds"] = (job.ended_at - job.started_at) / SECOND
     if job.error is not None:
         detail["error"] = message_of(job.error)
-    return _told_of_progress(kind, job.ended_at, job, detail)
+    return _event_of_progress(kind, job.ended_at, job, detail)
 
 
-def _told_of_progress(kind: DerivedType, at: int, job: Progress, more: Mapping[str, object]) -> Derived:
+def _event_of_progress(kind: DerivedType, at: int, job: Progress, more: Mapping[str, object]) -> Derived:
     detail = {"origin": job.origin, "attempt": job.attempt, **more}
     return Derived(kind, at, job.schedule_id, job.uid, job.owner, job.slot_at, None, job.job_id, detail)
 
@@ -131,7 +131,7 @@ def type_of(origin: Origin) -> DerivedType:
     return "schedule.retried" if origin == "retry" else "schedule.fired"
 
 
-def told_of(firing: Firing) -> Derived:
+def event_of_firing(firing: Firing) -> Derived:
     """A slot was fired, or tried again, when its job was enqueued."""
     detail: dict[str, object] = {
         "origin": firing.origin,
@@ -153,7 +153,7 @@ def told_of(firing: Firing) -> Derived:
     )
 
 
-def told_of_hold(hold: Hold) -> Derived:
+def event_of_hold(hold: Hold) -> Derived:
     """A slot waits since then."""
     detail = {"due_at": hold.due_at}
     return Derived(

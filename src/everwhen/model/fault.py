@@ -8,7 +8,7 @@ from everwhen.errors import QueueError, StoreError, StoreFault
 
 SILENT = "the database does not answer"
 
-_WORDS: Mapping[StoreFault, str] = {
+_CHOICES: Mapping[StoreFault, str] = {
     "locked": "the database is locked by another program",
     "full": "the disk of the database is full",
     "read_only": "the database is read-only",
@@ -24,7 +24,7 @@ def describe_fault(error: BaseException) -> str:
     """
     match error:
         case StoreError():
-            return _WORDS[error.fault] if error.fault is not None else SILENT
+            return _CHOICES[error.fault] if error.fault is not None else SILENT
         case QueueError():
             return "the broker does not answer"
         case _:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from everwhen.model.manifest import Manifest
 from everwhen.model.plugin_schedule import DEFAULT_COMMAND
 
-Words = dict[str, Any]
+Fields = dict[str, Any]
 
 Shape = Literal["general", "pipelit", "syris"]
 """How a schedule is written: `interval_seconds` makes it Pipelit's body, `type` with `spec` SYRIS's."""
@@ -27,20 +27,20 @@ _BREAKER = {"threshold": 3, "reset_after": "30m"}
 
 
 def with_defaults(
-    words: Mapping[str, Any],
+    fields: Mapping[str, Any],
     kind: str,
     *,
     group: Mapping[str, Any] | None = None,
     manifest: Manifest | None = None,
     shape: Shape = "general",
-) -> Words:
+) -> Fields:
     """The words of a schedule whose target is of that kind, with everything that they leave unsaid.
 
     `group` holds the keys of the plugin, agent or workflow that it runs. What stands on the schedule overrides what
     stands on the group, that what the kind of target has, and that what the shape has. A group that is disabled
     disables its schedules.
     """
-    given = {key: value for key, value in words.items() if value is not None}
+    given = {key: value for key, value in fields.items() if value is not None}
     if not group and shape == "general" and kind not in WITH_DEFAULTS:
         return given
     keys = group or {}
@@ -53,7 +53,7 @@ def with_defaults(
     return {**unsaid, **given, **disabled}
 
 
-def _of_shape(given: Words, shape: Shape) -> Words:
+def _of_shape(given: Fields, shape: Shape) -> Fields:
     if shape == "general":
         return {}
     first = {"first_run": "after_interval"} if "every" in given and "start_at" not in given else {}
@@ -63,7 +63,7 @@ def _of_shape(given: Words, shape: Shape) -> Words:
     return {**first, **retries, "timeout": "600s"}
 
 
-def _of_target(given: Words, kind: str, group: Mapping[str, Any], manifest: Manifest | None) -> Words:
+def _of_target(given: Fields, kind: str, group: Mapping[str, Any], manifest: Manifest | None) -> Fields:
     limits = {key: group[key] for key in _LIMITS if group.get(key) is not None}
     match kind:
         case "plugin":
@@ -74,10 +74,10 @@ def _of_target(given: Words, kind: str, group: Mapping[str, Any], manifest: Mani
             return limits
 
 
-def _of_plugin(given: Words, group: Mapping[str, Any], manifest: Manifest | None) -> Words:
+def _of_plugin(given: Fields, group: Mapping[str, Any], manifest: Manifest | None) -> Fields:
     """What the group says of the command comes first; then the manifest: who must not run beside, or after, itself."""
     command = given.get("command") or DEFAULT_COMMAND
-    defaults: Words = {
+    defaults: Fields = {
         "command": command,
         "max_outstanding": group.get("max_outstanding_polls", group.get("max_outstanding", 1)),
         "circuit_breaker": group.get("circuit_breaker", _BREAKER),
@@ -95,9 +95,9 @@ def _of_plugin(given: Words, group: Mapping[str, Any], manifest: Manifest | None
     return defaults
 
 
-def _of_agent(given: Words, group: Mapping[str, Any]) -> Words:
+def _of_agent(given: Fields, group: Mapping[str, Any]) -> Fields:
     instances = group.get("instances") or {}
-    defaults: Words = {
+    defaults: Fields = {
         "timezone": group.get("timezone", "local"),
         "timeout": "1h",
         "max_concurrent": instances.get("max_concurrent", 1),

@@ -49,7 +49,7 @@ class Revision(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Life:
+class ScheduleHistory:
     """Everything recorded about one uid. `state` is None when the schedule is deleted; `jobs` is read once."""
 
     uid: str
@@ -76,7 +76,7 @@ class History:
     can be recounted.
     """
 
-    lives: Iterable[Life]
+    histories: Iterable[ScheduleHistory]
     system: Sequence[Recorded] = ()
     limits: Sequence[Limit] | None = None
     retained_from: int = 0  # of slots before it, retention may have taken jobs or events

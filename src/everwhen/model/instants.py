@@ -20,3 +20,8 @@ def instant_of(moment: datetime) -> int:
 def moment_of(instant: int) -> datetime:
     """An instant as a datetime in UTC."""
     return _EPOCH + timedelta(microseconds=instant)
+
+
+def optional_moment(instant: int | None) -> datetime | None:
+    """The same, where there may be none."""
+    return None if instant is None else moment_of(instant)

@@ -36,7 +36,7 @@ def is_own(origin: Origin) -> bool:
 
 
 # Who has a job that was handed over: no node, and no lease that could expire.
-ELSEWHERE = "elsewhere"
+EXTERNAL = "elsewhere"
 
 
 class NewJob(NamedTuple):

@@ -14,7 +14,7 @@ from typing import Any
 
 MASK = "***"
 
-_WORDS = "authorization cookie token secret passw passphrase credential apikey api-key access-key private-key".split()
+_CHOICES = "authorization cookie token secret passw passphrase credential apikey api-key access-key private-key".split()
 _SEGMENTS = {"auth", "pass", "pwd", "pat", "key", "sig", "signature", "session"}  # within a longer name
 _POINTERS = {"file", "path", "dir", "folder", "env", "url", "uri", "endpoint", "name", "id", "type"}
 _SEPARATORS = re.compile(r"[-_. ]|(?<=[a-z])(?=[A-Z])")
@@ -35,7 +35,7 @@ _SHAPES = re.compile(
 
 
 def masked(value: Any, key: str = "") -> Any:
-    """Words without what looks like a secret and is no reference to the environment.
+    """Fields without what looks like a secret and is no reference to the environment.
 
     >>> masked({"headers": {"Authorization": "Bearer abc", "Accept": "text/plain"}})
     {'headers': {'Authorization': '***', 'Accept': 'text/plain'}}
@@ -80,7 +80,7 @@ def names_secret(key: str) -> bool:
     if not parts or parts[-1] in _POINTERS:
         return False
     joined = "-".join(parts)
-    return any(word in joined for word in _WORDS) or (len(parts) > 1 and not _SEGMENTS.isdisjoint(parts))
+    return any(word in joined for word in _CHOICES) or (len(parts) > 1 and not _SEGMENTS.isdisjoint(parts))
 
 
 def _masked_secret(value: str) -> str:

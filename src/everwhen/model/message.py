@@ -29,9 +29,9 @@ _spell = json.JSONEncoder(sort_keys=True).encode
 _VARIANT = {f"{digit:x}": f"{0b1000 | digit & 0b0011:x}" for digit in range(16)}
 
 
-def message_target(words: Mapping[str, Any]) -> Target:
+def message_target(fields: Mapping[str, Any]) -> Target:
     """The target that says this: `{text, thread_id, actor, structured}`, or a MessageEvent as a template."""
-    spec = _short(words)
+    spec = _short(fields)
     unknown = [key for key in spec if key not in _SHORT]
     if unknown:
         known = ", ".join(_SHORT)
@@ -43,8 +43,8 @@ def message_target(words: Mapping[str, Any]) -> Target:
     return Target(MESSAGE, json.dumps({key: value for key, value in spec.items() if value is not None}))
 
 
-def _short(words: Mapping[str, Any]) -> dict[str, Any]:
-    return _from_template(words) if "content" in words or "source" in words else dict(words)
+def _short(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return _from_template(fields) if "content" in fields or "source" in fields else dict(fields)
 
 
 def _from_template(template: Mapping[str, Any]) -> dict[str, Any]:
@@ -62,8 +62,8 @@ def _from_template(template: Mapping[str, Any]) -> dict[str, Any]:
 
 def spoken_by(target: Target, actor: str | None) -> Target:
     """The message as that actor says it, whatever it says of itself."""
-    words = {key: value for key, value in json.loads(target.spec).items() if key not in ("actor", SPOKEN_BY)}
-    return Target(target.kind, json.dumps(words if actor is None else {**words, SPOKEN_BY: actor}))
+    fields = {key: value for key, value in json.loads(target.spec).items() if key not in ("actor", SPOKEN_BY)}
+    return Target(target.kind, json.dumps(fields if actor is None else {**fields, SPOKEN_BY: actor}))
 
 
 class Speaking(NamedTuple):
@@ -86,8 +86,8 @@ def message_of(job: Job | Speaking, definition: Definition, now: int, actor: str
 @lru_cache(maxsize=4_096)
 def _words(spec: str) -> Mapping[str, Any]:
     """What a schedule says, or its payload, read once and not with every slot."""
-    words: dict[str, Any] = json.loads(spec)
-    return words
+    fields: dict[str, Any] = json.loads(spec)
+    return fields
 
 
 @lru_cache(maxsize=16)
@@ -120,8 +120,8 @@ def _named_actor(job: Job | Speaking, spec: Mapping[str, Any]) -> str | None:
 def event_of(
     job: Job | Speaking, definition: Definition, event_id: str, now: int, actor: str | None
 ) -> dict[str, Any]:
-    words = _words(definition.target.spec)
-    spec = _short(words)
+    fields = _words(definition.target.spec)
+    spec = _short(fields)
     payload = _words(job.payload or definition.payload)
     return {
         "event_id": event_id,
@@ -133,7 +133,7 @@ def event_of(
             "thread_id": spec.get("thread_id"),
             "message_id": job.job_id,
         },
-        "actor": actor or words.get(SPOKEN_BY) or _named_actor(job, spec) or definition.owner,
+        "actor": actor or fields.get(SPOKEN_BY) or _named_actor(job, spec) or definition.owner,
         "content": {
             "text": spec.get("text", ""),
             "structured": {**(spec.get("structured") or {}), **payload},

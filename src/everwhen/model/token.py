@@ -44,7 +44,7 @@ NO_LIMITS = TokenLimits()
 
 
 class Token(NamedTuple):
-    """One token; `owner` None: of the whole house."""
+    """One token; `owner` None: of the whole runtime."""
 
     token_id: str
     name: str
@@ -86,7 +86,7 @@ class Answer(NamedTuple):
     kept: int = ANSWERS_KEPT
 
     @property
-    def words(self) -> tuple[str, str, str, str]:
+    def fields(self) -> tuple[str, str, str, str]:
         """What is stored of it."""
         return self[:4]
 
@@ -108,34 +108,34 @@ def token_of(row: tuple[Any, ...]) -> Token:
     return token._replace(limits=_kept(json.loads(token.limits)))  # type: ignore[arg-type]
 
 
-def _kept(words: dict[str, Any]) -> TokenLimits:
+def _kept(values: dict[str, Any]) -> TokenLimits:
     """Limits as they were written down; they were judged when the token was made."""
-    if "targets" in words:
-        words["targets"] = tuple(words["targets"])
-    return TokenLimits(**words)
+    if "targets" in values:
+        values["targets"] = tuple(values["targets"])
+    return TokenLimits(**values)
 
 
-def limits_words(limits: TokenLimits) -> dict[str, Any]:
+def limits_to_json(limits: TokenLimits) -> dict[str, Any]:
     """The limits that are set, in words."""
     found = {field.name: getattr(limits, field.name) for field in fields(limits)}
-    words = {name: value for name, value in found.items() if value is not None}
-    return {name: list(value) if isinstance(value, tuple) else value for name, value in words.items()}
+    values = {name: value for name, value in found.items() if value is not None}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
 def limits_text(limits: TokenLimits) -> str:
-    return json.dumps(limits_words(limits))
+    return json.dumps(limits_to_json(limits))
 
 
-def limits_of(words: Mapping[str, Any]) -> TokenLimits:
-    """Limits from words as people write them; what cannot be is refused.
+def limits_of(values: Mapping[str, Any]) -> TokenLimits:
+    """Limits from fields as people write them; what cannot be is refused.
 
     >>> limits_of({"min_interval": "5m", "targets": ["http"]}).min_interval
     300
     """
-    unknown = set(words) - {field.name for field in fields(TokenLimits)}
+    unknown = set(values) - {field.name for field in fields(TokenLimits)}
     if unknown:
         raise TokenError(f'there is no limit "{shown(min(unknown))}"')
-    chosen = {name: value for name, value in words.items() if value is not None}
+    chosen = {name: value for name, value in values.items() if value is not None}
     for name in ("max_schedules", "fires_per_hour", "fires_per_day"):
         if name in chosen and not _is_count(chosen[name]):
             raise TokenError(f"{name} must be a whole number from 0 on")

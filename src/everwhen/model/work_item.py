@@ -60,20 +60,20 @@ def describe_item(item: WorkItem) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def item_of(words: Mapping[str, Any], *, source: str) -> WorkItem:
+def item_of(fields: Mapping[str, Any], *, source: str) -> WorkItem:
     """The item that a source describes in words; only `id` must be there."""
-    item_id = str(words.get("id") or "")
+    item_id = str(fields.get("id") or "")
     if not item_id:
         raise ValueError("a work item needs an id")
-    labels = words.get("labels") or ()
+    labels = fields.get("labels") or ()
     return WorkItem(
         id=item_id,
-        title=str(words.get("title") or item_id),
-        description=str(words.get("description") or ""),
-        source=str(words.get("source") or source),
-        external_id=str(words.get("external_id") or item_id),
-        priority=str(words.get("priority") or "medium"),
+        title=str(fields.get("title") or item_id),
+        description=str(fields.get("description") or ""),
+        source=str(fields.get("source") or source),
+        external_id=str(fields.get("external_id") or item_id),
+        priority=str(fields.get("priority") or "medium"),
         labels=(labels,) if isinstance(labels, str) else tuple(str(label) for label in labels),
-        url=None if words.get("url") is None else str(words["url"]),
-        metadata=dict(words.get("metadata") or {}),
+        url=None if fields.get("url") is None else str(fields["url"]),
+        metadata=dict(fields.get("metadata") or {}),
     )

@@ -28,7 +28,7 @@ from everwhen.model.events import Event
 from everwhen.model.instants import SECOND
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy
 from everwhen.ports.catalogue import Change, NewSchedule, Reconciliation
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 from everwhen.timetable.trigger import Once, parse_after
 
 MOST_TRIES = 5
@@ -51,14 +51,14 @@ class Applied:
         return bool(self.created or self.changed or self.removed or self.switched or self.sections)
 
 
-def preview(house: House, declared: Declarations, source: str = "config") -> ConfigChanges:
+def preview(runtime: Runtime, declared: Declarations, source: str = "config") -> ConfigChanges:
     """What applying would change; nothing is written."""
-    catalogue = house.catalogue
+    catalogue = runtime.catalogue
     return reconcile.reconcile(declared, catalogue.of_source(source), catalogue.policies(source))
 
 
 def apply(
-    house: House,
+    runtime: Runtime,
     declared: Declarations,
     *,
     source: str = "config",
@@ -72,24 +72,24 @@ def apply(
     """
     by = actor or source
     for _ in range(MOST_TRIES):
-        based_on, digest = house.catalogue.config_revision(source)
-        changes = preview(house, declared, source)
+        based_on, digest = runtime.catalogue.config_revision(source)
+        changes = preview(runtime, declared, source)
         if changes.removes_most and not may_remove_most:
             raise RemovalError(len(changes.removed), changes.present)
-        if (taken := _taken(house, changes)) and house.catalogue.config_revision(source)[0] != based_on:
+        if (taken := _taken(runtime, changes)) and runtime.catalogue.config_revision(source)[0] != based_on:
             continue  # created since we looked, by another process that applies the same
         _refuse(taken, source)
-        if changes.is_empty and digest == declared.digest and _has_sections(house, source):
+        if changes.is_empty and digest == declared.digest and _has_sections(runtime, source):
             return Applied()
-        policies = _policies(house, declared, source)
-        upgraded = _upgraded(house, changes, source) if digest == declared.digest else frozenset()
-        sections = tuple(change.key for change in changed_sections(house, declared, source))
+        policies = _policies(runtime, declared, source)
+        upgraded = _upgraded(runtime, changes, source) if digest == declared.digest else frozenset()
+        sections = tuple(change.key for change in changed_sections(runtime, declared, source))
         writing = _Writing(
-            declared, changes, source, house.clock.now(), by, policies, may_be_past, sections, upgraded
+            declared, changes, source, runtime.clock.now(), by, policies, may_be_past, sections, upgraded
         )
-        if _write(house, writing.reconciliation(based_on, actor)):
-            house.wake_scheduler()
-            house.wake_workers()
+        if _write(runtime, writing.reconciliation(based_on, actor)):
+            runtime.wake_scheduler()
+            runtime.wake_workers()
             return writing.applied
     raise ConfigError("another process reloads the configuration again and again; nothing was changed")
 
@@ -103,15 +103,15 @@ class KeyChange:
     after: object
 
 
-def changed_sections(house: House, declared: Declarations, source: str = "config") -> list[KeyChange]:
+def changed_sections(runtime: Runtime, declared: Declarations, source: str = "config") -> list[KeyChange]:
     """The entries of workflows, messages, notify and api that are others than those in force.
 
     What a release that kept none of them left in force is not known, and nothing is said about it.
     """
     if source != "config":
         return []
-    stored = house.catalogue.config_sections()
-    if stored is None and house.catalogue.config_revision(source)[0]:
+    stored = runtime.catalogue.config_sections()
+    if stored is None and runtime.catalogue.config_revision(source)[0]:
         return []
     before, after = stored or {}, declared.sections
     return [
@@ -121,14 +121,14 @@ def changed_sections(house: House, declared: Declarations, source: str = "config
     ]
 
 
-def _has_sections(house: House, source: str) -> bool:
-    return source != "config" or house.catalogue.config_sections() is not None
+def _has_sections(runtime: Runtime, source: str) -> bool:
+    return source != "config" or runtime.catalogue.config_sections() is not None
 
 
-def _write(house: House, changes: Reconciliation) -> bool:
+def _write(runtime: Runtime, changes: Reconciliation) -> bool:
     """Whether it was written; when somebody else was faster, the changes have to be worked out anew."""
     try:
-        return house.catalogue.reconcile(house.clock.now(), changes)
+        return runtime.catalogue.reconcile(runtime.clock.now(), changes)
     except (
         UnknownScheduleError,
         DuplicateScheduleError,
@@ -138,28 +138,28 @@ def _write(house: House, changes: Reconciliation) -> bool:
         return False
 
 
-def _policies(house: House, declared: Declarations, source: str) -> dict[str, QuietHoursPolicy]:
+def _policies(runtime: Runtime, declared: Declarations, source: str) -> dict[str, QuietHoursPolicy]:
     """The quiet hours that schedules may name: those of the file, and for programs all that there are."""
-    stored = [] if source == "config" else house.catalogue.policies()
+    stored = [] if source == "config" else runtime.catalogue.policies()
     return {policy.policy_id: policy for policy in (*stored, *declared.policies)}
 
 
-def _taken(house: House, changes: ConfigChanges) -> list[Declared]:
-    return [one for one in changes.created if house.catalogue.get(one.schedule_id) is not None]
+def _taken(runtime: Runtime, changes: ConfigChanges) -> list[Declared]:
+    return [one for one in changes.created if runtime.catalogue.get(one.schedule_id) is not None]
 
 
 def _refuse(taken: Sequence[Declared], source: str) -> None:
     """An id that came another way (REST, the file, another program) is not taken over."""
     if not taken:
         return
-    elsewhere = (
+    external = (
         "was created over REST or in Python"
         if source == "config"
         else "was created by a file, over REST or by a program of another name"
     )
     raise ConfigError(
         "\n".join(
-            f'{one.place}: a schedule "{one.schedule_id}" {elsewhere}; delete it, or choose another id'
+            f'{one.place}: a schedule "{one.schedule_id}" {external}; delete it, or choose another id'
             for one in taken
         )
     )
@@ -255,11 +255,11 @@ def counted_from(now: int, definition: Definition) -> Definition:
     return replace(definition, trigger=parse_after(trigger.text, now / SECOND))
 
 
-def _upgraded(house: House, changes: ConfigChanges, source: str) -> frozenset[str]:
+def _upgraded(runtime: Runtime, changes: ConfigChanges, source: str) -> frozenset[str]:
     """Those that change because of the release: its words are the same, and the release before has read them last."""
     if not changes.changed:
         return frozenset()
-    before = {schedule.state.schedule_id for schedule in house.catalogue.from_before(source)}
+    before = {schedule.state.schedule_id for schedule in runtime.catalogue.from_before(source)}
     return frozenset(before.intersection(change.declared.schedule_id for change in changes.changed))
 
 

@@ -10,10 +10,10 @@ from everwhen.model.shared import Shared
 from everwhen.operations.schedules import Permit
 from everwhen.operations.submissions import Caller, resumed
 from everwhen.ports.catalogue import Change
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 
 
-def approve_schedule(house: House, schedule_id: str, caller: Caller, *, revision: int) -> None:
+def approve_schedule(runtime: Runtime, schedule_id: str, caller: Caller, *, revision: int) -> None:
     """Let a schedule go on as the revision that was looked at."""
 
     def change(schedule: Schedule, now: int, shared: Shared) -> Decision:
@@ -21,21 +21,23 @@ def approve_schedule(house: House, schedule_id: str, caller: Caller, *, revision
         caller.refuse_unusable(schedule)
         return approval.approve(schedule, now, shared, revision=revision, by=caller.actor)
 
-    _change(house, schedule_id, change)
+    _change(runtime, schedule_id, change)
 
 
-def decline_schedule(house: House, schedule_id: str, caller: Caller, *, note: str | None) -> None:
+def decline_schedule(runtime: Runtime, schedule_id: str, caller: Caller, *, note: str | None) -> None:
     """Delete a schedule that waits, and put on record who declined it."""
 
     def change(schedule: Schedule, now: int, shared: Shared) -> Decision:
         _refuse_to_answer(schedule, caller)
         return approval.decline(schedule, now, shared, note=note, by=caller.actor)
 
-    house.catalogue.delete(house.clock.now(), schedule_id, change)
-    house.wake_workers()
+    runtime.catalogue.delete(runtime.clock.now(), schedule_id, change)
+    runtime.wake_workers()
 
 
-def resume_schedule(house: House, schedule_id: str, caller: Caller, *, expected: int | None = None) -> None:
+def resume_schedule(
+    runtime: Runtime, schedule_id: str, caller: Caller, *, expected: int | None = None
+) -> None:
     """End a pause; `expected` is the revision that was read, without which nothing is approved."""
 
     def change(schedule: Schedule, now: int, shared: Shared) -> Decision:
@@ -44,7 +46,7 @@ def resume_schedule(house: House, schedule_id: str, caller: Caller, *, expected:
             raise PreconditionError(expected, schedule.state.revision)
         return resumed(schedule, now, shared, caller, expected)
 
-    _change(house, schedule_id, change)
+    _change(runtime, schedule_id, change)
 
 
 def permit_revival(caller: Caller) -> Permit:
@@ -64,7 +66,7 @@ def _refuse_to_answer(schedule: Schedule, caller: Caller) -> None:
         raise AccessError("a token whose own schedules need approval neither approves nor declines any")
 
 
-def _change(house: House, schedule_id: str, change: Change) -> None:
-    house.catalogue.change(house.clock.now(), schedule_id, change)
-    house.wake_scheduler()
-    house.wake_workers()
+def _change(runtime: Runtime, schedule_id: str, change: Change) -> None:
+    runtime.catalogue.change(runtime.clock.now(), schedule_id, change)
+    runtime.wake_scheduler()
+    runtime.wake_workers()

@@ -22,19 +22,19 @@ from everwhen.model.derived import (
     Derived,
     Hold,
     Progress,
+    event_of_end,
+    event_of_firing,
+    event_of_hold,
+    event_of_start,
     firing_of,
     progress_of,
-    told_of,
-    told_of_end,
-    told_of_hold,
-    told_of_start,
 )
 from everwhen.model.job import FINAL, Job, JobStatus, Origin
-from everwhen.operations.happened import RECORDED, Happened, Wanted, facts_of, narrowed
+from everwhen.operations.event_feed import RECORDED, FeedEntry, Wanted, facts_of, narrowed
 from everwhen.operations.submissions import COUNTED, Caller
-from everwhen.ports.house import House
 from everwhen.ports.ledger import EventFilter, JobFilter
 from everwhen.ports.messages import Message, MessageFilter
+from everwhen.ports.runtime import Runtime
 
 T = TypeVar("T")
 Key = tuple[int, ...]  # the larger the newer
@@ -66,59 +66,59 @@ class Page(Generic[T]):
 class _Lane(NamedTuple):
     """What one sequence has for a page, and where it goes on behind that; None: it ends there."""
 
-    found: Sequence[tuple[Key, Happened]] = ()
+    found: Sequence[tuple[Key, FeedEntry]] = ()
     rest: Key | None = None
     total: int = 0
     is_approximate: bool = False
 
 
-def list_happened(
-    house: House,
+def list_feed(
+    runtime: Runtime,
     wanted: Wanted,
     caller: Caller,
     *,
     schedule_id: str | None = None,
     limit: int,
     before: Back | None = None,
-) -> Page[Happened]:
+) -> Page[FeedEntry]:
     """What the caller may see; of one schedule also when it is deleted."""
-    visible = narrowed(house, wanted, caller, schedule_id)
+    visible = narrowed(runtime, wanted, caller, schedule_id)
     if visible is None:
         return Page(())
-    held = _held(house, visible, None if before is None else before[2:4])
-    fired = _fired(house, visible, limit, None if before is None else before.job)
-    recorded = _recorded(house, visible, limit, None if before is None else before.event)
-    started = _progress(house, visible, limit, None if before is None else before.started, _STARTS)
-    ended = _progress(house, visible, limit, None if before is None else before.ended, _ENDS)
+    held = _held(runtime, visible, None if before is None else before[2:4])
+    fired = _fired(runtime, visible, limit, None if before is None else before.job)
+    recorded = _recorded(runtime, visible, limit, None if before is None else before.event)
+    started = _progress(runtime, visible, limit, None if before is None else before.started, _STARTS)
+    ended = _progress(runtime, visible, limit, None if before is None else before.ended, _ENDS)
     return _newest((held, ended, started, fired, recorded), limit)
 
 
 def list_messages(
-    house: House, wanted: MessageFilter, caller: Caller, *, limit: int, before: int | None = None
+    runtime: Runtime, wanted: MessageFilter, caller: Caller, *, limit: int, before: int | None = None
 ) -> Page[Message]:
     """Messages that the caller may see."""
     owner = caller.token.owner
     if owner is not None and wanted.owner not in (None, owner):
         return Page(())
     wanted = wanted._replace(owner=owner or wanted.owner)
-    items = house.messages.list(wanted, limit=limit, before=before)
-    total = house.messages.count(wanted, most=COUNTED + 1)
+    items = runtime.messages.list(wanted, limit=limit, before=before)
+    total = runtime.messages.count(wanted, most=COUNTED + 1)
     return Page(items, min(total, COUNTED), total > COUNTED)
 
 
 # -- interleaving --
 
 
-def _newest(lanes: Sequence[_Lane], limit: int) -> Page[Happened]:
+def _newest(lanes: Sequence[_Lane], limit: int) -> Page[FeedEntry]:
     """At one instant a job comes behind an event: so it is told first."""
-    numbered = [[(number, happened) for _, happened in lane.found] for number, lane in enumerate(lanes)]
+    numbered = [[(number, entry) for _, entry in lane.found] for number, lane in enumerate(lanes)]
     shown = list(islice(heapq.merge(*numbered, key=lambda one: -facts_of(one[1]).at), limit))
     numbers = [number for number, _ in shown]
     rests = [_rest(lane, numbers.count(number)) for number, lane in enumerate(lanes)]
     held, ended, started, job, event = rests
     back = Back(*(event or (0,)), *(job or (0,)), *(held or (0, 0)), *(started or (0,)), *(ended or (0,)))
     # Jobs end in another order than they were enqueued in, which is the order that their lanes are read in.
-    newest = sorted((happened for _, happened in shown), key=lambda one: -facts_of(one).at)
+    newest = sorted((entry for _, entry in shown), key=lambda one: -facts_of(one).at)
     return Page(
         newest,
         sum(lane.total for lane in lanes),
@@ -140,7 +140,7 @@ def _rest(lane: _Lane, shown: int) -> Key | None:
 # -- the sequences --
 
 
-def _recorded(house: House, wanted: Wanted, limit: int, before: int | None) -> _Lane:
+def _recorded(runtime: Runtime, wanted: Wanted, limit: int, before: int | None) -> _Lane:
     if not wanted.wants(*RECORDED):
         return _Lane()
     events = EventFilter(
@@ -151,18 +151,18 @@ def _recorded(house: House, wanted: Wanted, limit: int, before: int | None) -> _
         since=wanted.since,
         until=wanted.until,
     )
-    total = house.ledger.count_events(events, most=COUNTED + 1)
-    found = [] if before == 0 else house.ledger.events(events, limit=limit, before=before)
+    total = runtime.ledger.count_events(events, most=COUNTED + 1)
+    found = [] if before == 0 else runtime.ledger.events(events, limit=limit, before=before)
     rest = (found[-1].id,) if len(found) == limit else None
     return _Lane([((one.id,), one) for one in found], rest, min(total, COUNTED), total > COUNTED)
 
 
-def _fired(house: House, wanted: Wanted, limit: int, before: int | None) -> _Lane:
+def _fired(runtime: Runtime, wanted: Wanted, limit: int, before: int | None) -> _Lane:
     """Where they match rarely the walk through the jobs ends early, and goes on with the next page."""
     if not wanted.wants("schedule.fired", "schedule.retried"):
         return _Lane()
     if wanted.job_id is not None:
-        return _fired_job(house, wanted, before)
+        return _fired_job(runtime, wanted, before)
     jobs = JobFilter(
         uid=wanted.uid,
         origins=_origins(wanted),
@@ -170,15 +170,15 @@ def _fired(house: House, wanted: Wanted, limit: int, before: int | None) -> _Lan
         enqueued_since=wanted.since,
         enqueued_until=wanted.until,
     )
-    page = house.ledger.job_page(jobs, limit=limit, before=before)
+    page = runtime.ledger.job_page(jobs, limit=limit, before=before)
     found = [] if before == 0 else page.jobs
     rest = None if before == 0 or page.next_before is None else (page.next_before,)
-    return _Lane(_told(house, found), rest, page.total, page.is_approximate)
+    return _Lane(_told(runtime, found), rest, page.total, page.is_approximate)
 
 
-def _fired_job(house: House, wanted: Wanted, before: int | None) -> _Lane:
-    job = house.ledger.job(wanted.job_id or "")
-    found = [one for one in _told(house, [] if job is None else [job]) if wanted.is_met(one[1])]
+def _fired_job(runtime: Runtime, wanted: Wanted, before: int | None) -> _Lane:
+    job = runtime.ledger.job(wanted.job_id or "")
+    found = [one for one in _told(runtime, [] if job is None else [job]) if wanted.is_met(one[1])]
     is_over = job is not None and before is not None and job.row_id >= before
     return _Lane([] if is_over else found, None, len(found))
 
@@ -187,20 +187,20 @@ class _Stage(NamedTuple):
     """Starts or ends: which types they are, the statuses that jobs have which got there, and how one is told."""
 
     types: Mapping[str, Collection[JobStatus]]
-    told: Callable[[Progress], Derived | None]
+    item: Callable[[Progress], Derived | None]
 
 
-_STARTS = _Stage({"job.started": ("running", *sorted(FINAL))}, told_of_start)
-_ENDS = _Stage({kind: (status,) for status, kind in ENDS.items()}, told_of_end)
+_STARTS = _Stage({"job.started": ("running", *sorted(FINAL))}, event_of_start)
+_ENDS = _Stage({kind: (status,) for status, kind in ENDS.items()}, event_of_end)
 
 
-def _progress(house: House, wanted: Wanted, limit: int, before: int | None, stage: _Stage) -> _Lane:
+def _progress(runtime: Runtime, wanted: Wanted, limit: int, before: int | None, stage: _Stage) -> _Lane:
     """Starts, or ends, by the order of their jobs; one enqueued before `since` may have ended after it."""
     kinds = [kind for kind in stage.types if wanted.wants(kind)]
     if not kinds or before == 0:
         return _Lane()
     if wanted.job_id is not None:
-        job = house.ledger.job(wanted.job_id)
+        job = runtime.ledger.job(wanted.job_id)
         jobs, rest = [] if job is None or (before and job.row_id >= before) else [job], None
         total, is_approximate = len(jobs), False
     else:
@@ -208,17 +208,17 @@ def _progress(house: House, wanted: Wanted, limit: int, before: int | None, stag
         filtered = JobFilter(
             uid=wanted.uid, statuses=statuses, owner=wanted.owner, enqueued_until=wanted.until
         )
-        page = house.ledger.job_page(filtered, limit=limit, before=before)
+        page = runtime.ledger.job_page(filtered, limit=limit, before=before)
         jobs, rest, total, is_approximate = page.jobs, page.next_before, page.total, page.is_approximate
-    owners = house.firings.owners({job.uid for job in jobs}) if jobs else {}
-    told = [(job.row_id, stage.told(progress_of(job, owners.get(job.uid)))) for job in jobs]
-    found = [((row,), one) for row, one in told if one is not None and wanted.is_met(one)]
+    owners = runtime.firings.owners({job.uid for job in jobs}) if jobs else {}
+    item = [(job.row_id, stage.item(progress_of(job, owners.get(job.uid)))) for job in jobs]
+    found = [((row,), one) for row, one in item if one is not None and wanted.is_met(one)]
     return _Lane(found, None if rest is None else (rest,), total, is_approximate)
 
 
-def _told(house: House, jobs: Sequence[Job]) -> list[tuple[Key, Derived]]:
-    owners = house.firings.owners({job.uid for job in jobs}) if jobs else {}
-    return [((job.row_id,), told_of(firing_of(job, owners.get(job.uid)))) for job in jobs]
+def _told(runtime: Runtime, jobs: Sequence[Job]) -> list[tuple[Key, Derived]]:
+    owners = runtime.firings.owners({job.uid for job in jobs}) if jobs else {}
+    return [((job.row_id,), event_of_firing(firing_of(job, owners.get(job.uid)))) for job in jobs]
 
 
 def _origins(wanted: Wanted) -> Sequence[Origin]:
@@ -227,13 +227,13 @@ def _origins(wanted: Wanted) -> Sequence[Origin]:
     return FIRING_ORIGINS if wanted.wants("schedule.fired") else ("retry",)
 
 
-def _held(house: House, wanted: Wanted, before: Key | None) -> _Lane:
+def _held(runtime: Runtime, wanted: Wanted, before: Key | None) -> _Lane:
     """Those of the moment: a row does not remember what it held before."""
     if not wanted.wants("schedule.held"):
         return _Lane()
-    holds = house.firings.holds(uid=wanted.uid, owner=wanted.owner, limit=MOST_HOLDS)
-    told = [((hold.since, hold.row_id), told_of_hold(hold)) for hold in _newest_holds(holds)]
-    met = [one for one in told if wanted.is_met(one[1])]
+    holds = runtime.firings.holds(uid=wanted.uid, owner=wanted.owner, limit=MOST_HOLDS)
+    item = [((hold.since, hold.row_id), event_of_hold(hold)) for hold in _newest_holds(holds)]
+    met = [one for one in item if wanted.is_met(one[1])]
     found = [one for one in met if before is None or one[0] < before]
     return _Lane(found, None, len(met), len(holds) == MOST_HOLDS)
 

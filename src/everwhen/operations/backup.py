@@ -7,12 +7,12 @@ import secrets
 from pathlib import Path
 
 from everwhen.errors import BackupError
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 from everwhen.ports.upkeep import Progress
 
 
 def back_up(
-    house: House, path: Path, *, may_replace: bool = False, progress: Progress = lambda _share: None
+    runtime: Runtime, path: Path, *, may_replace: bool = False, progress: Progress = lambda _share: None
 ) -> int:
     """Copy the database to `path`, while it is in use; how many bytes there are.
 
@@ -25,7 +25,7 @@ def back_up(
     growing = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         growing.touch(mode=0o600, exist_ok=False)
-        house.upkeep.backup(growing, progress)
+        runtime.upkeep.backup(growing, progress)
         _sync(growing)
         _put_in_place(growing, path, may_replace)
         _sync(path.parent)

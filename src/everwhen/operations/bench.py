@@ -13,7 +13,7 @@ from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import SUCCEEDED
 from everwhen.model.schedule import Target
 from everwhen.operations.schedules import Submission, create_schedule, create_schedules
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 from everwhen.ports.slots import JobEnd
 
 BATCH = 500
@@ -36,53 +36,53 @@ class Figure:
         return self.count / max(self.seconds, 1e-9)
 
 
-def bench(house: House, count: int, progress: Callable[[float], None]) -> Iterator[Figure]:
+def bench(runtime: Runtime, count: int, progress: Callable[[float], None]) -> Iterator[Figure]:
     """Measure one thing after another, each on what the one before has left."""
-    if house.ledger.counts().schedules:
+    if runtime.ledger.counts().schedules:
         raise SchedulerError("the benchmark wants a database of its own; this one has schedules")
     works: list[tuple[str, int, Callable[[], object]]] = [
-        ("schedules created one by one", SINGLE, lambda: _one_by_one(house)),
-        ("schedules created in bulk", count, lambda: _in_bulk(house, count)),
-        ("slots fired", count + SINGLE, lambda: _fire(house)),
-        ("jobs claimed and settled", count + SINGLE, lambda: _work(house)),
-        ("looks with nothing due", IDLE, lambda: _look(house)),
+        ("schedules created one by one", SINGLE, lambda: _one_by_one(runtime)),
+        ("schedules created in bulk", count, lambda: _in_bulk(runtime, count)),
+        ("slots fired", count + SINGLE, lambda: _fire(runtime)),
+        ("jobs claimed and settled", count + SINGLE, lambda: _work(runtime)),
+        ("looks with nothing due", IDLE, lambda: _look(runtime)),
     ]
     for number, (what, size, work) in enumerate(works):
         progress(number / len(works))
-        begun = house.clock.monotonic()
+        begun = runtime.clock.monotonic()
         work()
-        yield Figure(what, size, house.clock.monotonic() - begun)
+        yield Figure(what, size, runtime.clock.monotonic() - begun)
 
 
 def _submission(name: str) -> Submission:
     return Submission(name, {"every": "1h"}, _NOTHING)
 
 
-def _one_by_one(house: House) -> None:
+def _one_by_one(runtime: Runtime) -> None:
     for number in range(SINGLE):
-        create_schedule(house, _submission(f"single-{number}"))
+        create_schedule(runtime, _submission(f"single-{number}"))
 
 
-def _in_bulk(house: House, count: int) -> None:
+def _in_bulk(runtime: Runtime, count: int) -> None:
     for first in range(0, count, 1_000):
         numbers = range(first, min(first + 1_000, count))
-        create_schedules(house, [_submission(f"bulk-{number}") for number in numbers])
+        create_schedules(runtime, [_submission(f"bulk-{number}") for number in numbers])
 
 
-def _fire(house: House) -> None:
-    while house.slots.tick(house.clock.now(), limit=BATCH, behind=False).fired:
+def _fire(runtime: Runtime) -> None:
+    while runtime.slots.tick(runtime.clock.now(), limit=BATCH, behind=False).fired:
         pass
 
 
-def _work(house: House) -> None:
-    while claimed := house.slots.claim_jobs(house.clock.now(), node=NODE, limit=BATCH):
-        house.slots.settle(house.clock.now(), [_end(one) for one in claimed])
+def _work(runtime: Runtime) -> None:
+    while claimed := runtime.slots.claim_jobs(runtime.clock.now(), node=NODE, limit=BATCH):
+        runtime.slots.settle(runtime.clock.now(), [_end(one) for one in claimed])
 
 
 def _end(claimed: ClaimedJob) -> JobEnd:
     return JobEnd(claimed.job.job_id, claimed.job.fence, SUCCEEDED)
 
 
-def _look(house: House) -> None:
+def _look(runtime: Runtime) -> None:
     for _ in range(IDLE):
-        house.slots.tick(house.clock.now(), limit=BATCH, behind=False)
+        runtime.slots.tick(runtime.clock.now(), limit=BATCH, behind=False)

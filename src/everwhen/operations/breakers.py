@@ -6,53 +6,53 @@ from everwhen.errors import UnknownBreakerError
 from everwhen.model.breaker import Breaker, Transition
 from everwhen.operations.submissions import Caller
 from everwhen.ports.catalogue import Entry, ScheduleFilter
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 
 LOOKED_AT = 500  # schedules of a group
 
 
-def get_breaker(house: House, key: str, *, limit: int = 20) -> tuple[Breaker, list[Transition]]:
+def get_breaker(runtime: Runtime, key: str, *, limit: int = 20) -> tuple[Breaker, list[Transition]]:
     """A breaker and its latest changes, newest first."""
-    return house.ledger.breaker(key), house.ledger.transitions(key, limit=limit)
+    return runtime.ledger.breaker(key), runtime.ledger.transitions(key, limit=limit)
 
 
 def find_breaker(
-    house: House, key: str, caller: Caller, *, limit: int = 20
+    runtime: Runtime, key: str, caller: Caller, *, limit: int = 20
 ) -> tuple[Breaker, list[Transition]]:
     """The same for a caller: one that no schedule of his has is not there."""
-    found = get_breaker(house, key, limit=limit)
+    found = get_breaker(runtime, key, limit=limit)
     if caller.token.owner is None and (found[1] or found[0] != Breaker(key)):
         return found  # it moved, so it is or was somebody's
-    if not _is_visible(house, key, caller):
+    if not _is_visible(runtime, key, caller):
         raise UnknownBreakerError(key)
     return found
 
 
-def list_breakers(house: House, caller: Caller) -> list[Breaker]:
+def list_breakers(runtime: Runtime, caller: Caller) -> list[Breaker]:
     """Those that ever counted a failure, by key, as far as the caller may see them."""
-    found = house.ledger.breakers()
+    found = runtime.ledger.breakers()
     if caller.token.owner is None:
         return found
-    return [breaker for breaker in found if _is_visible(house, breaker.key, caller)]
+    return [breaker for breaker in found if _is_visible(runtime, breaker.key, caller)]
 
 
-def reset_breaker(house: House, key: str, *, actor: str | None = None) -> bool:
+def reset_breaker(runtime: Runtime, key: str, *, actor: str | None = None) -> bool:
     """Close it by hand; False when it was closed already."""
-    was_open = house.catalogue.reset_breaker(house.clock.now(), key, actor)
-    house.wake_scheduler()
+    was_open = runtime.catalogue.reset_breaker(runtime.clock.now(), key, actor)
+    runtime.wake_scheduler()
     return was_open
 
 
-def _is_visible(house: House, key: str, caller: Caller) -> bool:
+def _is_visible(runtime: Runtime, key: str, caller: Caller) -> bool:
     """Whether a schedule that the caller may see has this breaker: by itself, or through its group."""
-    alone = house.catalogue.entry(key)
+    alone = runtime.catalogue.entry(key)
     if alone is not None and caller.token.sees(alone.schedule.state.owner) and _has(alone, key):
         return True
     group = key.partition(":")[0].partition("@")[0]
     if caller.is_hidden(group):
         return False
     wanted = ScheduleFilter(group=group, owner=caller.token.owner)
-    return any(_has(entry, key) for entry in house.catalogue.entries(wanted, limit=LOOKED_AT))
+    return any(_has(entry, key) for entry in runtime.catalogue.entries(wanted, limit=LOOKED_AT))
 
 
 def _has(entry: Entry, key: str) -> bool:

@@ -13,10 +13,10 @@ from everwhen.model.declared import Declarations, Declared
 from everwhen.model.instants import DAY
 from everwhen.model.masks import masked
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule
+from everwhen.model.serialize import fields_of
 from everwhen.model.shared import Shared
-from everwhen.model.words import words_of
 from everwhen.operations.apply import KeyChange, preview
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 
 AHEAD = 7 * DAY
 What = Literal["created", "changed", "removed"]
@@ -34,12 +34,12 @@ class ScheduleChange:
     firings: FiringChanges
 
 
-def diff(house: House, declared: Declarations) -> list[ScheduleChange]:
+def diff(runtime: Runtime, declared: Declarations) -> list[ScheduleChange]:
     """Everything that applying would change, by schedule; nothing is written."""
-    now = house.clock.now()
-    changes = preview(house, declared)
+    now = runtime.clock.now()
+    changes = preview(runtime, declared)
     policies = {policy.policy_id: policy for policy in declared.policies}
-    stored = {one.state.schedule_id: one for one in house.catalogue.of_source("config")}
+    stored = {one.state.schedule_id: one for one in runtime.catalogue.of_source("config")}
     found = [_created(one, policies, now) for one in changes.created]
     found += [_removed(schedule, now) for schedule in changes.removed]
     edited = {change.declared.schedule_id: change.after for change in changes.changed}
@@ -67,7 +67,7 @@ def _created(one: Declared, policies: dict[str, QuietHoursPolicy], now: int) -> 
     plan = Plan(one.schedule_id, one.definition, _quiet(one.definition, policies))
     state = edit.create(plan, "", now, is_enabled=one.is_enabled, may_be_past=True).state
     firing = compare(NO_FIRINGS, firings(plan, state, now + AHEAD))
-    keys = tuple(_key_change(key, None, value) for key, value in words_of(one.definition).items())
+    keys = tuple(_key_change(key, None, value) for key, value in fields_of(one.definition).items())
     return ScheduleChange(one.schedule_id, "created", one.place, one.definition.zone.name, keys, firing)
 
 
@@ -83,7 +83,7 @@ def _changed(
     plan = Plan(one.schedule_id, after, _quiet(after, policies))
     decision = edit.edit(schedule, plan, now, Shared(), may_be_past=True)
     decision = switch(one.is_enabled, Schedule(decision.after, plan, schedule.outstanding), now, Shared())
-    before, later = words_of(schedule.definition), words_of(after)
+    before, later = fields_of(schedule.definition), fields_of(after)
     keys = tuple(
         _key_change(key, before.get(key), later.get(key))
         for key in sorted(before.keys() | later.keys())

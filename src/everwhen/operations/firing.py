@@ -18,7 +18,7 @@ from everwhen.model.shared import Shared
 from everwhen.model.token import ANSWERS_KEPT, Answer
 from everwhen.operations.schedules import Permit, anybody
 from everwhen.ports.catalogue import Change, Remember
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Firing:
 
 
 def trigger_schedule(
-    house: House,
+    runtime: Runtime,
     schedule_id: str,
     *,
     payload: Mapping[str, Any] | None = None,
@@ -56,7 +56,7 @@ def trigger_schedule(
         charge(shared, budgets, len(decision.jobs), now)
         return decision
 
-    return _ask(house, schedule_id, trigger, limits=keys_of(budgets))
+    return _ask(runtime, schedule_id, trigger, limits=keys_of(budgets))
 
 
 def budgets_of(budget: Budget | None) -> tuple[Budget, ...]:
@@ -76,7 +76,7 @@ class Once(NamedTuple):
 
 
 def fire_schedule(
-    house: House,
+    runtime: Runtime,
     schedule_id: str,
     *,
     payload: Mapping[str, Any] | None = None,
@@ -99,40 +99,40 @@ def fire_schedule(
         return decision
 
     if once is not None:
-        return _ask_once(house, schedule_id, fire, once)
-    return _ask(house, schedule_id, fire, limits=keys_of(budgets))
+        return _ask_once(runtime, schedule_id, fire, once)
+    return _ask(runtime, schedule_id, fire, limits=keys_of(budgets))
 
 
 def _ask(
-    house: House,
+    runtime: Runtime,
     schedule_id: str,
     request: Change,
     remember: Remember | None = None,
     *,
     limits: Sequence[str] = (),
 ) -> Firing:
-    decision = house.catalogue.change(
-        house.clock.now(), schedule_id, request, remember=remember, limits=limits
+    decision = runtime.catalogue.change(
+        runtime.clock.now(), schedule_id, request, remember=remember, limits=limits
     )
-    house.wake_scheduler()
-    house.wake_workers()
+    runtime.wake_scheduler()
+    runtime.wake_workers()
     return _firing(decision)
 
 
-def _ask_once(house: House, schedule_id: str, request: Change, once: Once) -> Firing:
+def _ask_once(runtime: Runtime, schedule_id: str, request: Change, once: Once) -> Firing:
     asked: list[Answer] = []
 
     def remember(decision: Decision) -> Answer:
         firing = _firing(decision)
-        words = json.dumps([firing.job_id, firing.skip_reason])
-        asked.append(Answer(f"hook:{decision.after.uid}", once.key, "", words, once.kept))
+        fields = json.dumps([firing.job_id, firing.skip_reason])
+        asked.append(Answer(f"hook:{decision.after.uid}", once.key, "", fields, once.kept))
         return asked[-1]
 
     try:
-        return _ask(house, schedule_id, request, remember)
+        return _ask(runtime, schedule_id, request, remember)
     except RepeatedRequestError:
         who, key = asked[-1][:2]
-        known = house.tokens.answer(who, key, since=house.clock.now() - ANSWERS_KEPT)
+        known = runtime.tokens.answer(who, key, since=runtime.clock.now() - ANSWERS_KEPT)
         if known is None:  # it was forgotten in this very moment
             raise
         job_id, skip_reason = json.loads(known.answer)

@@ -15,7 +15,7 @@ from everwhen.model.group import Group, Groups, is_anothers, is_longer, is_share
 from everwhen.model.schedule import Definition, Schedule, State, Status
 from everwhen.operations.schedules import invalidate_schedule
 from everwhen.ports.catalogue import Entry, ScheduleFilter
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 
 UNUSABLE = "its owner may not use the"  # how the reason begins
 _PAGE = 500
@@ -52,8 +52,8 @@ def refuse_unusable(groups: Groups, schedule: Schedule, owner: str) -> None:
     if name is None:
         return
     group = groups.get((kind, name))
-    is_declared_elsewhere = group is None and not _is_submitted(schedule.state)
-    if not is_declared_elsewhere and not may_use(group, owner):
+    is_declared_external = group is None and not _is_submitted(schedule.state)
+    if not is_declared_external and not may_use(group, owner):
         raise UnknownGroupError(kind, name)
 
 
@@ -65,7 +65,7 @@ def _is_submitted(state: State) -> bool:
 # -- what is stored --
 
 
-def invalidate_unusable(house: House, groups: Groups) -> list[str]:
+def invalidate_unusable(runtime: Runtime, groups: Groups) -> list[str]:
     """Stop every submitted schedule that runs what its owner may not use; their ids.
 
     An active one becomes invalid, a paused one stays so beyond the end of its pause.
@@ -73,24 +73,24 @@ def invalidate_unusable(house: House, groups: Groups) -> list[str]:
     found: list[str] = []
     makers: dict[str, str | None] | None = None
     for (kind, name), group in groups.items():
-        for state in _suspects(house, kind, name):
+        for state in _suspects(runtime, kind, name):
             if makers is None:
-                makers = _owners_of_tokens(house)
-            entry = house.catalogue.entry(state.schedule_id)
+                makers = _owners_of_tokens(runtime)
+            entry = runtime.catalogue.entry(state.schedule_id)
             fault = None if entry is None else _fault(entry, group, makers)
             if fault is not None:
                 log.warning("schedule %s is invalid: %s", state.schedule_id, fault)
-                invalidate_schedule(house, state.schedule_id, fault)
+                invalidate_schedule(runtime, state.schedule_id, fault)
                 found.append(state.schedule_id)
     return found
 
 
-def _suspects(house: House, kind: str, name: str) -> Iterator[State]:
+def _suspects(runtime: Runtime, kind: str, name: str) -> Iterator[State]:
     """Schedules of a group that an owner submitted and that run by themselves, now or when their pause ends."""
     for status in _LOOKED_AT:
         after: str | None = None
         wanted = ScheduleFilter(status=status, group=name, target=kind)
-        while page := house.catalogue.states(wanted, limit=_PAGE, after=after):
+        while page := runtime.catalogue.states(wanted, limit=_PAGE, after=after):
             after = page[-1].schedule_id
             for state in page:
                 is_at_rest = status == "paused" and state.resume_at is None
@@ -98,7 +98,7 @@ def _suspects(house: House, kind: str, name: str) -> Iterator[State]:
                     yield state
 
 
-def stays_unusable(house: House, groups: Groups, schedule: Schedule) -> bool:
+def stays_unusable(runtime: Runtime, groups: Groups, schedule: Schedule) -> bool:
     """Whether an invalid schedule still runs what its owner may not use, as far as the groups here tell."""
     definition, state = schedule.definition, schedule.state
     if definition.group is None or state.owner is None or not _is_submitted(state):
@@ -106,12 +106,12 @@ def stays_unusable(house: House, groups: Groups, schedule: Schedule) -> bool:
     group = groups.get((definition.target.kind, definition.group))
     if group is None:  # nobody here knows whose it is
         return (state.status_reason or "").startswith(UNUSABLE)
-    entry = house.catalogue.entry(state.schedule_id)
-    return entry is not None and _fault(entry, group, _owners_of_tokens(house)) is not None
+    entry = runtime.catalogue.entry(state.schedule_id)
+    return entry is not None and _fault(entry, group, _owners_of_tokens(runtime)) is not None
 
 
-def _owners_of_tokens(house: House) -> dict[str, str | None]:
-    return {token.token_id: token.owner for token in house.tokens.all()}
+def _owners_of_tokens(runtime: Runtime) -> dict[str, str | None]:
+    return {token.token_id: token.owner for token in runtime.tokens.all()}
 
 
 def _fault(entry: Entry, group: Group, makers: dict[str, str | None]) -> str | None:

@@ -19,14 +19,14 @@ from everwhen.model.shared import Shared
 from everwhen.operations import jobs
 from everwhen.operations.firing import Firing, budgets_of, keys_of
 from everwhen.operations.submissions import Caller
-from everwhen.ports.house import House
 from everwhen.ports.ledger import EventFilter, JobFilter, JobPage
+from everwhen.ports.runtime import Runtime
 
 NOTHING = JobPage([])
 
 
 def list_jobs(
-    house: House,
+    runtime: Runtime,
     wanted: JobFilter,
     caller: Caller,
     *,
@@ -37,42 +37,42 @@ def list_jobs(
 ) -> JobPage:
     """Jobs that the caller may see, newest first; of a schedule that is deleted, too, when it is asked for by id."""
     if schedule_id is not None:
-        uid = _uid_of(house, schedule_id)
-        if uid is None or not caller.token.sees(_owner_of(house, uid)):
+        uid = _uid_of(runtime, schedule_id)
+        if uid is None or not caller.token.sees(_owner_of(runtime, uid)):
             return NOTHING
         wanted = replace(wanted, uid=uid)
     elif caller.is_hidden(wanted.group):
         return NOTHING
     elif caller.token.owner is not None:
         wanted = replace(wanted, owner=caller.token.owner)
-    return house.ledger.job_page(wanted, limit=limit, before=before, offset=offset)
+    return runtime.ledger.job_page(wanted, limit=limit, before=before, offset=offset)
 
 
-def get_job(house: House, job_id: str, caller: Caller) -> Job:
+def get_job(runtime: Runtime, job_id: str, caller: Caller) -> Job:
     """A job; someone else's is not there."""
-    job = jobs.get_job(house, job_id)
-    if caller.token.owner is not None and not caller.token.sees(_owner_of(house, job.uid)):
+    job = jobs.get_job(runtime, job_id)
+    if caller.token.owner is not None and not caller.token.sees(_owner_of(runtime, job.uid)):
         raise UnknownJobError(job_id)
     return job
 
 
-def get_output(house: House, job_id: str, caller: Caller) -> tuple[Job, list[OutputPiece]]:
+def get_output(runtime: Runtime, job_id: str, caller: Caller) -> tuple[Job, list[OutputPiece]]:
     """A job, and what is kept of its output. The job is read first: when it has ended, all of its output is there."""
-    job = get_job(house, job_id, caller)
-    return job, house.ledger.output(job_id)
+    job = get_job(runtime, job_id, caller)
+    return job, runtime.ledger.output(job_id)
 
 
-def cancel_job(house: House, job_id: str, caller: Caller) -> Job:
+def cancel_job(runtime: Runtime, job_id: str, caller: Caller) -> Job:
     """End a job that is queued or running."""
-    job = get_job(house, job_id, caller)
+    job = get_job(runtime, job_id, caller)
     if not job.is_outstanding:
         raise StatusError("cancel", job.status)
-    return jobs.cancel_job(house, job_id, actor=caller.actor)
+    return jobs.cancel_job(runtime, job_id, actor=caller.actor)
 
 
-def rerun_job(house: House, job_id: str, caller: Caller, *, if_running: IfRunning = "queue") -> Firing:
+def rerun_job(runtime: Runtime, job_id: str, caller: Caller, *, if_running: IfRunning = "queue") -> Firing:
     """Run a job that has ended once more, with its slot and its payload, by the definition of today (X3)."""
-    job = get_job(house, job_id, caller)
+    job = get_job(runtime, job_id, caller)
     if job.is_outstanding:
         raise StatusError("rerun", job.status)
 
@@ -85,22 +85,22 @@ def rerun_job(house: House, job_id: str, caller: Caller, *, if_running: IfRunnin
         return decision
 
     try:
-        decision = house.catalogue.change(house.clock.now(), job.uid, rerun, limits=keys_of(budgets))
+        decision = runtime.catalogue.change(runtime.clock.now(), job.uid, rerun, limits=keys_of(budgets))
     except UnknownScheduleError:
         raise SourceGoneError(job.job_id) from None
-    house.wake_workers()
+    runtime.wake_workers()
     return Firing(decision.jobs[-1].job_id if decision.jobs else None, decision.refusal)
 
 
-def _uid_of(house: House, schedule_id: str) -> str | None:
-    schedule = house.catalogue.get(schedule_id)
-    return house.ledger.uid_of(schedule_id) if schedule is None else schedule.state.uid
+def _uid_of(runtime: Runtime, schedule_id: str) -> str | None:
+    schedule = runtime.catalogue.get(schedule_id)
+    return runtime.ledger.uid_of(schedule_id) if schedule is None else schedule.state.uid
 
 
-def _owner_of(house: House, uid: str) -> str | None:
+def _owner_of(runtime: Runtime, uid: str) -> str | None:
     """Whose a schedule is; of a deleted one the newest event about it says it."""
-    schedule = house.catalogue.get(uid)
+    schedule = runtime.catalogue.get(uid)
     if schedule is not None:
         return schedule.state.owner
-    events = house.ledger.events(EventFilter(uid=uid), limit=1)
+    events = runtime.ledger.events(EventFilter(uid=uid), limit=1)
     return events[0].event.owner if events else None

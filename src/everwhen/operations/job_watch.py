@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from everwhen.model.derived import Derived, Progress, told_of_end, told_of_start
-from everwhen.ports.house import House
+from everwhen.model.derived import Derived, Progress, event_of_end, event_of_start
+from everwhen.ports.runtime import Runtime
 
 PORTION = 1_000
 MOST_FOLLOWED = 20_000  # jobs; where there are more, the ends of some of them are not told
@@ -21,8 +21,8 @@ MOST_NEW = (
 class JobWatch:
     """One reader's view. Not for two threads at once."""
 
-    def __init__(self, house: House) -> None:
-        self._firings = house.firings
+    def __init__(self, runtime: Runtime) -> None:
+        self._firings = runtime.firings
         self._row: int | None = None  # the last job that was looked at
         self._told: dict[int, int] = {}  # by row: how many starts of a job that has not ended were told
 
@@ -61,10 +61,10 @@ class JobWatch:
             starts = _starts(job)
             if starts > self._told[job.row_id]:
                 self._told[job.row_id] = starts
-                yield from filter(None, [told_of_start(job)])
+                yield from filter(None, [event_of_start(job)])
             if job.is_over:
                 del self._told[job.row_id]
-                yield from filter(None, [told_of_end(job)])
+                yield from filter(None, [event_of_end(job)])
 
 
 def _starts(job: Progress) -> int:

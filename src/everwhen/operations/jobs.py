@@ -12,7 +12,7 @@ from everwhen.decide.charge import charge
 from everwhen.errors import BackfillError, OutcomeError, UnknownJobError, UnknownScheduleError, shown
 from everwhen.model.decision import Decision
 from everwhen.model.instants import instant_of
-from everwhen.model.job import ELSEWHERE, Job
+from everwhen.model.job import EXTERNAL, Job
 from everwhen.model.outcome import Outcome
 from everwhen.model.output import OutputPiece
 from everwhen.model.policy import Budget, IfRunning
@@ -21,29 +21,29 @@ from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
 from everwhen.operations.firing import budgets_of, keys_of
 from everwhen.operations.schedules import Permit, anybody, get_schedule
-from everwhen.ports.house import House
 from everwhen.ports.ledger import JobFilter
+from everwhen.ports.runtime import Runtime
 
 MOST_BACKFILLED = 1_000
 MOST_LOOKED_AT = 100_000
 
 
-def cancel_job(house: House, job_id: str, *, actor: str | None = None) -> Job:
+def cancel_job(runtime: Runtime, job_id: str, *, actor: str | None = None) -> Job:
     """End a job: a queued one at once, a running one as soon as its worker has killed it."""
-    job = get_job(house, job_id)
-    now = house.clock.now()
+    job = get_job(runtime, job_id)
+    now = runtime.clock.now()
     try:
-        house.catalogue.change(
+        runtime.catalogue.change(
             now, job.uid, lambda s, now, shared: by_hand.cancel_job(s, job_id, now, shared, actor=actor)
         )
     except UnknownScheduleError:  # deleted, and its run goes on (X4)
-        house.catalogue.cancel_orphan(now, job_id)
-    house.wake_workers()
-    return get_job(house, job_id)
+        runtime.catalogue.cancel_orphan(now, job_id)
+    runtime.wake_workers()
+    return get_job(runtime, job_id)
 
 
 def report_outcome(
-    house: House,
+    runtime: Runtime,
     job_id: str,
     token: str,
     *,
@@ -59,27 +59,27 @@ def report_outcome(
         outcome = Outcome("succeeded", result=result)
     else:
         outcome = Outcome("failed", error=error or "reported as failed", result=result, is_final=not retry)
-    job = get_job(house, job_id)
+    job = get_job(runtime, job_id)
     token_hash = sha256(token.encode(errors="replace")).hexdigest()
-    if not house.slots.report(house.clock.now(), job_id, token_hash, outcome):
-        if job.status == "running" and job.node != ELSEWHERE:
+    if not runtime.slots.report(runtime.clock.now(), job_id, token_hash, outcome):
+        if job.status == "running" and job.node != EXTERNAL:
             raise OutcomeError(
                 f'job "{shown(job_id)}" does not wait for an outcome yet; try again in a second'
             )
         raise UnknownJobError(job_id)  # over, or another token: who may not know is not told
-    house.wake_scheduler()
-    house.wake_workers()
-    return get_job(house, job_id)
+    runtime.wake_scheduler()
+    runtime.wake_workers()
+    return get_job(runtime, job_id)
 
 
-def get_output(house: House, job_id: str) -> list[OutputPiece]:
+def get_output(runtime: Runtime, job_id: str) -> list[OutputPiece]:
     """What is kept of a job's output, in pieces: the first and the last of each stream of each attempt."""
-    get_job(house, job_id)
-    return house.ledger.output(job_id)
+    get_job(runtime, job_id)
+    return runtime.ledger.output(job_id)
 
 
-def get_job(house: House, job_id: str) -> Job:
-    job = house.ledger.job(job_id)
+def get_job(runtime: Runtime, job_id: str) -> Job:
+    job = runtime.ledger.job(job_id)
     if job is None:
         raise UnknownJobError(job_id)
     return job
@@ -94,7 +94,7 @@ class Backfill:
 
 
 def backfill(
-    house: House,
+    runtime: Runtime,
     schedule_id: str,
     start: datetime,
     end: datetime,
@@ -108,12 +108,12 @@ def backfill(
 
     `budget` is that of the token that asks.
     """
-    schedule = get_schedule(house, schedule_id)
+    schedule = get_schedule(runtime, schedule_id)
     permit(schedule)
     if start >= end:
         raise BackfillError("the span is empty: its end is not after its start; is the order right?")
-    first, last = instant_of(start), min(instant_of(end), house.clock.now())
-    slots = tuple(_slots_between(house, schedule.state.uid, first, last))
+    first, last = instant_of(start), min(instant_of(end), runtime.clock.now())
+    slots = tuple(_slots_between(runtime, schedule.state.uid, first, last))
     if len(slots) > MOST_BACKFILLED:
         raise BackfillError(
             f"{len(slots):,} slots, and {MOST_BACKFILLED:,} are the most at once; take a shorter span"
@@ -128,17 +128,17 @@ def backfill(
         charge(shared, budgets, len(decision.jobs), now)
         return decision
 
-    now = house.clock.now()
-    decision = house.catalogue.backfill(now, schedule_id, slots, fill, limits=keys_of(budgets))
-    house.wake_workers()
+    now = runtime.clock.now()
+    decision = runtime.catalogue.backfill(now, schedule_id, slots, fill, limits=keys_of(budgets))
+    runtime.wake_workers()
     return Backfill(tuple(job.slot_at for job in decision.jobs), decision.refusal)
 
 
-def _slots_between(house: House, uid: str, first: int, last: int) -> list[int]:
+def _slots_between(runtime: Runtime, uid: str, first: int, last: int) -> list[int]:
     """The slots of the revisions in force then, without those that have a job."""
-    with house.ledger.history([uid]) as history:
-        (life,) = history.lives
-        planned = by_hand.slots_of_life(life, first, last, most=MOST_LOOKED_AT)
+    with runtime.ledger.history([uid]) as record:
+        (history,) = record.histories
+        planned = by_hand.slots_of_history(history, first, last, most=MOST_LOOKED_AT)
     wanted = JobFilter(uid=uid, origins=("schedule", "catch_up", "backfill"), since=first, until=last)
-    taken = {job.slot_at for job in house.ledger.jobs(wanted, limit=1_000_000)}
+    taken = {job.slot_at for job in runtime.ledger.jobs(wanted, limit=1_000_000)}
     return [slot for slot in planned if slot not in taken]

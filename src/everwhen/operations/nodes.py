@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from everwhen.model.node import Node
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 
 
-def list_nodes(house: House, *, also_gone: bool = False) -> list[Node]:
+def list_nodes(runtime: Runtime, *, also_gone: bool = False) -> list[Node]:
     """Those that live, the oldest start first; with `also_gone` every one that is remembered."""
-    return [node for node in house.upkeep.nodes() if also_gone or node.is_alive]
+    return [node for node in runtime.upkeep.nodes() if also_gone or node.is_alive]

@@ -10,7 +10,7 @@ from everwhen.model.instants import SECOND
 from everwhen.model.schedule import Plan, Schedule
 from everwhen.operations.schedules import quiet_hours_of
 from everwhen.operations.upcoming import UpcomingSlot, upcoming_of
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 from everwhen.timetable.describe import describe, describe_dst
 from everwhen.timetable.occurrences import series_of
 
@@ -24,10 +24,10 @@ class Preview:
     notes: list[str | None]
 
 
-def preview(house: House, declared: Declared, count: int) -> Preview:
+def preview(runtime: Runtime, declared: Declared, count: int) -> Preview:
     """Nothing is written."""
-    definition, now = declared.definition, house.clock.now()
-    plan = Plan(declared.schedule_id, definition, quiet_hours_of(house, definition))
+    definition, now = declared.definition, runtime.clock.now()
+    plan = Plan(declared.schedule_id, definition, quiet_hours_of(runtime, definition))
     state = edit.create(plan, declared.schedule_id, now).state
     slots = upcoming_of(Schedule(state, plan), count)
     series = series_of(

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from everwhen.decide.check_ledger import LedgerReport, check_ledger
-from everwhen.model.history import History, Life
-from everwhen.ports.house import House
+from everwhen.model.history import History, ScheduleHistory
+from everwhen.ports.runtime import Runtime
 from everwhen.ports.upkeep import Progress
+from everwhen.verify.ledger import LedgerReport, check_ledger
 
 
-def prove(house: House, progress: Progress = lambda _share: None) -> LedgerReport:
+def prove(runtime: Runtime, progress: Progress = lambda _share: None) -> LedgerReport:
     """Check the whole ledger, from one snapshot; the service may go on meanwhile."""
-    expected = max(sum(house.ledger.counts().schedules.values()), 1)
-    with house.ledger.history() as history:
-        return check_ledger(_watched(history, expected, progress), house.clock.now())
+    expected = max(sum(runtime.ledger.counts().schedules.values()), 1)
+    with runtime.ledger.history() as record:
+        return check_ledger(_watched(record, expected, progress), runtime.clock.now())
 
 
-def _watched(history: History, expected: int, progress: Progress) -> History:
-    def lives() -> Iterator[Life]:
-        for number, life in enumerate(history.lives):
+def _watched(record: History, expected: int, progress: Progress) -> History:
+    def histories() -> Iterator[ScheduleHistory]:
+        for number, history in enumerate(record.histories):
             progress(
                 min(number / expected, 0.99)
             )  # deleted schedules have lives too, and nobody counted them
-            yield life
+            yield history
 
-    return replace(history, lives=lives())
+    return replace(record, histories=histories())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from everwhen.errors import UnknownPolicyError
 from everwhen.model.schedule import QuietHoursPolicy
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,36 +18,36 @@ class PolicyEntry:
     source: str
 
 
-def create_quiet_hours(house: House, policy: QuietHoursPolicy) -> None:
+def create_quiet_hours(runtime: Runtime, policy: QuietHoursPolicy) -> None:
     """A new policy; an id that is taken is refused."""
-    house.catalogue.add_policy(house.clock.now(), policy)
+    runtime.catalogue.add_policy(runtime.clock.now(), policy)
 
 
 def change_quiet_hours(
-    house: House, policy_id: str, change: Callable[[QuietHoursPolicy], QuietHoursPolicy]
+    runtime: Runtime, policy_id: str, change: Callable[[QuietHoursPolicy], QuietHoursPolicy]
 ) -> QuietHoursPolicy:
     """Make another of a policy, at once for everything that uses it; slots that it holds are looked at again."""
-    after = house.catalogue.change_policy(house.clock.now(), policy_id, change)
-    house.wake_scheduler()
+    after = runtime.catalogue.change_policy(runtime.clock.now(), policy_id, change)
+    runtime.wake_scheduler()
     return after
 
 
-def list_entries(house: House) -> list[PolicyEntry]:
+def list_entries(runtime: Runtime) -> list[PolicyEntry]:
     """Every policy by id, each with where it came from."""
-    declared = {policy.policy_id for policy in house.catalogue.policies("config")}
+    declared = {policy.policy_id for policy in runtime.catalogue.policies("config")}
     return [
         PolicyEntry(policy, "config" if policy.policy_id in declared else "api")
-        for policy in house.catalogue.policies()
+        for policy in runtime.catalogue.policies()
     ]
 
 
-def get_entry(house: House, policy_id: str) -> PolicyEntry:
-    for entry in list_entries(house):
+def get_entry(runtime: Runtime, policy_id: str) -> PolicyEntry:
+    for entry in list_entries(runtime):
         if entry.policy.policy_id == policy_id:
             return entry
     raise UnknownPolicyError(policy_id)
 
 
-def delete_own_quiet_hours(house: House, policy_id: str) -> None:
+def delete_own_quiet_hours(runtime: Runtime, policy_id: str) -> None:
     """Remove a policy that came over REST; one that a schedule uses is refused, and so are those of the file."""
-    house.catalogue.delete_own_policy(policy_id)
+    runtime.catalogue.delete_own_policy(policy_id)

@@ -13,8 +13,8 @@ from everwhen.model.job import FAILURES, Job
 from everwhen.model.schedule import State
 from everwhen.model.shared import FOR_EVER
 from everwhen.operations.submissions import Caller
-from everwhen.ports.house import House
 from everwhen.ports.ledger import EventFilter, JobFilter
+from everwhen.ports.runtime import Runtime
 
 Fate = Literal["fired", "skipped", "missed", "caught_up", "held"]
 MOST_LOOKED_AT = 1_000  # jobs that figures are made from
@@ -54,26 +54,26 @@ class Figures:
     since: int | None = None
 
 
-def uid_for(house: House, schedule_id: str, caller: Caller, at: int = FOR_EVER) -> str:
+def uid_for(runtime: Runtime, schedule_id: str, caller: Caller, at: int = FOR_EVER) -> str:
     """The uid behind an id that the caller may ask about, also when its schedule is deleted.
 
     One that was deleted and added again has two lives under one id; `at` chooses the one that had begun by then.
     """
-    entry = house.catalogue.entry(schedule_id)
+    entry = runtime.catalogue.entry(schedule_id)
     if entry is not None:
         caller.refuse_stranger(entry.schedule)
-        earlier = _gone(house, schedule_id, caller, at) if at < entry.created_at else None
+        earlier = _gone(runtime, schedule_id, caller, at) if at < entry.created_at else None
         return earlier or entry.schedule.state.uid
-    uid = _gone(house, schedule_id, caller, at)
+    uid = _gone(runtime, schedule_id, caller, at)
     if uid is None:
         raise UnknownScheduleError(schedule_id)
     return uid
 
 
-def _gone(house: House, schedule_id: str, caller: Caller, at: int) -> str | None:
+def _gone(runtime: Runtime, schedule_id: str, caller: Caller, at: int) -> str | None:
     """The uid that the record knows under an id, if the caller may see it."""
-    uid = house.ledger.uid_of(schedule_id, at) if _is_a_name(schedule_id) else None
-    last = house.ledger.events(EventFilter(uid=uid), limit=1) if uid is not None else []
+    uid = runtime.ledger.uid_of(schedule_id, at) if _is_a_name(schedule_id) else None
+    last = runtime.ledger.events(EventFilter(uid=uid), limit=1) if uid is not None else []
     return uid if last and caller.token.sees(last[0].event.owner) else None
 
 
@@ -82,15 +82,17 @@ def _is_a_name(schedule_id: str) -> bool:
     return plain.isascii() and plain.isalnum() and len(schedule_id) <= 201
 
 
-def slots_of(house: House, uid: str, *, limit: int, before: int | None = None) -> list[SlotEntry]:
+def slots_of(runtime: Runtime, uid: str, *, limit: int, before: int | None = None) -> list[SlotEntry]:
     """What became of the slots before an instant, newest first."""
     own = JobFilter(uid=uid, origins=("schedule", "catch_up"), until=before)
-    jobs = house.ledger.jobs(own, limit=limit)
-    events = house.ledger.events(EventFilter(uid=uid, types=tuple(OF_SLOTS), slots_until=before), limit=limit)
+    jobs = runtime.ledger.jobs(own, limit=limit)
+    events = runtime.ledger.events(
+        EventFilter(uid=uid, types=tuple(OF_SLOTS), slots_until=before), limit=limit
+    )
     found = [SlotEntry(job.slot_at, "fired", None, job) for job in jobs]
     found += [_entry(recorded.event) for recorded in events]
     if before is None:
-        schedule = house.catalogue.get(uid)
+        schedule = runtime.catalogue.get(uid)
         found += _held(schedule.state) if schedule is not None else []
     return sorted(found, key=lambda entry: -entry.slot_at)[:limit]
 
@@ -113,9 +115,9 @@ def _entry(event: Event) -> SlotEntry:
     )
 
 
-def figures_of(house: House, uid: str) -> Figures:
+def figures_of(runtime: Runtime, uid: str) -> Figures:
     """How the last jobs of a schedule went."""
-    jobs = house.ledger.jobs(JobFilter(uid=uid), limit=MOST_LOOKED_AT)
+    jobs = runtime.ledger.jobs(JobFilter(uid=uid), limit=MOST_LOOKED_AT)
     ended = [job for job in jobs if job.ended_at is not None]
     return Figures(
         looked_at=len(jobs),
@@ -145,8 +147,8 @@ def _durations(lengths: Sequence[int]) -> dict[str, int]:
     }
 
 
-def revisions_of(house: House, uid: str) -> list[Revision]:
+def revisions_of(runtime: Runtime, uid: str) -> list[Revision]:
     """The revisions of a definition, newest first."""
-    with house.ledger.history([uid]) as history:
-        life = next(iter(history.lives))
-        return list(reversed(life.revisions))
+    with runtime.ledger.history([uid]) as record:
+        history = next(iter(record.histories))
+        return list(reversed(history.revisions))

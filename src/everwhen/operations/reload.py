@@ -8,13 +8,13 @@ from everwhen.errors import ConfigError
 from everwhen.model.declared import Declarations
 from everwhen.model.events import Event
 from everwhen.operations.apply import Applied, apply
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 
 MOST_LINES = 50
 
 
 def reload(
-    house: House,
+    runtime: Runtime,
     read: Callable[[], Declarations],
     *,
     actor: str | None = None,
@@ -22,9 +22,9 @@ def reload(
 ) -> Applied:
     """Read and apply; ConfigError says why not, and then nothing has changed."""
     try:
-        return apply(house, read(), actor=actor, may_remove_most=may_remove_most)
+        return apply(runtime, read(), actor=actor, may_remove_most=may_remove_most)
     except ConfigError as error:
         lines = str(error).splitlines()
         detail = {"mistakes": len(lines), "lines": lines[:MOST_LINES]}
-        house.slots.record([Event("config.rejected", house.clock.now(), actor=actor, detail=detail)])
+        runtime.slots.record([Event("config.rejected", runtime.clock.now(), actor=actor, detail=detail)])
         raise

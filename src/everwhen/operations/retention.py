@@ -6,24 +6,24 @@ from collections.abc import Callable
 
 from everwhen.decide.retention import cutoffs
 from everwhen.model.retention import FRONT, Kept, Place, Portion, Retention
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 
 PORTION = 500
 
 
 def prune(
-    house: House,
+    runtime: Runtime,
     retention: Retention | None = None,
     *,
     dry_run: bool = False,
     tell: Callable[[Portion], None] = lambda _portion: None,
 ) -> dict[Kept, int]:
     """Delete everything beyond retention; how many rows of each kind went (or, for a dry run, would go)."""
-    before = cutoffs(retention or Retention(), house.clock.now())
+    before = cutoffs(retention or Retention(), runtime.clock.now())
     rows: dict[Kept, int] = {}
     place: Place | None = FRONT
     while place is not None:
-        portion = house.upkeep.forget(before, place, limit=PORTION, dry_run=dry_run)
+        portion = runtime.upkeep.forget(before, place, limit=PORTION, dry_run=dry_run)
         rows[portion.what] = rows.get(portion.what, 0) + portion.rows
         tell(portion)
         place = portion.next

@@ -26,7 +26,7 @@ from everwhen.model.http_headers import header_fault
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State, Status, Target
 from everwhen.model.shared import Shared
 from everwhen.ports.catalogue import Change, NewSchedule, ScheduleFilter
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 from everwhen.timetable.occurrences import FirstRun
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ class Submission:
     """A schedule as somebody submits it."""
 
     schedule_id: str
-    words: Mapping[str, Any]
+    fields: Mapping[str, Any]
     target: Target
     group: str | None = None
     source: str = "api"
@@ -56,37 +56,37 @@ class Submission:
 
     @property
     def is_enabled(self) -> bool:
-        return self.words.get("enabled", True) is not False
+        return self.fields.get("enabled", True) is not False
 
 
 def create_schedules(
-    house: House, submissions: Iterable[Submission], *, actor: str | None = None
+    runtime: Runtime, submissions: Iterable[Submission], *, actor: str | None = None
 ) -> list[State]:
     """Create many schedules in one transaction, all or none."""
-    now, uids, quiet = house.clock.now(), uids_from(secrets.randbits(48)), QuietHoursByName(house)
-    new = [_new(house, submission, next(uids), quiet, now, actor) for submission in submissions]
-    states = house.catalogue.create(now, new)
-    house.wake_scheduler()
+    now, uids, quiet = runtime.clock.now(), uids_from(secrets.randbits(48)), QuietHoursByName(runtime)
+    new = [_new(runtime, submission, next(uids), quiet, now, actor) for submission in submissions]
+    states = runtime.catalogue.create(now, new)
+    runtime.wake_scheduler()
     return states
 
 
 def create_declared(
-    house: House, declared: Iterable[Declared], *, source: str, actor: str | None = None
+    runtime: Runtime, declared: Iterable[Declared], *, source: str, actor: str | None = None
 ) -> list[State]:
     """Create schedules that were read and found valid, in one transaction, all or none."""
-    now, uids, quiet = house.clock.now(), uids_from(secrets.randbits(48)), QuietHoursByName(house)
+    now, uids, quiet = runtime.clock.now(), uids_from(secrets.randbits(48)), QuietHoursByName(runtime)
     new: list[NewSchedule] = []
     for one in declared:
         plan = Plan(one.schedule_id, one.definition, quiet.of(one.definition))
         creation = edit.create(plan, next(uids), now, is_enabled=one.is_enabled, actor=actor)
         new.append(NewSchedule(creation, plan, source))
-    states = house.catalogue.create(now, new)
-    house.wake_scheduler()
+    states = runtime.catalogue.create(now, new)
+    runtime.wake_scheduler()
     return states
 
 
-def create_schedule(house: House, submission: Submission, *, actor: str | None = None) -> State:
-    (state,) = create_schedules(house, [submission], actor=actor)
+def create_schedule(runtime: Runtime, submission: Submission, *, actor: str | None = None) -> State:
+    (state,) = create_schedules(runtime, [submission], actor=actor)
     return state
 
 
@@ -101,9 +101,9 @@ def uids_from(drawn: int) -> Iterator[str]:
 
 
 def _new(
-    house: House, submission: Submission, uid: str, quiet: QuietHoursByName, now: int, actor: str | None
+    runtime: Runtime, submission: Submission, uid: str, quiet: QuietHoursByName, now: int, actor: str | None
 ) -> NewSchedule:
-    definition = define(house, submission, now)
+    definition = define(runtime, submission, now)
     plan = Plan(submission.schedule_id, definition, quiet.of(definition))
     creation = edit.create(
         plan,
@@ -117,18 +117,18 @@ def _new(
     return NewSchedule(creation, plan, submission.source)
 
 
-def define(house: House, submission: Submission, now: int) -> Definition:
-    words, kind = submission.words, submission.target.kind
+def define(runtime: Runtime, submission: Submission, now: int) -> Definition:
+    fields, kind = submission.fields, submission.target.kind
     if kind in WITH_DEFAULTS:  # the others have none, and a bulk load is of those
-        words = with_defaults(words, kind)
-    if words.get("timezone") == "local":  # which zone the host has is not known here
-        words = {**words, "timezone": house.timezone}
+        fields = with_defaults(fields, kind)
+    if fields.get("timezone") == "local":  # which zone the host has is not known here
+        fields = {**fields, "timezone": runtime.timezone}
     return declare(
         submission.schedule_id,
-        words,
+        fields,
         target=marked(submission.target, submission.source),
         now=now,
-        timezone=house.timezone,
+        timezone=runtime.timezone,
         group=submission.group,
     )
 
@@ -138,23 +138,23 @@ def marked(target: Target, source: str) -> Target:
     rules about addresses look at that when it is requested. Its headers are looked at here, whichever way it came."""
     if target.kind != "http":
         return target
-    words = {**json.loads(target.spec), "source": source}
-    for name, value in (words.get("headers") or {}).items():
+    fields = {**json.loads(target.spec), "source": source}
+    for name, value in (fields.get("headers") or {}).items():
         if fault := header_fault(name, value):
             raise TimetableError(f'headers: "{shown(name)}" {fault}', key="headers", value=name)
-    return Target(target.kind, json.dumps(words))
+    return Target(target.kind, json.dumps(fields))
 
 
-def quiet_hours_of(house: House, definition: Definition) -> QuietHoursPolicy | None:
+def quiet_hours_of(runtime: Runtime, definition: Definition) -> QuietHoursPolicy | None:
     """The policy that a definition names; one that is not there is refused."""
-    return QuietHoursByName(house).of(definition)
+    return QuietHoursByName(runtime).of(definition)
 
 
 class QuietHoursByName:
     """The policies as they are now, read when the first is asked for."""
 
-    def __init__(self, house: House) -> None:
-        self._house = house
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
         self._policies: dict[str, QuietHoursPolicy] | None = None
 
     def of(self, definition: Definition) -> QuietHoursPolicy | None:
@@ -169,23 +169,23 @@ class QuietHoursByName:
     def read(self) -> dict[str, QuietHoursPolicy]:
         """All of them. Asked for before a transaction, which must not wait for another."""
         if self._policies is None:
-            self._policies = {policy.policy_id: policy for policy in self._house.catalogue.policies()}
+            self._policies = {policy.policy_id: policy for policy in self._runtime.catalogue.policies()}
         return self._policies
 
 
-def with_quiet_hours(house: House, work: Callable[[QuietHoursByName], T]) -> T:
+def with_quiet_hours(runtime: Runtime, work: Callable[[QuietHoursByName], T]) -> T:
     """Do it by the policies as they are; once more, a few times, when one of them was changed before the commit."""
     for _ in range(MOST_TRIES - 1):
         try:
-            return work(QuietHoursByName(house))
+            return work(QuietHoursByName(runtime))
         except QuietHoursChangedError:
             continue
-    return work(QuietHoursByName(house))
+    return work(QuietHoursByName(runtime))
 
 
-def update_schedule(house: House, submission: Submission, *, actor: str | None = None) -> State:
+def update_schedule(runtime: Runtime, submission: Submission, *, actor: str | None = None) -> State:
     """Replace the definition of a schedule by a new revision."""
-    definition = define(house, submission, house.clock.now())
+    definition = define(runtime, submission, runtime.clock.now())
 
     def update(quiet: QuietHoursByName) -> State:
         policy = quiet.of(definition)
@@ -194,13 +194,13 @@ def update_schedule(house: House, submission: Submission, *, actor: str | None =
             plan = Plan(schedule.state.schedule_id, definition, policy)
             return edit.edit(schedule, plan, now, shared, may_be_past=submission.may_be_past, actor=actor)
 
-        return _change(house, submission.schedule_id, change)
+        return _change(runtime, submission.schedule_id, change)
 
-    return with_quiet_hours(house, update)
+    return with_quiet_hours(runtime, update)
 
 
 def pause_schedule(
-    house: House,
+    runtime: Runtime,
     schedule_id: str,
     *,
     by: str = "person",
@@ -212,29 +212,29 @@ def pause_schedule(
     def pause(schedule: Schedule, now: int, shared: Shared) -> Decision:
         return status.pause(schedule, now, shared, by=by, actor=actor, note=note, until=until)
 
-    return _change(house, schedule_id, pause, permit)
+    return _change(runtime, schedule_id, pause, permit)
 
 
-def resume_schedule(house: House, schedule_id: str, *, by: str | None = None) -> State:
-    return _change(house, schedule_id, lambda s, now, shared: status.resume(s, now, shared, by=by))
+def resume_schedule(runtime: Runtime, schedule_id: str, *, by: str | None = None) -> State:
+    return _change(runtime, schedule_id, lambda s, now, shared: status.resume(s, now, shared, by=by))
 
 
 def revive_schedule(
-    house: House, schedule_id: str, *, by: str | None = None, permit: Permit = anybody
+    runtime: Runtime, schedule_id: str, *, by: str | None = None, permit: Permit = anybody
 ) -> State:
-    return _change(house, schedule_id, lambda s, now, shared: status.revive(s, now, shared, by=by), permit)
+    return _change(runtime, schedule_id, lambda s, now, shared: status.revive(s, now, shared, by=by), permit)
 
 
-def invalidate_schedule(house: House, schedule_id: str, reason: str) -> State:
-    return _change(house, schedule_id, lambda s, now, shared: status.invalidate(s, now, shared, reason))
+def invalidate_schedule(runtime: Runtime, schedule_id: str, reason: str) -> State:
+    return _change(runtime, schedule_id, lambda s, now, shared: status.invalidate(s, now, shared, reason))
 
 
-def restore_schedule(house: House, schedule_id: str) -> State:
-    return _change(house, schedule_id, status.restore)
+def restore_schedule(runtime: Runtime, schedule_id: str) -> State:
+    return _change(runtime, schedule_id, status.restore)
 
 
 def delete_schedule(
-    house: House,
+    runtime: Runtime,
     schedule_id: str,
     *,
     cancel_running: bool = False,
@@ -245,25 +245,25 @@ def delete_schedule(
         permit(schedule)
         return status.delete(schedule, now, shared, cancel_running=cancel_running, by=by)
 
-    house.catalogue.delete(house.clock.now(), schedule_id, delete)
-    house.wake_workers()
+    runtime.catalogue.delete(runtime.clock.now(), schedule_id, delete)
+    runtime.wake_workers()
 
 
-def check(house: House, schedule_id: str) -> ScheduleCheckResult:
+def check(runtime: Runtime, schedule_id: str) -> ScheduleCheckResult:
     """Would it fire now? (herdctl's question)"""
-    schedule = get_schedule(house, schedule_id)
-    return check_schedule(schedule, house.clock.now(), house.catalogue.shared_of(schedule))
+    schedule = get_schedule(runtime, schedule_id)
+    return check_schedule(schedule, runtime.clock.now(), runtime.catalogue.shared_of(schedule))
 
 
-def get_schedule(house: House, schedule_id: str) -> Schedule:
-    schedule = house.catalogue.get(schedule_id)
+def get_schedule(runtime: Runtime, schedule_id: str) -> Schedule:
+    schedule = runtime.catalogue.get(schedule_id)
     if schedule is None:
         raise UnknownScheduleError(schedule_id)
     return schedule
 
 
 def list_schedules(
-    house: House,
+    runtime: Runtime,
     *,
     status: Status | None = None,
     group: str | None = None,
@@ -272,25 +272,25 @@ def list_schedules(
     after: str | None = None,
 ) -> list[State]:
     """Schedules by id, a page at a time; `after` is the last id of the page before."""
-    return house.catalogue.states(ScheduleFilter(status, group, owner), limit=limit, after=after)
+    return runtime.catalogue.states(ScheduleFilter(status, group, owner), limit=limit, after=after)
 
 
-def pause_system(house: House, *, by: str | None = None) -> None:
+def pause_system(runtime: Runtime, *, by: str | None = None) -> None:
     """Nothing fires or is claimed until the system is resumed."""
-    house.catalogue.set_system_paused(house.clock.now(), True, by)
+    runtime.catalogue.set_system_paused(runtime.clock.now(), True, by)
 
 
-def resume_system(house: House, *, by: str | None = None) -> None:
-    house.catalogue.set_system_paused(house.clock.now(), False, by)
-    house.wake_scheduler()
+def resume_system(runtime: Runtime, *, by: str | None = None) -> None:
+    runtime.catalogue.set_system_paused(runtime.clock.now(), False, by)
+    runtime.wake_scheduler()
 
 
-def _change(house: House, schedule_id: str, change: Change, permit: Permit = anybody) -> State:
+def _change(runtime: Runtime, schedule_id: str, change: Change, permit: Permit = anybody) -> State:
     def permitted(schedule: Schedule, now: int, shared: Shared) -> Decision:
         permit(schedule)
         return change(schedule, now, shared)
 
-    decision = house.catalogue.change(house.clock.now(), schedule_id, permitted)
-    house.wake_scheduler()
-    house.wake_workers()
+    decision = runtime.catalogue.change(runtime.clock.now(), schedule_id, permitted)
+    runtime.wake_scheduler()
+    runtime.wake_workers()
     return decision.after

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from everwhen.model.instants import HOUR
 from everwhen.model.token import Session, Token
 from everwhen.operations.tokens import hash_of
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 
 LASTS = 12 * HOUR
 
@@ -22,25 +22,25 @@ class NewSession:
     secret: str
 
 
-def begin_session(house: House, token: Token) -> NewSession:
+def begin_session(runtime: Runtime, token: Token) -> NewSession:
     """Let a browser in as this token; not for longer than the token is good."""
-    now = house.clock.now()
+    now = runtime.clock.now()
     secret = secrets.token_urlsafe(32)
     expires_at = now + LASTS if token.expires_at is None else min(now + LASTS, token.expires_at)
     session = Session(hash_of(secret), token.token_id, now, expires_at)
-    house.tokens.add_session(session)
+    runtime.tokens.add_session(session)
     return NewSession(session, secret)
 
 
-def find_session(house: House, secret: str) -> Token | None:
+def find_session(runtime: Runtime, secret: str) -> Token | None:
     """The token of a session, if both are in force."""
-    now = house.clock.now()
-    token = house.tokens.find_session(hash_of(secret), now)
+    now = runtime.clock.now()
+    token = runtime.tokens.find_session(hash_of(secret), now)
     return token if token is not None and token.is_good(now) else None
 
 
-def end_session(house: House, secret: str) -> None:
-    house.tokens.end_session(hash_of(secret))
+def end_session(runtime: Runtime, secret: str) -> None:
+    runtime.tokens.end_session(hash_of(secret))
 
 
 def proof_of(secret: str) -> str:

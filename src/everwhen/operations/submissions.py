@@ -42,7 +42,7 @@ from everwhen.operations.groups import is_hidden, refuse_unusable
 from everwhen.operations.schedules import QuietHoursByName, marked, with_quiet_hours
 from everwhen.operations.tokens import actor_of
 from everwhen.ports.catalogue import Change, Entry, NewSchedule, ScheduleFilter, Terms
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 from everwhen.timetable.trigger import Once
 
 SOURCE = "api"
@@ -54,7 +54,7 @@ PORTION = 200  # schedules that one turn of the writer makes
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, and what the house lets callers of that kind do."""
+    """Who asks, and what the runtime lets callers of that kind do."""
 
     token: Token
     allows_code: bool = False
@@ -111,7 +111,7 @@ class Caller:
         if self.token.limits.needs_approval and approval.is_waiting(schedule.state):
             raise AccessError("this schedule waits for approval, which this token cannot give")
 
-    def refuse_other_words(self, schedule: Schedule) -> None:
+    def refuse_other_keys(self, schedule: Schedule) -> None:
         """What was approved runs as it is: with a payload of his own it would be another."""
         self.refuse_unapproved(schedule)
         if self.token.limits.needs_approval:
@@ -123,8 +123,8 @@ class Caller:
 # -- looking --
 
 
-def get_entry(house: House, schedule_id: str, caller: Caller) -> Entry:
-    entry = house.catalogue.entry(schedule_id)
+def get_entry(runtime: Runtime, schedule_id: str, caller: Caller) -> Entry:
+    entry = runtime.catalogue.entry(schedule_id)
     if entry is None:
         raise UnknownScheduleError(schedule_id)
     caller.refuse_stranger(entry.schedule)
@@ -141,7 +141,7 @@ class Page:
 
 
 def list_entries(
-    house: House,
+    runtime: Runtime,
     wanted: ScheduleFilter,
     caller: Caller,
     *,
@@ -155,13 +155,13 @@ def list_entries(
         if wanted.owner not in (None, owner) or caller.is_hidden(wanted.group):
             return Page([], 0)
         wanted = replace(wanted, owner=owner)
-    entries = house.catalogue.entries(wanted, limit=limit, before=before, offset=offset)
-    total = house.catalogue.count(wanted, most=COUNTED + 1)
+    entries = runtime.catalogue.entries(wanted, limit=limit, before=before, offset=offset)
+    total = runtime.catalogue.count(wanted, most=COUNTED + 1)
     if total <= COUNTED:
         return Page(entries, total)
     if wanted != ScheduleFilter():
         return Page(entries, COUNTED, is_approximate=True)
-    newest = house.catalogue.entries(wanted, limit=1)
+    newest = runtime.catalogue.entries(wanted, limit=1)
     return Page(entries, max(newest[0].schedule.state.row_id, COUNTED), is_approximate=True)
 
 
@@ -169,7 +169,7 @@ def list_entries(
 
 
 def create_entries(
-    house: House,
+    runtime: Runtime,
     declared: Sequence[Declared],
     caller: Caller,
     *,
@@ -177,7 +177,7 @@ def create_entries(
     answer: Callable[[Sequence[Entry]], Answer] | None = None,
 ) -> list[Entry]:
     """Write new schedules in one transaction, all or none; `answer` is remembered in it, where given."""
-    now, quiet = house.clock.now(), QuietHoursByName(house)
+    now, quiet = runtime.clock.now(), QuietHoursByName(runtime)
     new = [_new(one, caller, quiet, now, key) for one in declared]
     entries = [
         Entry(Schedule(one.creation.state, one.plan), SOURCE, one.key, one.token_id, now, now) for one in new
@@ -185,24 +185,24 @@ def create_entries(
     terms = Terms(
         caller.token.token_id, caller.token.limits.max_schedules, answer(entries) if answer else None
     )
-    house.catalogue.create(now, new, terms)
-    house.wake_scheduler()
+    runtime.catalogue.create(now, new, terms)
+    runtime.wake_scheduler()
     return entries
 
 
 def create_each(
-    house: House, declared: Sequence[Declared | SchedulerError], caller: Caller
+    runtime: Runtime, declared: Sequence[Declared | SchedulerError], caller: Caller
 ) -> list[str | SchedulerError]:
     """Write many, each by itself, in short turns of the writer: its id, or why there is none.
 
     One that is there already under the very id that it was given is the one that was asked for.
     """
-    now, quiet = house.clock.now(), QuietHoursByName(house)
+    now, quiet = runtime.clock.now(), QuietHoursByName(runtime)
     results: list[str | SchedulerError] = []
     for start in range(0, len(declared), PORTION):
         portion = [_tried(one, caller, quiet, now) for one in declared[start : start + PORTION]]
-        results += _created(house, portion, caller, now)
-        house.wake_scheduler()
+        results += _created(runtime, portion, caller, now)
+        runtime.wake_scheduler()
     return results
 
 
@@ -218,17 +218,17 @@ def _tried(
 
 
 def _created(
-    house: House, portion: Sequence[NewSchedule | SchedulerError], caller: Caller, now: int
+    runtime: Runtime, portion: Sequence[NewSchedule | SchedulerError], caller: Caller, now: int
 ) -> list[str | SchedulerError]:
     new = [one for one in portion if isinstance(one, NewSchedule)]
     terms = Terms(caller.token.token_id, caller.token.limits.max_schedules)
     try:
-        house.catalogue.create(now, new, terms)
+        runtime.catalogue.create(now, new, terms)
     except (QuotaError, DuplicateScheduleError) as error:
         if len(portion) > 1:  # some of them can be made: each is tried by itself
-            return [result for one in portion for result in _created(house, [one], caller, now)]
+            return [result for one in portion for result in _created(runtime, [one], caller, now)]
         schedule_id = new[0].plan.schedule_id  # it may be one of those that the quota counts
-        is_there = isinstance(error, DuplicateScheduleError) or house.catalogue.get(schedule_id) is not None
+        is_there = isinstance(error, DuplicateScheduleError) or runtime.catalogue.get(schedule_id) is not None
         return [schedule_id if is_there else error]
     return [one.plan.schedule_id if isinstance(one, NewSchedule) else one for one in portion]
 
@@ -240,18 +240,18 @@ def derived_id(*parts: str) -> str:
 
 
 def put_entry(
-    house: House, key: str, declared: Callable[[str], Declared], caller: Caller
+    runtime: Runtime, key: str, declared: Callable[[str], Declared], caller: Caller
 ) -> tuple[str, bool]:
     """Create the schedule of a caller's own key, or replace its definition: its id, and whether it is new."""
     full_key = f"{caller.token.owner or ''}/{key}"
     for _ in range(2):
-        known = house.catalogue.id_of_key(full_key)
+        known = runtime.catalogue.id_of_key(full_key)
         if known is not None:
             rewrite = partial(_replaced, declared)
-            return edit_entry(house, known, rewrite, caller).schedule_id, False
-        new = declared(new_id(house.clock.now()))
+            return edit_entry(runtime, known, rewrite, caller).schedule_id, False
+        new = declared(new_id(runtime.clock.now()))
         try:
-            create_entries(house, [new], caller, key=full_key)
+            create_entries(runtime, [new], caller, key=full_key)
         except DuplicateScheduleError:  # somebody else put it meanwhile
             continue
         return new.schedule_id, True
@@ -332,7 +332,7 @@ def _say_the_same(one: Definition, other: Definition) -> bool:
 
 
 def edit_entry(
-    house: House,
+    runtime: Runtime,
     schedule_id: str,
     rewrite: Callable[[Schedule], Declared],
     caller: Caller,
@@ -344,8 +344,8 @@ def edit_entry(
 
     One by a token with an approval limit waits for approval, unless it only gives the schedule another name.
     """
-    entry = get_entry(house, schedule_id, caller)
-    refuse_declared_elsewhere(entry)
+    entry = get_entry(runtime, schedule_id, caller)
+    refuse_declared_external(entry)
     to_look_at: list[Definition] = []
 
     def change(quiet: QuietHoursByName, schedule: Schedule, now: int, shared: Shared) -> Decision:
@@ -382,11 +382,11 @@ def edit_entry(
     def attempt(quiet: QuietHoursByName) -> State:
         quiet.read()
         decide = partial(change, quiet)
-        return house.catalogue.change(house.clock.now(), schedule_id, decide, *further).after
+        return runtime.catalogue.change(runtime.clock.now(), schedule_id, decide, *further).after
 
-    state = with_quiet_hours(house, attempt)
-    house.wake_scheduler()
-    house.wake_workers()
+    state = with_quiet_hours(runtime, attempt)
+    runtime.wake_scheduler()
+    runtime.wake_workers()
     return state
 
 
@@ -418,6 +418,6 @@ def resumed(schedule: Schedule, now: int, shared: Shared, caller: Caller, seen: 
     return approval.approve(schedule, now, shared, revision=seen, by=caller.actor)
 
 
-def refuse_declared_elsewhere(entry: Entry) -> None:
+def refuse_declared_external(entry: Entry) -> None:
     if entry.source != SOURCE:
         raise SourceError(f'schedule "{entry.schedule.state.schedule_id}"', entry.source)

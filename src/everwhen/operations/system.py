@@ -1,4 +1,4 @@
-"""The house as a whole: how it stands, what waits in it, which nodes live, what comes next."""
+"""The runtime as a whole: how it stands, what waits in it, which nodes live, what comes next."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from everwhen.model.breaker import Breaker
 from everwhen.model.instants import DAY, MINUTE
 from everwhen.model.node import SILENT, Node
 from everwhen.model.schedule import Schedule
-from everwhen.ports.house import House
 from everwhen.ports.ledger import Counts
+from everwhen.ports.runtime import Runtime
 
 MOST_NODES = 100
 SHOWN_FOR = DAY  # how long a node that is gone is shown
@@ -29,8 +29,8 @@ class LoopFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How the house stands. `lag`: how long the earliest due slot has been waiting; 0 when nothing waits."""
+class SystemStatus:
+    """How the runtime stands. `lag`: how long the earliest due slot has been waiting; 0 when nothing waits."""
 
     now: int
     paused_at: int | None
@@ -42,41 +42,41 @@ class Standing:
     soonest: Schedule | None
 
 
-def standing(house: House) -> Standing:
-    now = house.clock.now()
-    paused_at = house.catalogue.system_paused_at()
-    soonest = house.catalogue.soonest(1)
+def system_status(runtime: Runtime) -> SystemStatus:
+    now = runtime.clock.now()
+    paused_at = runtime.catalogue.system_paused_at()
+    soonest = runtime.catalogue.soonest(1)
     due_at = soonest[0].state.next_run_at if soonest else None
     waits = 0 if due_at is None or paused_at is not None else max(now - due_at, 0)
-    return Standing(
+    return SystemStatus(
         now=now,
         paused_at=paused_at,
         lag=waits,
-        overdue=_overdue(house, now) if waits > OVERDUE else 0,
-        counts=house.ledger.counts(),
-        nodes=_nodes(house, now),
-        breakers=[breaker for breaker in house.ledger.breakers() if breaker.state != "closed"],
+        overdue=_overdue(runtime, now) if waits > OVERDUE else 0,
+        counts=runtime.ledger.counts(),
+        nodes=_nodes(runtime, now),
+        breakers=[breaker for breaker in runtime.ledger.breakers() if breaker.state != "closed"],
         soonest=soonest[0] if soonest else None,
     )
 
 
 def is_alive(node: Node, now: int) -> bool:
-    """It has not said farewell, nobody missed it, and it was heard of within a minute."""
+    """It has not said sign-off, nobody missed it, and it was heard of within a minute."""
     return node.stopped_at is None and node.lost_at is None and now - node.heartbeat_at < SILENT
 
 
-def status_of(house: Standing) -> str:
+def status_of(runtime: SystemStatus) -> str:
     """Whether a scheduler runs anywhere."""
-    is_running = any(node.is_scheduler and is_alive(node, house.now) for node in house.nodes)
+    is_running = any(node.is_scheduler and is_alive(node, runtime.now) for node in runtime.nodes)
     return "running" if is_running else "stopped"
 
 
-def _overdue(house: House, now: int) -> int:
-    late = house.catalogue.soonest(MOST_OVERDUE)
+def _overdue(runtime: Runtime, now: int) -> int:
+    late = runtime.catalogue.soonest(MOST_OVERDUE)
     return sum((schedule.state.next_run_at or now) < now - OVERDUE for schedule in late)
 
 
-def _nodes(house: House, now: int) -> list[Node]:
+def _nodes(runtime: Runtime, now: int) -> list[Node]:
     """The newest first: those that live, and those that were heard of lately."""
-    heard_of = [node for node in house.upkeep.nodes() if now - node.heartbeat_at < SHOWN_FOR]
+    heard_of = [node for node in runtime.upkeep.nodes() if now - node.heartbeat_at < SHOWN_FOR]
     return heard_of[: -MOST_NODES - 1 : -1]

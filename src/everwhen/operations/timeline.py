@@ -16,8 +16,8 @@ from everwhen.model.history import Recorded
 from everwhen.model.instants import DAY
 from everwhen.model.job import Job
 from everwhen.operations.upcoming import UpcomingSlot, conditions_of, in_order
-from everwhen.ports.house import House
 from everwhen.ports.ledger import EventFilter
+from everwhen.ports.runtime import Runtime
 
 MOST_BARS = 10_000
 STRETCHES = 200
@@ -61,24 +61,24 @@ class Timeline:
         return bool(self.stretches)
 
 
-def timeline(house: House, start: int, end: int, *, owner: str | None = None) -> Timeline:
+def timeline(runtime: Runtime, start: int, end: int, *, owner: str | None = None) -> Timeline:
     """The span [start, end), of all schedules or of an owner's."""
     if not 0 < end - start <= LONGEST:
         raise TimetableError("to must be after from, by at most 400 days", key="to", value=end)
-    now = house.clock.now()
-    future = _future(house, start, end, owner)
-    past = _past(house, start, min(end, now + 1), owner)
+    now = runtime.clock.now()
+    future = _future(runtime, start, end, owner)
+    past = _past(runtime, start, min(end, now + 1), owner)
     bars = sorted(past + future.bars, key=lambda bar: (bar.due_at, bar.schedule_id))
     if len(bars) <= MOST_BARS:
         return Timeline(now, bars, [], future.complete_until)
-    return Timeline(now, [], _stretches(house, start, end, bars, owner), future.complete_until)
+    return Timeline(now, [], _stretches(runtime, start, end, bars, owner), future.complete_until)
 
 
-def _past(house: House, start: int, end: int, owner: str | None) -> list[Bar]:
-    jobs = house.ledger.jobs_between(start, end, owner=owner, limit=MOST_BARS + 1)
+def _past(runtime: Runtime, start: int, end: int, owner: str | None) -> list[Bar]:
+    jobs = runtime.ledger.jobs_between(start, end, owner=owner, limit=MOST_BARS + 1)
     found = [Bar("job", job.schedule_id, job.slot_at, job.due_at, reason=job.reason, job=job) for job in jobs]
     wanted = EventFilter(types=("schedule.skipped", "schedule.missed"), since=start, until=end)
-    events = house.ledger.events(wanted, limit=MOST_BARS + 1)
+    events = runtime.ledger.events(wanted, limit=MOST_BARS + 1)
     return found + [_gap(one) for one in events if owner in (None, one.event.owner)]
 
 
@@ -94,18 +94,18 @@ class _Future(NamedTuple):
     complete_until: int
 
 
-def _future(house: House, start: int, end: int, owner: str | None) -> _Future:
+def _future(runtime: Runtime, start: int, end: int, owner: str | None) -> _Future:
     """The first slots to come, in order, those that are due and not decided yet among them.
 
     They are looked for in the schedules that are due soonest. Where there are more than these, the others' slots begin
     where the last of these is due next, and up to there nothing is missing.
     """
-    if not any((each.state.next_run_at or end) < end for each in house.catalogue.soonest(1, owner=owner)):
+    if not any((each.state.next_run_at or end) < end for each in runtime.catalogue.soonest(1, owner=owner)):
         return _Future([], end)  # a span of the past, nearly always
-    soonest = house.catalogue.soonest(MOST_BARS + 1, owner=owner)
+    soonest = runtime.catalogue.soonest(MOST_BARS + 1, owner=owner)
     if len(soonest) > MOST_BARS:
         end = min(end, soonest.pop().state.next_run_at or end)
-    conditions = conditions_of(house, soonest)
+    conditions = conditions_of(runtime, soonest)
     slots = takewhile(lambda slot: slot.due_at < end, in_order(soonest, conditions, start))
     found = [_to_come(slot) for slot in islice(slots, MOST_BARS + 1)]
     return _Future(found, found[-1].due_at if len(found) > MOST_BARS else end)
@@ -122,11 +122,13 @@ def _to_come(slot: UpcomingSlot) -> Bar:
     )
 
 
-def _stretches(house: House, start: int, end: int, bars: list[Bar], owner: str | None) -> list[Stretch]:
+def _stretches(runtime: Runtime, start: int, end: int, bars: list[Bar], owner: str | None) -> list[Stretch]:
     """Jobs are counted by the database, all of them; the rest from the bars."""
     width = -(-(end - start) // STRETCHES)
     counts: list[Counter[str]] = [Counter() for _ in range(STRETCHES)]
-    for found in house.ledger.job_counts(start, min(end, house.clock.now() + 1), owner=owner, width=width):
+    for found in runtime.ledger.job_counts(
+        start, min(end, runtime.clock.now() + 1), owner=owner, width=width
+    ):
         counts[found.stretch][found.status] += found.jobs
     for bar in bars:
         number = (bar.due_at - start) // width

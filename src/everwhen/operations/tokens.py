@@ -10,7 +10,7 @@ from everwhen.errors import AccessError, TokenError, UnknownTokenError, shown
 from everwhen.model.events import Event
 from everwhen.model.instants import SECOND, moment_of
 from everwhen.model.token import NO_LIMITS, ROLES, AccessRole, Token, TokenLimits
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 
 PREFIX = "ew_"
 SHORTEST_PRESET = 16
@@ -26,7 +26,7 @@ class NewToken:
 
 
 def create_token(
-    house: House,
+    runtime: Runtime,
     name: str,
     role: AccessRole,
     *,
@@ -41,7 +41,7 @@ def create_token(
         raise AccessError("only an admin may make tokens, and one with an owner only for that owner")
     if maker is not None and maker.limits != NO_LIMITS:
         raise AccessError("a token that has limits makes no others, which might have none")
-    now = house.clock.now()
+    now = runtime.clock.now()
     actor = actor_of(maker)
     token = Token(
         f"tok_{secrets.token_hex(6)}",
@@ -54,7 +54,7 @@ def create_token(
         _expiry(maker, now, lasts),
     )
     secret = PREFIX + secrets.token_urlsafe(32)
-    house.tokens.add(token, hash_of(secret), _created(token, now, actor))
+    runtime.tokens.add(token, hash_of(secret), _created(token, now, actor))
     return NewToken(token, secret)
 
 
@@ -72,42 +72,44 @@ def _expiry(maker: Token | None, now: int, lasts: int | None) -> int | None:
     return wanted
 
 
-def first_token(house: House, preset: str | None = None) -> NewToken | None:
-    """The admin token of a house that never had one; None when it has. `preset` is its secret, where given."""
+def first_token(runtime: Runtime, preset: str | None = None) -> NewToken | None:
+    """The admin token of a runtime that never had one; None when it has. `preset` is its secret, where given."""
     if preset is not None and len(preset) < SHORTEST_PRESET:
         raise TokenError(
             f"EVERWHEN_ADMIN_TOKEN is shorter than {SHORTEST_PRESET} characters; take a longer one"
         )
-    now = house.clock.now()
+    now = runtime.clock.now()
     token = Token(f"tok_{secrets.token_hex(6)}", "first", "admin", None, NO_LIMITS, now)
     secret = preset or PREFIX + secrets.token_urlsafe(32)
-    is_first = house.tokens.add_first(token, hash_of(secret), _created(token, now, None))
+    is_first = runtime.tokens.add_first(token, hash_of(secret), _created(token, now, None))
     return NewToken(token, secret) if is_first else None
 
 
-def find_token(house: House, secret: str) -> Token | None:
+def find_token(runtime: Runtime, secret: str) -> Token | None:
     """The token with this secret, if it is in force."""
-    token = house.tokens.find(hash_of(secret))
-    return token if token is not None and token.is_good(house.clock.now()) else None
+    token = runtime.tokens.find(hash_of(secret))
+    return token if token is not None and token.is_good(runtime.clock.now()) else None
 
 
-def list_tokens(house: House, *, maker: Token | None = None) -> list[Token]:
+def list_tokens(runtime: Runtime, *, maker: Token | None = None) -> list[Token]:
     """Tokens, newest first; those that the caller may see."""
-    return [token for token in house.tokens.all() if maker is None or maker.sees(token.owner)]
+    return [token for token in runtime.tokens.all() if maker is None or maker.sees(token.owner)]
 
 
-def revoke_token(house: House, token_id: str, *, maker: Token | None = None) -> None:
+def revoke_token(runtime: Runtime, token_id: str, *, maker: Token | None = None) -> None:
     """End a token at once. What it made stays."""
-    now = house.clock.now()
-    known = {token.token_id for token in list_tokens(house, maker=maker)}
+    now = runtime.clock.now()
+    known = {token.token_id for token in list_tokens(runtime, maker=maker)}
     event = Event("token.revoked", now, actor=actor_of(maker), detail={"token_id": token_id})
-    if token_id not in known or not house.tokens.revoke(now, token_id, event):
+    if token_id not in known or not runtime.tokens.revoke(now, token_id, event):
         raise UnknownTokenError(token_id)
 
 
-def record_denial(house: House, *, actor: str | None, reason: str, detail: dict[str, object]) -> None:
+def record_denial(runtime: Runtime, *, actor: str | None, reason: str, detail: dict[str, object]) -> None:
     """Somebody was turned away; the audit says who, from where and why, never with what secret."""
-    house.tokens.record([Event("auth.denied", house.clock.now(), actor=actor, reason=reason, detail=detail)])
+    runtime.tokens.record(
+        [Event("auth.denied", runtime.clock.now(), actor=actor, reason=reason, detail=detail)]
+    )
 
 
 def hash_of(secret: str) -> str:

@@ -10,7 +10,7 @@ from itertools import islice
 from everwhen.decide.outlook import Conditions, coming_slots, explain_status, explain_system
 from everwhen.model.schedule import Schedule
 from everwhen.operations.schedules import get_schedule
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 from everwhen.timetable.civil_time import zone
 
 _ALONE = Conditions()
@@ -32,29 +32,29 @@ class UpcomingSlot:
     until: int | None = None
 
 
-def upcoming(house: House, schedule_id: str, count: int = 10) -> list[UpcomingSlot]:
+def upcoming(runtime: Runtime, schedule_id: str, count: int = 10) -> list[UpcomingSlot]:
     """The next slots of one schedule."""
-    schedule = get_schedule(house, schedule_id)
-    return upcoming_of(schedule, count, conditions_of(house, [schedule]))
+    schedule = get_schedule(runtime, schedule_id)
+    return upcoming_of(schedule, count, conditions_of(runtime, [schedule]))
 
 
-def upcoming_of_all(house: House, count: int, *, owner: str | None = None) -> list[UpcomingSlot]:
+def upcoming_of_all(runtime: Runtime, count: int, *, owner: str | None = None) -> list[UpcomingSlot]:
     """The next slots of all schedules, or of those of an owner: they come from the schedules that are due soonest."""
-    soonest = house.catalogue.soonest(count, owner=owner)
-    return list(islice(in_order(soonest, conditions_of(house, soonest)), count))
+    soonest = runtime.catalogue.soonest(count, owner=owner)
+    return list(islice(in_order(soonest, conditions_of(runtime, soonest)), count))
 
 
-def conditions_of(house: House, schedules: Sequence[Schedule]) -> Conditions:
+def conditions_of(runtime: Runtime, schedules: Sequence[Schedule]) -> Conditions:
     """The limits and breakers of these schedules, and the switch of the system."""
-    shared = house.catalogue.shared_of(*schedules)
-    return Conditions(house.clock.now(), shared, house.catalogue.system_paused_at())
+    shared = runtime.catalogue.shared_of(*schedules)
+    return Conditions(runtime.clock.now(), shared, runtime.catalogue.system_paused_at())
 
 
-def explain_silence(house: House, schedule: Schedule | None = None) -> str | None:
+def explain_silence(runtime: Runtime, schedule: Schedule | None = None) -> str | None:
     """Why nothing of a schedule (of any, where none is given) fires as it stands, and how to go on."""
-    conditions = Conditions(house.clock.now(), system_paused_at=house.catalogue.system_paused_at())
+    conditions = Conditions(runtime.clock.now(), system_paused_at=runtime.catalogue.system_paused_at())
     if schedule is None:
-        return explain_system(conditions, zone(house.timezone))
+        return explain_system(conditions, zone(runtime.timezone))
     return explain_status(schedule, conditions.now) or explain_system(conditions, schedule.definition.zone)
 
 

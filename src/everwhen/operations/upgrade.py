@@ -13,7 +13,7 @@ from everwhen.model.decision import Decision
 from everwhen.model.schedule import Definition, Plan, Schedule
 from everwhen.model.shared import Shared
 from everwhen.operations.apply import Applied
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 
 Protect = Callable[[str, Definition], Definition | None]
 """The definition with the protections of what it runs; None when that is not known here."""
@@ -24,24 +24,24 @@ _PORTION = 500
 _MOST_NAMED = 20
 
 
-def protect_schedules(house: House, protect: Protect) -> list[str]:
+def protect_schedules(runtime: Runtime, protect: Protect) -> list[str]:
     """Give schedules that came over REST or from Python the protections of what they run; the ids of the changed.
 
     A schedule whose target is not configured here stays as it is, and is looked at again at the next start.
     """
     upgraded: list[str] = []
     kept: list[Schedule] = []
-    for schedule in chain(*(house.catalogue.from_before(source, only_groups=True) for source in SOURCES)):
+    for schedule in chain(*(runtime.catalogue.from_before(source, only_groups=True) for source in SOURCES)):
         schedule_id = schedule.state.schedule_id
         protected = protect(schedule_id, schedule.definition)
         if protected == schedule.definition:
             kept.append(schedule)
         elif protected is not None:
             with suppress(UnknownScheduleError):  # deleted since we looked
-                house.catalogue.change(house.clock.now(), schedule_id, _upgrade(protect))
+                runtime.catalogue.change(runtime.clock.now(), schedule_id, _upgrade(protect))
                 upgraded.append(schedule_id)
     for start in range(0, len(kept), _PORTION):
-        house.catalogue.keep_as_they_are(kept[start : start + _PORTION])
+        runtime.catalogue.keep_as_they_are(kept[start : start + _PORTION])
     return upgraded
 
 

@@ -8,7 +8,7 @@ from everwhen.model.group import Groups
 from everwhen.model.schedule import Definition
 from everwhen.operations.groups import stays_unusable
 from everwhen.operations.schedules import get_schedule, list_schedules, restore_schedule
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 
 FaultOf = Callable[[str, Definition], str | None]
 """Why a schedule with this id and definition cannot run now; None when it can."""
@@ -17,18 +17,18 @@ _PAGE = 500
 
 
 def restore_valid_schedules(
-    house: House, fault_of: FaultOf, groups: Callable[[], Groups] = dict
+    runtime: Runtime, fault_of: FaultOf, groups: Callable[[], Groups] = dict
 ) -> list[str]:
     """Restore every invalid schedule that has no fault any more, nor a group that its owner may not use; their ids."""
     restored: list[str] = []
     after: str | None = None
-    while page := list_schedules(house, status="invalid", limit=_PAGE, after=after):
+    while page := list_schedules(runtime, status="invalid", limit=_PAGE, after=after):
         for state in page:
-            schedule = get_schedule(house, state.schedule_id)
-            if stays_unusable(house, groups(), schedule):
+            schedule = get_schedule(runtime, state.schedule_id)
+            if stays_unusable(runtime, groups(), schedule):
                 continue
             if schedule.plan.fault is None and fault_of(state.schedule_id, schedule.definition) is None:
-                restore_schedule(house, state.schedule_id)
+                restore_schedule(runtime, state.schedule_id)
                 restored.append(state.schedule_id)
         after = page[-1].schedule_id
     return restored

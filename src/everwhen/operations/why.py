@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from everwhen.decide.explain import DELETED, Evidence, Explanation, explain_slot, no_slot, no_slot_yet
-from everwhen.decide.ledger_stretches import restored_spans
 from everwhen.errors import UnknownScheduleError
 from everwhen.model.breaker import Transition
 from everwhen.model.events import EventType
-from everwhen.model.history import OF_SLOTS, STARTS, STOPS, Life, Recorded, Revision
+from everwhen.model.history import OF_SLOTS, STARTS, STOPS, Recorded, Revision, ScheduleHistory
 from everwhen.model.instants import SECOND
 from everwhen.model.job import OWN_ORIGINS
 from everwhen.model.node import Node
@@ -18,9 +17,10 @@ from everwhen.model.reasons import SpanReason
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import FOR_EVER
 from everwhen.operations.upcoming import conditions_of
-from everwhen.ports.house import House
 from everwhen.ports.ledger import EventFilter, JobFilter
+from everwhen.ports.runtime import Runtime
 from everwhen.timetable.trigger import OnRequest
+from everwhen.verify.periods import restored_spans
 
 NEAR = 30 * SECOND
 SWITCH: tuple[EventType, ...] = ("system.paused", "system.resumed")
@@ -28,19 +28,19 @@ STARTED: tuple[EventType, ...] = ("scheduler.started",)
 MOST_STARTS = 1_000  # of schedulers since a slot, that are looked through for the first
 
 
-def why(house: House, schedule_id: str, at: int | None = None) -> Explanation:
+def why(runtime: Runtime, schedule_id: str, at: int | None = None) -> Explanation:
     """What became of the slot nearest to an instant (default: the last one, or the first to come)."""
-    now = house.clock.now()
-    with house.ledger.history([_uid(house, schedule_id, at)]) as history:
-        life, system, retained_from = next(iter(history.lives)), history.system, history.retained_from
-        slot_at = _nearest(life, now, at)
-    schedule = None if life.state is None else Schedule(life.state, life.revisions[-1].plan)
+    now = runtime.clock.now()
+    with runtime.ledger.history([_uid(runtime, schedule_id, at)]) as record:
+        history, system, retained_from = next(iter(record.histories)), record.system, record.retained_from
+        slot_at = _nearest(history, now, at)
+    schedule = None if history.state is None else Schedule(history.state, history.revisions[-1].plan)
     if isinstance(slot_at, Explanation):
         return slot_at
-    conditions = conditions_of(house, [] if schedule is None else [schedule])
+    conditions = conditions_of(runtime, [] if schedule is None else [schedule])
     if slot_at is None:
-        return no_slot_yet(life.revisions[-1].plan, schedule, conditions)
-    evidence = _evidence(house, life, system, slot_at)
+        return no_slot_yet(history.revisions[-1].plan, schedule, conditions)
+    evidence = _evidence(runtime, history, system, slot_at)
     present = None if schedule is None else schedule.plan
     found = explain_slot(
         replace(evidence, retained_from=retained_from, conditions=conditions, present=present)
@@ -49,39 +49,41 @@ def why(house: House, schedule_id: str, at: int | None = None) -> Explanation:
     return replace(found, sentence=f"No slot has come yet. {found.sentence}") if is_to_come else found
 
 
-def _evidence(house: House, life: Life, system: Sequence[Recorded], slot_at: int) -> Evidence:
+def _evidence(
+    runtime: Runtime, history: ScheduleHistory, system: Sequence[Recorded], slot_at: int
+) -> Evidence:
     """Everything on record about one slot. A deferred slot has moved on its row; the rest are due as they were."""
-    jobs = house.ledger.jobs(JobFilter(uid=life.uid, slot_at=slot_at, origins=OWN_ORIGINS), limit=100)
-    revision = _revision_at(life, slot_at)
+    jobs = runtime.ledger.jobs(JobFilter(uid=history.uid, slot_at=slot_at, origins=OWN_ORIGINS), limit=100)
+    revision = _revision_at(history, slot_at)
     breaker = revision.plan.definition.breaker
-    schedulers = [node for node in house.upkeep.nodes() if node.is_scheduler]
-    due_at = revision.plan.calendar(_anchor_at(life, slot_at)).due_at(slot_at)
-    events = house.ledger.events_of_slot(life.uid, slot_at)
+    schedulers = [node for node in runtime.upkeep.nodes() if node.is_scheduler]
+    due_at = revision.plan.calendar(_anchor_at(history, slot_at)).due_at(slot_at)
+    events = runtime.ledger.events_of_slot(history.uid, slot_at)
     is_down = any(one.event.type == "schedule.missed" and one.event.reason == "down" for one in events)
-    heard_before, started_after = _silence(house, schedulers, due_at) if is_down else (None, None)
+    heard_before, started_after = _silence(runtime, schedulers, due_at) if is_down else (None, None)
     return Evidence(
         slot_at,
         due_at,
         revision,
-        life.state,
+        history.state,
         list(reversed(jobs)),
         events,
-        _stopped_by_system(system, slot_at) or _stopped_by(life, slot_at),
-        () if breaker is None else _transitions_before(house, breaker.key, slot_at),
+        _stopped_by_system(system, slot_at) or _stopped_by(history, slot_at),
+        () if breaker is None else _transitions_before(runtime, breaker.key, slot_at),
         [node for node in schedulers if node.was_up_at(slot_at)],
         max((node.heartbeat_at for node in schedulers), default=None),
         heard_before,
         started_after,
-        house.outbox.on_its_way(jobs[0].job_id) if jobs and jobs[0].status == "queued" else None,
+        runtime.outbox.on_its_way(jobs[0].job_id) if jobs and jobs[0].status == "queued" else None,
     )
 
 
-def _silence(house: House, schedulers: Sequence[Node], due_at: int) -> tuple[int | None, int | None]:
+def _silence(runtime: Runtime, schedulers: Sequence[Node], due_at: int) -> tuple[int | None, int | None]:
     """The last heartbeat before an instant and the next start after it.
 
     The first start after it has both on record (G2); without that event the nodes tell, as long as they are kept.
     """
-    starts = house.ledger.events(EventFilter(types=STARTED, since=due_at), limit=MOST_STARTS)
+    starts = runtime.ledger.events(EventFilter(types=STARTED, since=due_at), limit=MOST_STARTS)
     if starts and len(starts) < MOST_STARTS:
         event = starts[-1].event
         heard = event.detail.get("last_heartbeat_at")
@@ -92,32 +94,32 @@ def _silence(house: House, schedulers: Sequence[Node], due_at: int) -> tuple[int
     return max(before, default=None), min(after, default=None)
 
 
-def _transitions_before(house: House, key: str, slot_at: int) -> list[Transition]:
+def _transitions_before(runtime: Runtime, key: str, slot_at: int) -> list[Transition]:
     """The change of the breaker that was in force at the slot, and the few before it."""
-    return [move for move in house.ledger.transitions(key, limit=200) if move.at <= slot_at][:3]
+    return [move for move in runtime.ledger.transitions(key, limit=200) if move.at <= slot_at][:3]
 
 
-def _uid(house: House, schedule_id: str, at: int | None) -> str:
+def _uid(runtime: Runtime, schedule_id: str, at: int | None) -> str:
     """Of an id that was deleted and added again, the life that had begun by then; the newest if no time is asked."""
-    uid = house.ledger.uid_of(schedule_id, FOR_EVER if at is None else at)
+    uid = runtime.ledger.uid_of(schedule_id, FOR_EVER if at is None else at)
     if uid is None:
         raise UnknownScheduleError(schedule_id)
     return uid
 
 
-def _revision_at(life: Life, instant: int) -> Revision:
-    in_force = [revision for revision in life.revisions if revision.in_force_at <= instant]
-    return in_force[-1] if in_force else life.revisions[0]
+def _revision_at(history: ScheduleHistory, instant: int) -> Revision:
+    in_force = [revision for revision in history.revisions if revision.in_force_at <= instant]
+    return in_force[-1] if in_force else history.revisions[0]
 
 
-def _nearest(life: Life, now: int, at: int | None) -> int | Explanation | None:
+def _nearest(history: ScheduleHistory, now: int, at: int | None) -> int | Explanation | None:
     """The slot that is meant; None where there is none yet."""
     if at is None:
-        return _last_slot(life) or (None if life.state is None else life.state.next_slot_at)
-    plan = _revision_at(life, at).plan
+        return _last_slot(history) or (None if history.state is None else history.state.next_slot_at)
+    plan = _revision_at(history, at).plan
     if plan.definition.is_chain or isinstance(plan.definition.trigger, OnRequest):
-        return min(_slots_on_record(life, at), key=lambda slot: abs(slot - at), default=None)
-    calendar = plan.calendar(_anchor_at(life, at))
+        return min(_slots_on_record(history, at), key=lambda slot: abs(slot - at), default=None)
+    calendar = plan.calendar(_anchor_at(history, at))
     before, after = calendar.last_until(at), calendar.next_after(at)
     near = [slot for slot in (before, after) if slot is not None and abs(slot - at) <= NEAR]
     if near:
@@ -125,29 +127,31 @@ def _nearest(life: Life, now: int, at: int | None) -> int | Explanation | None:
     return no_slot(plan, at, before, after)
 
 
-def _last_slot(life: Life) -> int | None:
+def _last_slot(history: ScheduleHistory) -> int | None:
     """The last slot that was decided; of what the row does not know (it is gone, or requests) the record tells."""
-    state = life.state
+    state = history.state
     if state is not None and state.last_slot_at is not None:
         return state.last_slot_at
-    is_open = state is not None and not isinstance(life.revisions[-1].plan.definition.trigger, OnRequest)
-    return None if is_open else max(_decided_slots(life, FOR_EVER), default=None)
+    is_open = state is not None and not isinstance(history.revisions[-1].plan.definition.trigger, OnRequest)
+    return None if is_open else max(_decided_slots(history, FOR_EVER), default=None)
 
 
-def _slots_on_record(life: Life, at: int) -> Iterator[int]:
+def _slots_on_record(history: ScheduleHistory, at: int) -> Iterator[int]:
     """The slots that no calendar knows, a chain's and those of requests; of a range the one nearest to `at`."""
-    yield from _decided_slots(life, at)
-    if life.state is not None:
-        yield from (slot for slot in (life.state.next_slot_at, life.state.held_slot_at) if slot is not None)
+    yield from _decided_slots(history, at)
+    if history.state is not None:
+        yield from (
+            slot for slot in (history.state.next_slot_at, history.state.held_slot_at) if slot is not None
+        )
 
 
-def _decided_slots(life: Life, at: int) -> Iterator[int]:
-    yield from (job.slot_at for job in life.jobs if job.is_own)
-    for recorded in life.events:
+def _decided_slots(history: ScheduleHistory, at: int) -> Iterator[int]:
+    yield from (job.slot_at for job in history.jobs if job.is_own)
+    for recorded in history.events:
         event = recorded.event
         if event.type in OF_SLOTS and event.slot_at is not None:
             yield _within(event.detail, event.slot_at, event.slot_count, at)
-    state = life.state
+    state = history.state
     if state is not None and state.skip_first_at is not None:  # gathered on the row, and no event yet
         ends = {"first": state.skip_first_at, "last": state.skip_last_at}
         yield _within(ends, state.skip_first_at, state.skip_count, at)
@@ -162,10 +166,10 @@ def _within(ends: Mapping[str, object], slot_at: int, count: int, at: int) -> in
     return min(max(first + (at - first + step // 2) // step * step, first), last)
 
 
-def _anchor_at(life: Life, instant: int) -> int | None:
+def _anchor_at(history: ScheduleHistory, instant: int) -> int | None:
     """The anchor in force then: events that move it carry it."""
     anchor: int | None = None
-    for recorded in life.events:
+    for recorded in history.events:
         event = recorded.event
         if event.at <= instant + SECOND and "anchor_at" in event.detail:
             found = event.detail["anchor_at"]
@@ -181,10 +185,10 @@ def _stopped_by_system(system: Sequence[Recorded], slot_at: int) -> SpanReason |
     return "system" if switched and switched[-1] == "system.paused" else None
 
 
-def _stopped_by(life: Life, slot_at: int) -> str | None:
+def _stopped_by(history: ScheduleHistory, slot_at: int) -> str | None:
     """Why the schedule was not active at the slot; None when it was."""
     stopped: str | None = None
-    for recorded in life.events:
+    for recorded in history.events:
         event = recorded.event
         if event.at > slot_at:
             break

@@ -142,7 +142,7 @@ class Slots(Protocol):
         """
         ...
 
-    def put_strays_back(self, now: int, *, node: str, held: Collection[Held]) -> int:
+    def put_orphans_back(self, now: int, *, node: str, held: Collection[Held]) -> int:
         """Put jobs that are on record as this node's, and that it does not hold, back into the queue; how many.
 
         The answer to a claim can be lost after its commit: nobody runs such a job, and nobody else may take it.
@@ -175,7 +175,7 @@ class Slots(Protocol):
         """When any scheduler was last seen alive."""
         ...
 
-    def farewell(self, now: int, *, node: str, is_passing: bool = False) -> None:
+    def sign_off_node(self, now: int, *, node: str, is_passing: bool = False) -> None:
         """A clean stop gives the lease up.
 
         `is_passing`: one of very many nodes with short lives; where it holds nothing any more, nobody needs its row.

@@ -32,7 +32,7 @@ class Nowhere:
         return None
 
 
-class Told:
+class StopFlag:
     """Whether a run is to end, as a `threading.Event`; one is made only for who waits, for nearly nobody does."""
 
     __slots__ = ("_event", "_is_set")
@@ -79,8 +79,8 @@ class Run:
     deadline_at: int | None
     seconds_left: float | None
     owner: str | None = None
-    cancelled: Told = field(default_factory=Told)
-    stopping: Told = field(default_factory=Told, compare=False)
+    cancelled: StopFlag = field(default_factory=StopFlag)
+    stopping: StopFlag = field(default_factory=StopFlag, compare=False)
     output: Output = field(default_factory=Nowhere, compare=False)
     still_running: list[Future[Any]] = field(default_factory=list, compare=False)
 

@@ -1,4 +1,4 @@
-"""Keeping house: forgetting what is old, copies for the cupboard, and which nodes there are."""
+"""Keeping runtime: forgetting what is old, copies for the cupboard, and which nodes there are."""
 
 from __future__ import annotations
 

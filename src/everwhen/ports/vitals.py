@@ -63,7 +63,7 @@ class Crowd(NamedTuple):
 
 
 def counted_by(crowds: Iterable[Crowd], word: str, number: str = "schedules") -> dict[str, int]:
-    """Counts by one of the words of each crowd, where it has one.
+    """Counts by one of the fields of each crowd, where it has one.
 
     >>> crowds = [Crowd("active", None, None, 3, 0), Crowd("active", "at_capacity", "budget", 1, 7)]
     >>> counted_by(crowds, "status"), counted_by(crowds, "skip_reason", "skips")

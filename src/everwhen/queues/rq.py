@@ -23,6 +23,7 @@ from rq.utils import now as rq_now
 from everwhen.model.delivery import GONE, WAITING, Delivery, Found
 from everwhen.queues.rq_server import connect, reaching
 
+# On the wire through 0.x: workers of the previous release know no other name.
 ENTRY = "everwhen.carried.run_job"
 GRACE = 60  # seconds that RQ waits after the job's own timeout: it ends what does not end by itself
 RESULT_TTL = 300

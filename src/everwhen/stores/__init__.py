@@ -1,1 +1,1 @@
-"""Where everything is kept: the only room that speaks SQL."""
+"""Where everything is kept: the only package that speaks SQL."""

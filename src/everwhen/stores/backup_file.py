@@ -82,8 +82,8 @@ class BackupWriter:
     def _piece(self, data: bytes) -> None:
         self._file.write(b"%d\n" % len(data) + data)
 
-    def _line(self, words: dict[str, Any]) -> None:
-        self._file.write(json.dumps(words).encode() + b"\n")
+    def _line(self, fields: dict[str, Any]) -> None:
+        self._file.write(json.dumps(fields).encode() + b"\n")
 
 
 class BackupReader:
@@ -105,26 +105,26 @@ class BackupReader:
         self._raw.close()
 
     def header(self) -> Header:
-        words = self._line()
-        if "everwhen_backup" not in words:
+        fields = self._line()
+        if "everwhen_backup" not in fields:
             self._refuse("is no backup of everwhen")
-        if words["everwhen_backup"] != FORMAT:
+        if fields["everwhen_backup"] != FORMAT:
             self._refuse("was written by a newer release of everwhen; restore it with that one")
         try:
-            applied = frozenset((int(number), str(step)) for number, step in words["applied"])
-            return Header(int(words["taken_at"]), str(words["version"]), applied)
+            applied = frozenset((int(number), str(step)) for number, step in fields["applied"])
+            return Header(int(fields["taken_at"]), str(fields["version"]), applied)
         except (LookupError, TypeError, ValueError):
             self._refuse("is damaged: its first line says too little")
 
     def tables(self) -> Iterator[TableRows]:
         count = 0
-        while "table" in (words := self._line()):
+        while "table" in (fields := self._line()):
             count += 1
             pieces = self._pieces()
-            yield TableRows(str(words["table"]), [str(name) for name in words.get("columns", ())], pieces)
+            yield TableRows(str(fields["table"]), [str(name) for name in fields.get("columns", ())], pieces)
             for _ in pieces:
                 pass  # whoever did not want them all
-        if words != {"tables": count} or self._read(1):
+        if fields != {"tables": count} or self._read(1):
             self._refuse("is damaged: its end does not fit")
 
     def _pieces(self) -> Iterator[bytes]:
@@ -142,12 +142,12 @@ class BackupReader:
 
     def _line(self) -> dict[str, Any]:
         try:
-            words = json.loads(self._read_line())
+            fields = json.loads(self._read_line())
         except ValueError:
             self._refuse("is damaged: a line of it cannot be read")
-        if not isinstance(words, dict):
+        if not isinstance(fields, dict):
             self._refuse("is damaged: a line of it says nothing")
-        return words
+        return fields
 
     def _read_line(self) -> bytes:
         line = self._checked(lambda: self._file.readline(_LONGEST_LINE))

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Sequence
 
 from everwhen.model.decision import Decision
 from everwhen.model.schedule import QuietHoursPolicy, Schedule, State
+from everwhen.model.serialize import policy_of
 from everwhen.model.shared import Shared
-from everwhen.model.words import policy_of
 from everwhen.ports.catalogue import (
     Change,
     Entry,
@@ -169,7 +169,7 @@ class StoredCatalogue:
 
     def policies(self, source: str | None = None) -> list[QuietHoursPolicy]:
         with self._store.read() as tx:
-            return [policy_of(policy_id, json.loads(words)) for policy_id, words in tx.policies(source)]
+            return [policy_of(policy_id, json.loads(fields)) for policy_id, fields in tx.policies(source)]
 
     def config_revision(self, source: str = "config") -> tuple[int, str]:
         with self._store.read() as tx:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from everwhen.errors import SchedulerError
 from everwhen.model.schedule import Plan, QuietHoursPolicy, broken_plan
-from everwhen.model.words import definition_in, policy_of
+from everwhen.model.serialize import definition_in, policy_of
 from everwhen.stores.transaction import Snapshot
 
 KEPT = 200_000
@@ -87,18 +87,18 @@ class RecordedPlans:
 def read_plans(tx: Snapshot, keys: Sequence[Key], policies: Policies) -> dict[Key, Plan]:
     """The plans of those revisions, of which one that is not on record has none."""
     return {
-        (uid, revision): _plan(schedule_id, words, policies)
-        for uid, revision, schedule_id, words in (tx.revisions(keys) if keys else ())
+        (uid, revision): _plan(schedule_id, fields, policies)
+        for uid, revision, schedule_id, fields in (tx.revisions(keys) if keys else ())
     }
 
 
 def read_policies(tx: Snapshot) -> dict[str, QuietHoursPolicy]:
-    return {policy_id: policy_of(policy_id, json.loads(words)) for policy_id, words in tx.policies()}
+    return {policy_id: policy_of(policy_id, json.loads(fields)) for policy_id, fields in tx.policies()}
 
 
-def _plan(schedule_id: str, words: str, policies: Policies) -> Plan:
+def _plan(schedule_id: str, fields: str, policies: Policies) -> Plan:
     try:
-        definition = definition_in(words)
+        definition = definition_in(fields)
     except (SchedulerError, LookupError, TypeError, ValueError) as error:  # it harms nobody else (E7)
         return broken_plan(schedule_id, f"its definition cannot be read: {error}")
     quiet = policies.get(definition.quiet_hours_id) if definition.quiet_hours_id else None

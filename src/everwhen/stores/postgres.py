@@ -10,7 +10,7 @@ from everwhen.stores.postgres_ledger import PostgresLedger
 from everwhen.stores.postgres_listener import Listener
 from everwhen.stores.postgres_restore import restore
 from everwhen.stores.postgres_store import PostgresStore
-from everwhen.stores.postgres_upkeep import PostgresPremises
+from everwhen.stores.postgres_upkeep import PostgresMaintenance
 from everwhen.stores.postgres_vitals import PostgresVitals
 
 __all__ = [
@@ -22,7 +22,7 @@ __all__ = [
     "PostgresDatabase",
     "PostgresFirings",
     "PostgresLedger",
-    "PostgresPremises",
+    "PostgresMaintenance",
     "PostgresStore",
     "PostgresVitals",
     "restore",

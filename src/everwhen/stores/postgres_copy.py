@@ -126,8 +126,8 @@ def _write_all(connection: Connection[Any], move: Move, source: SourceSchema, pr
         connection.execute(SQL("ANALYZE {}").format(Identifier(table.name)))
     for (number, step), at in source.migrated.items():
         connection.execute(_SET_APPLIED, (At(at), number, step))
-    words = json.dumps({"copy_id": move.copy_id, "at": move.at})
-    connection.execute("INSERT INTO settings (key, value) VALUES (%s, %s)", (COPIED, words))
+    fields = json.dumps({"copy_id": move.copy_id, "at": move.at})
+    connection.execute("INSERT INTO settings (key, value) VALUES (%s, %s)", (COPIED, fields))
     return Received(rows, replaced[:MOST_NAMED], replaced_count, source.foreign, is_new=True)
 
 

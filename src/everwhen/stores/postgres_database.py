@@ -24,8 +24,8 @@ from psycopg_pool import ConnectionPool, PoolClosed, PoolTimeout
 from everwhen.errors import StoreError, StoreFault, shown, shown_url
 from everwhen.stores.migrate import Builder
 from everwhen.stores.postgres_adapters import register
-from everwhen.stores.postgres_asking import Asking
 from everwhen.stores.postgres_builder import PostgresBuilder, TablesInUseError
+from everwhen.stores.postgres_query_connection import QueryConnection
 
 T = TypeVar("T")
 
@@ -133,7 +133,7 @@ class PostgresDatabase:
         self._busy: set[Connection[Any]] = set()
         self._pool: ConnectionPool[Any] = ConnectionPool(
             url,
-            kwargs=connection_words(url),
+            kwargs=describe_connection(url),
             connection_class=PatientConnection,
             configure=register,
             min_size=1,
@@ -143,7 +143,9 @@ class PostgresDatabase:
             num_workers=1,
             open=False,
         )
-        self._asking = Asking(self._pool, partial(self._take, is_question=True), self._give_back)
+        self._query_connection = QueryConnection(
+            self._pool, partial(self._take, is_question=True), self._give_back
+        )
         self._pool.open()
         # A program that ends without closing its scheduler: from 3.14 on the pool's own end would come too late.
         weakref.finalize(self, _close_pool, self._pool, self._process)
@@ -236,7 +238,7 @@ class PostgresDatabase:
     def ask(self, query: str, *values: object) -> list[Any]:
         """The rows of a single statement, by the shortest way."""
         with self._translated():
-            return self._asking.ask(query.encode(), values)
+            return self._query_connection.ask(query.encode(), values)
 
     def build(self, work: Callable[[Builder], T]) -> T:
         """A transaction that may change the schema; one process at a time.
@@ -259,11 +261,11 @@ class PostgresDatabase:
     def close(self) -> None:
         """May be called twice. A forked child closes nothing."""
         if os.getpid() == self._process:
-            self._asking.close()
+            self._query_connection.close()
             self._pool.close()
 
     def _store_error(self, error: psycopg.Error) -> StoreError:
-        words = shown(str(error).strip().replace("\n", " "))
+        fields = shown(str(error).strip().replace("\n", " "))
         if isinstance(error, PoolClosed):
             return StoreError(f"the database {self.where} was closed; open it again to use it")
         if isinstance(error, PoolTimeout):
@@ -274,7 +276,7 @@ class PostgresDatabase:
             )
         if isinstance(error, errors.DeadlockDetected | errors.SerializationFailure):
             return StoreError(
-                f"the database {self.where} gave another transaction the precedence ({words}); nothing was written; "
+                f"the database {self.where} gave another transaction the precedence ({fields}); nothing was written; "
                 "try again"
             )
         if isinstance(error, errors.LockNotAvailable):
@@ -285,16 +287,16 @@ class PostgresDatabase:
             )
         if isinstance(error, errors.QueryCanceled):
             return StoreError(
-                f"the database {self.where} ended a statement ({words}); nothing was written; try again, "
+                f"the database {self.where} ended a statement ({fields}); nothing was written; try again, "
                 "and see what keeps the server busy"
             )
         fault = next((fault for kind, fault in _FAULTS.items() if isinstance(error, kind)), None)
         if fault is None and isinstance(error, _GONE):
             return StoreError(
-                f"the connection to the database {self.where} was lost ({words}); the next request opens another",
+                f"the connection to the database {self.where} was lost ({fields}); the next request opens another",
                 fault="away",
             )
-        return StoreError(f"the database {self.where} refused a statement: {words}", fault=fault)
+        return StoreError(f"the database {self.where} refused a statement: {fields}", fault=fault)
 
     def _why_none(self) -> str:
         """The pool only knows that it waited: ask the server itself."""
@@ -304,16 +306,16 @@ class PostgresDatabase:
 
     def _refusal(self) -> str | None:
         try:
-            psycopg.connect(self.url, **connection_words(self.url)).close()
+            psycopg.connect(self.url, **describe_connection(self.url)).close()
         except psycopg.Error as error:
             return shown(str(error).strip().splitlines()[0].rpartition("failed: ")[2])
         return None
 
     def _refuse_refusal(self) -> None:
         """A server that runs, and does not want us, is not waited for; one that starts is."""
-        if (words := self._refusal()) is not None and _takes_connections(self.url):
+        if (fields := self._refusal()) is not None and _takes_connections(self.url):
             raise StoreError(
-                f"the database {self.where} refuses connections ({words}); "
+                f"the database {self.where} refuses connections ({fields}); "
                 "see that user, password and database are right"
             )
 
@@ -325,7 +327,7 @@ class PostgresDatabase:
             )
 
 
-def connection_words(url: str) -> dict[str, Any]:
+def describe_connection(url: str) -> dict[str, Any]:
     """What every connection gets besides the URL; what the URL says stays, and its options come last."""
     given = _words_of(url)
     options = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
@@ -344,19 +346,19 @@ def where(url: str) -> str:
     >>> where("postgresql://anna:secret@db.example:5433/everwhen")
     'postgresql://db.example:5433/everwhen'
     """
-    words = _words_of(url)
-    port = f":{words['port']}" if words.get("port") else ""
-    return shown(f"postgresql://{words.get('host') or ''}{port}/{words.get('dbname') or ''}")
+    fields = _words_of(url)
+    port = f":{fields['port']}" if fields.get("port") else ""
+    return shown(f"postgresql://{fields.get('host') or ''}{port}/{fields.get('dbname') or ''}")
 
 
 def _words_of(url: str) -> dict[str, Any]:
     try:
-        words: dict[str, Any] = dict(conninfo_to_dict(url))
+        fields: dict[str, Any] = dict(conninfo_to_dict(url))
     except psycopg.ProgrammingError as error:
         raise _unreadable(url, "" if "@" in url else f" ({shown(str(error).strip())})") from None
-    if "@" in str(words.get("dbname")) or not str(words.get("port") or 0).replace(",", "").isdecimal():
+    if "@" in str(fields.get("dbname")) or not str(fields.get("port") or 0).replace(",", "").isdecimal():
         raise _unreadable(url, "")
-    return words
+    return fields
 
 
 def _unreadable(url: str, why: str) -> StoreError:
@@ -367,8 +369,8 @@ def _unreadable(url: str, why: str) -> StoreError:
 
 
 def _takes_connections(url: str) -> bool:
-    words = make_conninfo(url, connect_timeout=int(PATIENCE))
-    return pq.PGconn.ping(words.encode()) == pq.Ping.OK
+    fields = make_conninfo(url, connect_timeout=int(PATIENCE))
+    return pq.PGconn.ping(fields.encode()) == pq.Ping.OK
 
 
 def _undo(connection: Connection[Any]) -> None:

@@ -22,7 +22,7 @@ from psycopg import Connection
 
 from everwhen.model.breaker import Breaker, Transition
 from everwhen.model.events import NOTHING, Event
-from everwhen.model.history import Breakers, History, Life, Recorded, Revision
+from everwhen.model.history import Breakers, History, Recorded, Revision, ScheduleHistory
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.output import OutputPiece, OutputStream
@@ -30,8 +30,8 @@ from everwhen.model.schedule import State
 from everwhen.model.shared import FOR_EVER
 from everwhen.ports.ledger import Counts, EventFilter, JobFilter, JobPage, SpanCount
 from everwhen.stores import postgres_statements as sql
+from everwhen.stores.histories import merge_histories
 from everwhen.stores.job_pages import COUNTED, MOST_UIDS, Rows, Way, page_of, way_of
-from everwhen.stores.lives import weave
 from everwhen.stores.plans import RecordedPlans
 from everwhen.stores.postgres_adapters import At, Texts
 from everwhen.stores.postgres_database import PostgresDatabase
@@ -150,35 +150,41 @@ class PostgresLedger:
             rows = _fetch(connection, f"SELECT {sql.LIMIT} FROM limits")
             limits = [Limit._make(row) for row in rows] if uids is None else None
             plans = RecordedPlans(PostgresSnapshot(connection, Marks()))
-            lives = (
-                self._all_lives(connection, plans) if uids is None else self._lives(connection, plans, uids)
+            histories = (
+                self._all_histories(connection, plans)
+                if uids is None
+                else self._histories(connection, plans, uids)
             )
             retained = _fetch(connection, "SELECT value FROM settings WHERE key = 'retained_from'")
             breakers = _breakers(connection) if uids is None else None
             ((ruled_from,),) = _fetch(connection, _RULED_FROM)
             retained_from = int(retained[0][0]) if retained else 0
-            yield History(lives, system, limits, retained_from, breakers, ruled_from)
+            yield History(histories, system, limits, retained_from, breakers, ruled_from)
 
-    def _all_lives(self, connection: Connection[Any], plans: RecordedPlans) -> Iterator[Life]:
+    def _all_histories(self, connection: Connection[Any], plans: RecordedPlans) -> Iterator[ScheduleHistory]:
         uids = [row[0] for row in _fetch(connection, _UIDS)]
         with connection.cursor("all_jobs", binary=True) as cursor:
             cursor.itersize = _PORTION
             cursor.execute(_ALL_JOBS.encode())
             jobs = map(Job._make, cursor)
-            yield from weave(uids, jobs, lambda uid, found: self._life(connection, plans, uid, found))
+            yield from merge_histories(
+                uids, jobs, lambda uid, found: self._life(connection, plans, uid, found)
+            )
 
-    def _lives(
+    def _histories(
         self, connection: Connection[Any], plans: RecordedPlans, uids: Sequence[str]
-    ) -> Iterator[Life]:
+    ) -> Iterator[ScheduleHistory]:
         for uid in uids:
             rows = _fetch(connection, _JOBS_OF, {"uid": uid})
             yield self._life(connection, plans, uid, [Job._make(row) for row in rows])
 
-    def _life(self, connection: Connection[Any], plans: RecordedPlans, uid: str, jobs: Iterable[Job]) -> Life:
+    def _life(
+        self, connection: Connection[Any], plans: RecordedPlans, uid: str, jobs: Iterable[Job]
+    ) -> ScheduleHistory:
         rows = _fetch(connection, _REVISIONS, (uid,))
         known = plans.load([(uid, row[0]) for row in rows])
         states = _fetch(connection, _STATE_OF, (uid,))
-        return Life(
+        return ScheduleHistory(
             uid=uid,
             schedule_id=rows[0][1] if rows else uid,
             revisions=[Revision(number, at, known[uid, number], cause) for number, _, at, cause in rows],
@@ -388,8 +394,8 @@ def _at(instant: int | None) -> At | None:
     return None if instant is None else At(instant)
 
 
-def _any(words: Collection[str]) -> Texts | None:
-    return Texts(sorted(words)) if words else None
+def _any(fields: Collection[str]) -> Texts | None:
+    return Texts(sorted(fields)) if fields else None
 
 
 def _breakers(connection: Connection[Any]) -> Breakers:
@@ -407,5 +413,5 @@ def _recorded(rows: Iterable[Sequence[Any]]) -> list[Recorded]:
 
 def _event(number: int, *columns: Any) -> Recorded:
     *plain, detail, trace_id = columns
-    words = NOTHING if detail == "{}" else json.loads(detail)
-    return Recorded(number, Event._make((*plain, words, trace_id)))
+    fields = NOTHING if detail == "{}" else json.loads(detail)
+    return Recorded(number, Event._make((*plain, fields, trace_id)))

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import psycopg
 
-from everwhen.stores.postgres_database import connection_words
+from everwhen.stores.postgres_database import describe_connection
 
 CHANNEL = "everwhen"
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0
@@ -57,7 +57,7 @@ class Listener:
                 pause = min(pause * 2, LONGEST_PAUSE)
 
     def _listen(self) -> None:
-        with psycopg.connect(self._url, **connection_words(self._url)) as connection:
+        with psycopg.connect(self._url, **describe_connection(self._url)) as connection:
             connection.execute(f"LISTEN {CHANNEL}")
             self.is_listening.set()
             self._wake("slots jobs")
@@ -66,8 +66,8 @@ class Listener:
                 for notify in connection.notifies(timeout=0):
                     self._wake(notify.payload)
 
-    def _wake(self, words: str) -> None:
-        if "slots" in words:
+    def _wake(self, fields: str) -> None:
+        if "slots" in fields:
             self._on_slots()
-        if "jobs" in words:
+        if "jobs" in fields:
             self._on_jobs()

@@ -10,19 +10,19 @@ from psycopg import Connection
 
 from everwhen.decide.hand_over import OnTheirWay
 from everwhen.model.breaker import Breaker
+from everwhen.model.counters import ScheduleCounters
 from everwhen.model.delivery import Delivery
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.node import Node
 from everwhen.model.schedule import State
-from everwhen.model.standing import Standing
 from everwhen.model.token import Answer, Token, token_of
 from everwhen.ports.messages import Message, MessageFilter, Subscription
 from everwhen.stores import postgres_statements as sql
 from everwhen.stores.postgres_adapters import At, Instants, Integers, Texts
 from everwhen.stores.postgres_watermark import Marks
 from everwhen.stores.storable import storable
-from everwhen.stores.transaction import Due, Finished, Glimpse, Row
+from everwhen.stores.transaction import Due, Finished, LockHint, Row
 
 
 class PostgresSnapshot:
@@ -35,7 +35,7 @@ class PostgresSnapshot:
         self._cursor = connection.cursor(binary=True)
         self._marks = marks
         self._settings: dict[str, str] | None = None
-        self._glanced: list[int] = []  # the rows of the last glance, taken next
+        self._peeked: list[int] = []  # the rows of the last peek, taken next
 
     def _rows(self, query: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
         return self._cursor.execute(query.encode(), values).fetchall()
@@ -46,9 +46,9 @@ class PostgresSnapshot:
     def _jobs(self, query: str, values: Sequence[object] | Mapping[str, object]) -> list[Job]:
         return [Job._make(row) for row in self._rows(query, values)]
 
-    # -- glances --
+    # -- peeks --
 
-    def glance_due(self, due: Due) -> Sequence[Glimpse]:
+    def peek_due(self, due: Due) -> Sequence[LockHint]:
         offset = due.page * due.limit
         values = {
             "now": At(due.now),
@@ -58,30 +58,30 @@ class PostgresSnapshot:
             "offset": offset,
             "until": offset + due.limit,
         }
-        return self._remember(self._rows(sql.GLANCE_BEHIND if due.behind else sql.GLANCE_DUE, values))
+        return self._remember(self._rows(sql.PEEK_BEHIND if due.behind else sql.PEEK_DUE, values))
 
-    def glance_ready(self, now: int, *, limit: int, queues: Sequence[str] | None) -> Sequence[Glimpse]:
+    def peek_ready(self, now: int, *, limit: int, queues: Sequence[str] | None) -> Sequence[LockHint]:
         wanted = None if queues is None else Texts(list(queues))
         return self._remember(
             self._rows(
-                sql.GLANCE_READY,
+                sql.PEEK_READY,
                 {"now": At(now), "mark": At(self._marks.ready.at), "limit": limit, "queues": wanted},
             )
         )
 
-    def _remember(self, rows: Sequence[Row]) -> list[Glimpse]:
-        self._glanced = [row[0] for row in rows]  # type: ignore[misc]
-        return [Glimpse._make(_padded(row[1:])) for row in rows]
+    def _remember(self, rows: Sequence[Row]) -> list[LockHint]:
+        self._peeked = [row[0] for row in rows]  # type: ignore[misc]
+        return [LockHint._make(_padded(row[1:])) for row in rows]
 
-    def glance_deliverable(self, now: int, *, limit: int) -> Sequence[Glimpse]:
+    def peek_deliverable(self, now: int, *, limit: int) -> Sequence[LockHint]:
         values = {"now": At(now), "mark": At(self._marks.ready.at), "limit": limit}
-        return self._remember(self._rows(sql.GLANCE_DELIVERABLE, values))
+        return self._remember(self._rows(sql.PEEK_DELIVERABLE, values))
 
-    def glance_jobs(self, job_ids: Sequence[str]) -> Sequence[Glimpse]:
-        return [Glimpse._make(row) for row in self._rows(sql.GLANCE_JOBS, (Texts(job_ids),))]
+    def peek_jobs(self, job_ids: Sequence[str]) -> Sequence[LockHint]:
+        return [LockHint._make(row) for row in self._rows(sql.PEEK_JOBS, (Texts(job_ids),))]
 
-    def glance_schedule(self, schedule_id: str) -> Sequence[Glimpse]:
-        return [Glimpse._make(row) for row in self._rows(sql.GLANCE_SCHEDULE, {"id": storable(schedule_id)})]
+    def peek_schedule(self, schedule_id: str) -> Sequence[LockHint]:
+        return [LockHint._make(row) for row in self._rows(sql.PEEK_SCHEDULE, {"id": storable(schedule_id)})]
 
     # -- reading, and locking what is read --
 
@@ -99,9 +99,9 @@ class PostgresSnapshot:
     limits_at_hand, breakers_at_hand = limits, breakers  # a reader waits for nobody
 
     def due(self, due: Due) -> list[State]:
-        if not self._glanced:
+        if not self._peeked:
             return []
-        found = self._states(sql.TAKE_DUE, {"rows": Integers(self._glanced), "now": At(due.now)})
+        found = self._states(sql.TAKE_DUE, {"rows": Integers(self._peeked), "now": At(due.now)})
         return sorted(found)  # by row_id, so that of equal ones the older goes first on every database
 
     def lock_schedules(self, uids: Collection[str]) -> None:
@@ -111,11 +111,11 @@ class PostgresSnapshot:
         found = self._states(sql.STATES_OF + self._LOCK, (Texts(sorted(uids)),))
         return {state.uid: state for state in found}
 
-    def standings(self, uids: Collection[str]) -> dict[str, Standing]:
+    def counters(self, uids: Collection[str]) -> dict[str, ScheduleCounters]:
         if not uids:
             return {}
-        found = self._rows(sql.STANDINGS_OF + self._LOCK, (Texts(sorted(uids)),))
-        return {standing.uid: standing for standing in map(Standing._make, found)}
+        found = self._rows(sql.COUNTERS_OF + self._LOCK, (Texts(sorted(uids)),))
+        return {counts.uid: counts for counts in map(ScheduleCounters._make, found)}
 
     def state(self, schedule_id: str) -> State | None:
         return next(iter(self._states(sql.STATE_BY_ID + self._LOCK, {"id": storable(schedule_id)})), None)
@@ -149,9 +149,9 @@ class PostgresSnapshot:
         return self._states(query, {**wanted, "after": after, "limit": limit})
 
     def ready_jobs(self, now: int, *, limit: int, queues: Sequence[str] | None) -> list[Job]:
-        if not self._glanced:
+        if not self._peeked:
             return []
-        return self._jobs(sql.TAKE_READY, {"rows": Integers(self._glanced), "now": At(now)})
+        return self._jobs(sql.TAKE_READY, {"rows": Integers(self._peeked), "now": At(now)})
 
     def ready_of(self, uids: Collection[str], now: int, *, queues: Sequence[str] | None) -> list[Job]:
         # No lock of their own: their schedules are locked.
@@ -163,9 +163,9 @@ class PostgresSnapshot:
         return {job.job_id: job for job in found}
 
     def deliverable_jobs(self, now: int, *, limit: int) -> list[Job]:
-        if not self._glanced:
+        if not self._peeked:
             return []
-        return self._jobs(sql.TAKE_DELIVERABLE, {"rows": Integers(self._glanced), "now": At(now)})
+        return self._jobs(sql.TAKE_DELIVERABLE, {"rows": Integers(self._peeked), "now": At(now)})
 
     def on_their_way(self, jobs: Sequence[Job]) -> OnTheirWay:
         keys = sorted({job.capacity_key for job in jobs if job.capacity_key is not None})
@@ -239,8 +239,8 @@ class PostgresSnapshot:
     def queued_catch_up(self, breaker_keys: Collection[str]) -> list[Job]:
         return self._jobs(sql.QUEUED_CATCH_UP, (Texts(sorted(breaker_keys)),))
 
-    def jobs_elsewhere_over(self, now: int) -> list[Job]:
-        return self._jobs(sql.JOBS_ELSEWHERE_OVER, (At(now),))
+    def jobs_external_over(self, now: int) -> list[Job]:
+        return self._jobs(sql.JOBS_EXTERNAL_OVER, (At(now),))
 
     def outcome_token(self, job_id: str) -> str | None:
         rows = list(self._rows(sql.OUTCOME_TOKEN, (job_id,)))
@@ -298,7 +298,7 @@ class PostgresSnapshot:
         return found
 
     def next_due_at(self) -> int | None:
-        with self._marks.due.looking() as mark:
+        with self._marks.due.schedule_history() as mark:
             mark.found = self._one(sql.NEXT_DUE, (At(mark.at),))
         return mark.found
 
@@ -313,7 +313,7 @@ class PostgresSnapshot:
 
     def _look_for_ready(self, now: int) -> None:
         """Now and then, from the very front: what is the first that is ready, whether it can start or not."""
-        with self._marks.ready.looking() as look:
+        with self._marks.ready.schedule_history() as look:
             if not look.is_whole:
                 return
             look.found = self._one(sql.FIRST_READY)
@@ -381,7 +381,7 @@ class PostgresSnapshot:
 
 
 def _padded(row: Row) -> Row:
-    return row + (None,) * (len(Glimpse._fields) - len(row))
+    return row + (None,) * (len(LockHint._fields) - len(row))
 
 
 def _filtered(wanted: Mapping[str, str], text: str | None) -> tuple[str, dict[str, object]]:

@@ -6,12 +6,12 @@ Batches come as one array per column, unnested: the generic plan walks them and 
 from __future__ import annotations
 
 from everwhen.model.breaker import Breaker
+from everwhen.model.counters import ScheduleCounters
 from everwhen.model.events import Event
-from everwhen.model.job import ELSEWHERE, Job
+from everwhen.model.job import EXTERNAL, Job
 from everwhen.model.limits import Limit
 from everwhen.model.node import Node
 from everwhen.model.schedule import State
-from everwhen.model.standing import Standing
 from everwhen.model.token import TOKEN_COLUMNS
 from everwhen.ports.messages import Message, Subscription
 from everwhen.stores.migrations.postgres import MIGRATIONS
@@ -28,18 +28,18 @@ _RELEASED = """
  WHERE release_at IS NOT NULL AND release_at <= %(now)s AND enabled
     AND (next_run_at IS NULL OR next_run_at > %(now)s)
  ORDER BY release_at, held_due_at LIMIT %(until)s)"""
-GLANCE_DUE = f"""
+PEEK_DUE = f"""
 SELECT row_id, uid, revision FROM (
     {_RELEASED}
     UNION ALL
     (SELECT row_id, uid, revision FROM schedules
      WHERE enabled AND next_run_at > %(floor)s AND next_run_at <= %(now)s ORDER BY next_run_at LIMIT %(until)s)
 ) due OFFSET %(offset)s LIMIT %(limit)s"""
-GLANCE_BEHIND = """
+PEEK_BEHIND = """
 SELECT row_id, uid, revision FROM schedules
 WHERE enabled AND next_run_at >= %(mark)s AND next_run_at <= %(floor)s
 ORDER BY next_run_at OFFSET %(offset)s LIMIT %(limit)s"""
-# The primary key of schedules. Asked again what made them due: somebody may have decided them since the glance.
+# The primary key of schedules. Asked again what made them due: somebody may have decided them since the peek.
 TAKE_DUE = f"""
 SELECT {STATE} FROM schedules
 WHERE row_id = ANY(%(rows)s) AND enabled AND (next_run_at <= %(now)s OR release_at <= %(now)s)
@@ -64,7 +64,7 @@ STATE_BY_ID = f"""
 SELECT {STATE} FROM schedules WHERE schedule_id = %(id)s OR uid = %(id)s ORDER BY schedule_id = %(id)s DESC
 LIMIT 1"""
 # The same, and idx_jobs_outstanding.
-GLANCE_SCHEDULE = """
+PEEK_SCHEDULE = """
 WITH wanted AS (SELECT uid, revision FROM schedules WHERE schedule_id = %(id)s OR uid = %(id)s)
 SELECT uid, revision, NULL, NULL, NULL FROM wanted
 UNION ALL
@@ -72,7 +72,7 @@ SELECT uid, revision, guard_key, capacity_key, breaker_key FROM jobs
 WHERE uid IN (SELECT uid FROM wanted) AND status IN ('queued', 'running')"""
 STATES_OF = f"SELECT {STATE} FROM schedules WHERE uid = ANY(%s) ORDER BY uid"
 SCHEDULES_OF = "SELECT uid FROM schedules WHERE uid = ANY(%s) ORDER BY uid"
-STANDINGS_OF = f"SELECT {', '.join(Standing._fields)} FROM schedules WHERE uid = ANY(%s) ORDER BY uid"
+COUNTERS_OF = f"SELECT {', '.join(ScheduleCounters._fields)} FROM schedules WHERE uid = ANY(%s) ORDER BY uid"
 STATES_OF_SOURCE = f"SELECT {STATE} FROM schedules WHERE source = %s ORDER BY uid"
 # idx_schedules_next_run, from its front.
 STATES_SOONEST = f"""
@@ -128,7 +128,7 @@ _CAN_START = """
         OR coalesce((SELECT running_jobs FROM schedules WHERE schedules.uid = jobs.uid), 0) = 0)"""
 # What a program keeps for itself stands behind an @ and is taken by those that name it (model/bound_queue.py).
 _IS_OURS = "(%(queues)s::text[] IS NULL AND strpos(queue, '@') = 0 OR queue = ANY(%(queues)s))"
-GLANCE_READY = f"""
+PEEK_READY = f"""
 SELECT row_id, uid, revision, guard_key, capacity_key, breaker_key FROM jobs
 WHERE ready_at IS NOT NULL AND ready_at <= %(now)s AND ready_at >= %(mark)s
     AND {_IS_OURS} AND {_CAN_START}
@@ -138,7 +138,7 @@ JOBS_UNTIL = f"""
 SELECT {JOB} FROM jobs WHERE ready_at IS NOT NULL AND ready_at <= %(until)s
     AND strpos(queue, '@') = 0 AND {_CAN_START}
 ORDER BY ready_at, row_id LIMIT %(limit)s"""
-# The primary key of jobs. What became of them since the glance is asked again.
+# The primary key of jobs. What became of them since the peek is asked again.
 TAKE_READY = f"""
 SELECT {JOB} FROM jobs WHERE row_id = ANY(%(rows)s) AND ready_at <= %(now)s ORDER BY ready_at, row_id"""
 # idx_jobs_outstanding
@@ -160,11 +160,11 @@ _CAN_GO = f"""
             AND {_IS_SENT}))
     AND (line IS NULL OR line <> 'own' OR NOT EXISTS (
         SELECT 1 FROM jobs sent WHERE sent.uid = jobs.uid AND sent.line = 'own' AND {_IS_SENT}))"""
-GLANCE_DELIVERABLE = f"""
+PEEK_DELIVERABLE = f"""
 SELECT row_id, uid, revision, guard_key, capacity_key, breaker_key FROM jobs
 WHERE ready_at IS NOT NULL AND ready_at <= %(now)s AND ready_at >= %(mark)s AND {_CAN_GO}
 ORDER BY ready_at, row_id LIMIT %(limit)s"""
-# The primary key of jobs. What became of them since the glance is asked again.
+# The primary key of jobs. What became of them since the peek is asked again.
 TAKE_DELIVERABLE = f"""
 SELECT {JOB} FROM jobs WHERE row_id = ANY(%(rows)s) AND ready_at <= %(now)s AND handed_over_at IS NULL
 ORDER BY ready_at, row_id"""
@@ -217,7 +217,7 @@ WHERE j.job_id = v.job_id AND j.deliveries = v.deliveries AND j.ready_at IS NULL
 FIRST_READY = "SELECT min(ready_at) FROM jobs WHERE ready_at IS NOT NULL"
 
 # The unique key on job_id.
-GLANCE_JOBS = """
+PEEK_JOBS = """
 SELECT uid, revision, guard_key, capacity_key, breaker_key FROM jobs WHERE job_id = ANY(%s)"""
 JOBS = f"SELECT {JOB} FROM jobs WHERE job_id = ANY(%s) ORDER BY row_id"
 # The same, and the primary key of schedules.
@@ -261,8 +261,8 @@ SELECT {NODE} FROM nodes WHERE node <> %s AND stopped_at IS NULL AND lost_at IS 
     AND heartbeat_at NOT BETWEEN %s AND %s ORDER BY node"""
 PUT_LOST = "UPDATE nodes SET lost_at = %s WHERE node = ANY(%s) AND lost_at IS NULL RETURNING node"
 # idx_jobs_unreleased
-JOBS_ELSEWHERE_OVER = f"""
-SELECT {JOB} FROM jobs WHERE node = '{ELSEWHERE}' AND released_at IS NULL
+JOBS_EXTERNAL_OVER = f"""
+SELECT {JOB} FROM jobs WHERE node = '{EXTERNAL}' AND released_at IS NULL
     AND (status = 'cancelled' OR deadline_at <= %s)"""
 # The unique key on job_id.
 OUTCOME_TOKEN = "SELECT outcome_token FROM jobs WHERE job_id = %s"
@@ -298,7 +298,7 @@ UPDATE jobs j SET status = 'cancelled', ended_at = %s, ready_at = NULL, reason =
     released_at = CASE status WHEN 'running' THEN NULL ELSE %s END
 FROM unnest(%s, %s) AS v(reason, row_id) WHERE j.row_id = v.row_id AND j.status IN ('queued', 'running')"""
 HAND_OVER_JOBS = f"""
-UPDATE jobs j SET node = '{ELSEWHERE}', outcome_token = v.token
+UPDATE jobs j SET node = '{EXTERNAL}', outcome_token = v.token
 FROM unnest(%s, %s, %s) AS v(token, row_id, fence)
 WHERE j.row_id = v.row_id AND j.fence = v.fence AND j.status = 'running'"""
 KEEP_JOBS = "UPDATE jobs SET released_at = NULL WHERE row_id = ANY(%s)"
@@ -415,7 +415,7 @@ HEARTBEAT = f"""
 INSERT INTO nodes (node, version, is_scheduler, is_worker, started_at, heartbeat_at, clock_skew, migration)
 VALUES (%(node)s, %(version)s, %(scheduler)s, %(worker)s, %(now)s, %(now)s, %(skew)s, {MIGRATIONS[-1].number})
 ON CONFLICT (node) DO UPDATE SET heartbeat_at = %(now)s, clock_skew = %(skew)s, lost_at = NULL"""
-FAREWELL = "UPDATE nodes SET stopped_at = %(now)s, heartbeat_at = %(now)s WHERE node = %(node)s"
+SIGN_OFF = "UPDATE nodes SET stopped_at = %(now)s, heartbeat_at = %(now)s WHERE node = %(node)s"
 # idx_jobs_unreleased: what it has not let go of would be nobody's without it.
 FORGET_NODE = """
 DELETE FROM nodes WHERE node = %(node)s

@@ -8,11 +8,11 @@ Every transaction takes its row locks level by level, and within a level in one 
 5. `quiet_hours_policies` by id.
 
 Who does what
-- A tick glances at due rows, holds the keys of their definitions, then takes those rows that are still due and that
+- A tick peeks at due rows, holds the keys of their definitions, then takes those rows that are still due and that
   nobody else has (SKIP LOCKED): it never waits for a schedule. For a key it waits a tenth of a second; then it goes
   on without the schedules that need it, which stay due. So a node that hangs with a key stops nobody else's slots.
-- A claim glances at ready jobs, holds their keys, locks their schedules, then takes the jobs that are still ready.
-- A settlement, a rescue, a change glance at their jobs or schedule, hold the keys, lock the schedules, read again.
+- A claim peeks at ready jobs, holds their keys, locks their schedules, then takes the jobs that are still ready.
+- A settlement, a rescue, a change peek at their jobs or schedule, hold the keys, lock the schedules, read again.
 - Places that come free release held slots of other schedules. Their rows are locked while the key is held, which
   is the right order of levels; only within the level of schedules it may come late.
 - The job of a schedule is changed by whoever holds the schedule's row, so jobs are not locked. Where that row is
@@ -22,7 +22,7 @@ Who does what
   for schedules that use it.
 - The system switch takes an advisory lock that ticks and claims share.
 
-Waiting in a ring is therefore left to the rare case: a definition edited between glance and lock, so that another
+Waiting in a ring is therefore left to the rare case: a definition edited between peek and lock, so that another
 key is needed; a release that meets a settlement of the very schedule that it releases. PostgreSQL ends one of the
 two, and `postgres_database` runs that one again from its start: nothing in memory has moved.
 
@@ -41,6 +41,7 @@ from psycopg import Connection, errors
 from everwhen.errors import StoreError
 from everwhen.model.breaker import Breaker, Transition
 from everwhen.model.claim import ClaimedJob
+from everwhen.model.counters import Start
 from everwhen.model.delivery import Delivery
 from everwhen.model.events import NOTHING, Event
 from everwhen.model.job import Job
@@ -48,7 +49,6 @@ from everwhen.model.limits import Limit
 from everwhen.model.outcome import NewMessage, Outcome
 from everwhen.model.output import OutputGap, OutputPiece
 from everwhen.model.reasons import CancelReason
-from everwhen.model.standing import Start
 from everwhen.model.token import ANSWERS_KEPT, TOKEN_COLUMNS, Answer, Session, Token, token_row
 from everwhen.ports.clock import Clock
 from everwhen.ports.messages import Subscription
@@ -161,10 +161,10 @@ class PostgresTransaction(PostgresSnapshot):
     def announce(self) -> None:
         """One notification at most: a job is ready, or the earliest due instant has moved forward."""
         if self._readied or self._soonest is not None:
-            words = " ".join(["jobs"] * self._readied + ["slots"] * (self._soonest is not None))
+            fields = " ".join(["jobs"] * self._readied + ["slots"] * (self._soonest is not None))
             soonest = None if self._soonest is None else At(self._soonest)
             values = {
-                "words": words,
+                "words": fields,
                 "jobs": self._readied,
                 "soonest": soonest,
                 "mark": At(self._marks.due.at),
@@ -382,7 +382,7 @@ class PostgresTransaction(PostgresSnapshot):
     def insert_answer(self, answer: Answer, now: int) -> bool:
         since = At(now - ANSWERS_KEPT)
         self._run(sql.FORGET_ANSWERS, since)
-        return self._run(sql.INSERT_ANSWER, *answer.words, At(answer.stored_at(now)), since) > 0
+        return self._run(sql.INSERT_ANSWER, *answer.fields, At(answer.stored_at(now)), since) > 0
 
     def _insert_new(self, query: str, values: list[Any]) -> bool:
         return self._run(f"{query} ON CONFLICT DO NOTHING", *values) > 0
@@ -412,8 +412,8 @@ class PostgresTransaction(PostgresSnapshot):
         self._settings = None
         self._run(sql.PUT_SETTING, key, value)
 
-    def put_policy(self, policy_id: str, name: str, words: str, now: int, source: str) -> None:
-        values = {"id": policy_id, "name": storable(name), "words": words, "now": At(now), "source": source}
+    def put_policy(self, policy_id: str, name: str, fields: str, now: int, source: str) -> None:
+        values = {"id": policy_id, "name": storable(name), "words": fields, "now": At(now), "source": source}
         self._cursor.execute(sql.PUT_POLICY, values)
 
     def config_revision(self, source: str) -> tuple[int, str]:
@@ -425,8 +425,8 @@ class PostgresTransaction(PostgresSnapshot):
         self, now: int, *, source: str, digest: str, actor: str | None, places: str, sections: str
     ) -> None:
         self._run(sql.FORGET_PLACES, source)  # the newest has them
-        words = (storable(places), storable(sections))
-        self._run(sql.INSERT_CONFIG, At(now), source, digest, actor, *words)
+        fields = (storable(places), storable(sections))
+        self._run(sql.INSERT_CONFIG, At(now), source, digest, actor, *fields)
 
     def delete_policy(self, policy_id: str) -> None:
         self._run("DELETE FROM quiet_hours_policies WHERE policy_id = %s", policy_id)
@@ -457,8 +457,8 @@ class PostgresTransaction(PostgresSnapshot):
         for gap in gaps:
             self._run(sql.DROP_OUTPUT, *gap.stream, gap.start, gap.end)
 
-    def put_farewell(self, now: int, *, node: str) -> None:
-        self._cursor.execute(sql.FAREWELL, {"now": At(now), "node": node})
+    def put_sign_off(self, now: int, *, node: str) -> None:
+        self._cursor.execute(sql.SIGN_OFF, {"now": At(now), "node": node})
 
     def forget_node(self, node: str) -> bool:
         return bool(self._rows(sql.FORGET_NODE, {"node": node}))

@@ -23,7 +23,7 @@ INSERT INTO settings (key, value) VALUES ('retained_from', %s) ON CONFLICT (key)
 DO UPDATE SET value = excluded.value WHERE settings.value::bigint < excluded.value::bigint"""
 
 
-class PostgresPremises:
+class PostgresMaintenance:
     """One PostgreSQL database, looked after."""
 
     def __init__(self, database: PostgresDatabase) -> None:

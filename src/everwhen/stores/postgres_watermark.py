@@ -50,7 +50,7 @@ class Watermark:
         return self._at
 
     @contextmanager
-    def looking(self) -> Iterator[Look]:
+    def schedule_history(self) -> Iterator[Look]:
         """A search for the earliest; now and then one from the very front, which may lower the mark."""
         started = time.monotonic()
         is_whole = self._looked is None or started - self._looked >= LOOK_WITHOUT_BOUND

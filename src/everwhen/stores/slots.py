@@ -12,9 +12,9 @@ from everwhen.model.outcome import Outcome
 from everwhen.model.output import OutputGap, OutputPiece
 from everwhen.ports.slots import Approaching, Exchange, Held, JobEnd, TickReport
 from everwhen.stores.flows.claim import take_job, take_jobs
-from everwhen.stores.flows.elsewhere import end_overdue, take_report
+from everwhen.stores.flows.external import end_overdue, take_report
 from everwhen.stores.flows.load import schedules_of, system_paused_at
-from everwhen.stores.flows.rescue import give_jobs_back, put_strays_back, rescue_found, rescue_jobs
+from everwhen.stores.flows.rescue import give_jobs_back, put_orphans_back, rescue_found, rescue_jobs
 from everwhen.stores.flows.settle import settle_jobs
 from everwhen.stores.flows.tick import evaluate, evaluate_one
 from everwhen.stores.lanes import Lane
@@ -138,7 +138,7 @@ class StoredSlots:
 
     def end_overdue(self, now: int) -> int:
         with self._store.read() as tx:
-            if not tx.jobs_elsewhere_over(now):
+            if not tx.jobs_external_over(now):
                 return 0
         return self._store.write(Lane.SETTLE, lambda tx: end_overdue(tx, self._plans, now))
 
@@ -150,12 +150,12 @@ class StoredSlots:
             Lane.SETTLE, lambda tx: rescue_jobs(tx, self._plans, now, node=node, lease=lease)
         )
 
-    def put_strays_back(self, now: int, *, node: str, held: Collection[Held]) -> int:
+    def put_orphans_back(self, now: int, *, node: str, held: Collection[Held]) -> int:
         with self._store.look() as tx:
-            strays = [job for job in tx.jobs_of_node(node) if (job.job_id, job.fence) not in held]
-        if not strays:
+            orphans = [job for job in tx.jobs_of_node(node) if (job.job_id, job.fence) not in held]
+        if not orphans:
             return 0
-        return self._store.write(Lane.SETTLE, lambda tx: put_strays_back(tx, self._plans, strays, now))
+        return self._store.write(Lane.SETTLE, lambda tx: put_orphans_back(tx, self._plans, orphans, now))
 
     def give_back(self, now: int, *, node: str, held: Collection[Held], is_lost: bool = False) -> int:
         with self._store.look() as tx:
@@ -184,9 +184,9 @@ class StoredSlots:
         with self._store.look() as tx:
             return tx.last_heartbeat_at()
 
-    def farewell(self, now: int, *, node: str, is_passing: bool = False) -> None:
+    def sign_off_node(self, now: int, *, node: str, is_passing: bool = False) -> None:
         def leave(tx: Transaction) -> None:
             if not is_passing or not tx.forget_node(node):
-                tx.put_farewell(now, node=node)
+                tx.put_sign_off(now, node=node)
 
         self._store.write(Lane.SETTLE, leave)

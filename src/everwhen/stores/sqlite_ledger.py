@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 from everwhen.model.breaker import Breaker, Transition
 from everwhen.model.events import NOTHING, Event
-from everwhen.model.history import Breakers, History, Life, Recorded, Revision
+from everwhen.model.history import Breakers, History, Recorded, Revision, ScheduleHistory
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.output import OutputPiece, OutputStream
@@ -22,8 +22,8 @@ from everwhen.model.schedule import State
 from everwhen.model.shared import FOR_EVER
 from everwhen.ports.ledger import Counts, EventFilter, JobFilter, JobPage, SpanCount
 from everwhen.stores import sqlite_statements as sql
+from everwhen.stores.histories import merge_histories
 from everwhen.stores.job_pages import COUNTED, MOST_UIDS, Rows, Way, page_of, way_of
-from everwhen.stores.lives import weave
 from everwhen.stores.plans import RecordedPlans
 from everwhen.stores.sqlite_database import SqliteDatabase
 from everwhen.stores.sqlite_snapshot import SqliteSnapshot
@@ -129,23 +129,27 @@ class SqliteLedger:
             system = _recorded(connection.execute(_SYSTEM_EVENTS))
             limits = None if uids is not None else [Limit._make(row) for row in connection.execute(_LIMITS)]
             plans = RecordedPlans(SqliteSnapshot(connection))
-            lives = (
-                self._all_lives(connection, plans) if uids is None else self._lives(connection, plans, uids)
+            histories = (
+                self._all_histories(connection, plans)
+                if uids is None
+                else self._histories(connection, plans, uids)
             )
             breakers = None if uids is not None else _breakers(connection)
             retained = connection.execute(_RETAINED_FROM).fetchone()
             ruled_from = connection.execute(_RULED_FROM).fetchone()[0]
             retained_from = int(retained[0]) if retained else 0
-            yield History(lives, system, limits, retained_from, breakers, ruled_from)
+            yield History(histories, system, limits, retained_from, breakers, ruled_from)
 
-    def _all_lives(self, connection: sqlite3.Connection, plans: RecordedPlans) -> Iterator[Life]:
+    def _all_histories(
+        self, connection: sqlite3.Connection, plans: RecordedPlans
+    ) -> Iterator[ScheduleHistory]:
         uids = [row[0] for row in connection.execute(_UIDS)]
         jobs = map(Job._make, connection.execute(_ALL_JOBS))
-        yield from weave(uids, jobs, lambda uid, found: self._life(connection, plans, uid, found))
+        yield from merge_histories(uids, jobs, lambda uid, found: self._life(connection, plans, uid, found))
 
-    def _lives(
+    def _histories(
         self, connection: sqlite3.Connection, plans: RecordedPlans, uids: Sequence[str]
-    ) -> Iterator[Life]:
+    ) -> Iterator[ScheduleHistory]:
         for uid in uids:
             yield self._life(
                 connection, plans, uid, map(Job._make, connection.execute(_JOBS_OF, {"uid": uid}))
@@ -153,11 +157,11 @@ class SqliteLedger:
 
     def _life(
         self, connection: sqlite3.Connection, plans: RecordedPlans, uid: str, jobs: Iterable[Job]
-    ) -> Life:
+    ) -> ScheduleHistory:
         rows = connection.execute(_REVISIONS, (uid,)).fetchall()
         known = plans.load([(uid, row[0]) for row in rows])
         row = connection.execute(_STATE_OF, (uid,)).fetchone()
-        return Life(
+        return ScheduleHistory(
             uid=uid,
             schedule_id=rows[0][1] if rows else uid,
             revisions=[Revision(number, at, known[uid, number], cause) for number, _, at, cause in rows],
@@ -299,9 +303,9 @@ class _Conditions:
             self._texts.append(text)
             self.values |= value
 
-    def add_any(self, column: str, words: Collection[str]) -> None:
-        if words:
-            names = {f"{column}_{number}": word for number, word in enumerate(words)}
+    def add_any(self, column: str, fields: Collection[str]) -> None:
+        if fields:
+            names = {f"{column}_{number}": word for number, word in enumerate(fields)}
             self._texts.append(f"{column} IN ({', '.join(f':{name}' for name in names)})")
             self.values |= names
 
@@ -386,5 +390,5 @@ def _recorded(rows: Iterable[tuple[object, ...]]) -> list[Recorded]:
 
 def _event(number: object, *columns: object) -> Recorded:
     *plain, detail, trace_id = columns
-    words = NOTHING if detail == "{}" else json.loads(str(detail))
-    return Recorded(int(str(number)), Event._make((*plain, words, trace_id)))
+    fields = NOTHING if detail == "{}" else json.loads(str(detail))
+    return Recorded(int(str(number)), Event._make((*plain, fields, trace_id)))

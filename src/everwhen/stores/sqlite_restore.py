@@ -108,8 +108,8 @@ def _open_backup(path: Path) -> sqlite3.Connection:
     """Only to be read, also where nobody may write beside it; a log that somebody left there counts."""
     log = path.with_name(f"{path.name}-wal")
     has_log = log.exists() and log.stat().st_size > 0
-    words = "mode=ro" if has_log else "mode=ro&immutable=1"
-    return sqlite3.connect(f"file:{quote(os.fsencode(path.resolve()))}?{words}", uri=True)
+    fields = "mode=ro" if has_log else "mode=ro&immutable=1"
+    return sqlite3.connect(f"file:{quote(os.fsencode(path.resolve()))}?{fields}", uri=True)
 
 
 def _refuse_cut_off(path: Path) -> None:

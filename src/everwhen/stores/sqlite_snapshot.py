@@ -1,7 +1,7 @@
 """Reading on SQLite: thin statements on the connection whose turn it is, or on a reader's.
 
 One writer at a time, under the file lock: what a transaction reads nobody changes before its commit. So nothing is
-locked, and there is nothing to glance at.
+locked, and there is nothing to peek at.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from itertools import groupby
 
 from everwhen.decide.hand_over import OnTheirWay
 from everwhen.model.breaker import Breaker
+from everwhen.model.counters import ScheduleCounters
 from everwhen.model.delivery import Delivery
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.node import Node
 from everwhen.model.schedule import State
-from everwhen.model.standing import Standing
 from everwhen.model.token import Answer, Token, token_of
 from everwhen.ports.messages import Message, MessageFilter, Subscription
 from everwhen.stores import sqlite_statements as sql
-from everwhen.stores.transaction import Due, Finished, Glimpse, Row
+from everwhen.stores.transaction import Due, Finished, LockHint, Row
 
 _PORTION = 1_000  # SQLite takes a bounded number of parameters
 
@@ -40,21 +40,21 @@ class SqliteSnapshot:
         self._many = connection.executemany
         self._settings: dict[str, str] | None = None
 
-    # -- nothing to glance at --
+    # -- nothing to peek at --
 
-    def glance_due(self, due: Due) -> Sequence[Glimpse]:
+    def peek_due(self, due: Due) -> Sequence[LockHint]:
         return ()
 
-    def glance_ready(self, now: int, *, limit: int, queues: Sequence[str] | None) -> Sequence[Glimpse]:
+    def peek_ready(self, now: int, *, limit: int, queues: Sequence[str] | None) -> Sequence[LockHint]:
         return ()
 
-    def glance_jobs(self, job_ids: Sequence[str]) -> Sequence[Glimpse]:
+    def peek_jobs(self, job_ids: Sequence[str]) -> Sequence[LockHint]:
         return ()
 
-    def glance_deliverable(self, now: int, *, limit: int) -> Sequence[Glimpse]:
+    def peek_deliverable(self, now: int, *, limit: int) -> Sequence[LockHint]:
         return ()
 
-    def glance_schedule(self, schedule_id: str) -> Sequence[Glimpse]:
+    def peek_schedule(self, schedule_id: str) -> Sequence[LockHint]:
         return ()
 
     # -- reading --
@@ -97,8 +97,8 @@ class SqliteSnapshot:
         query = f"SELECT {sql.STATE} FROM schedules WHERE uid IN"
         return {state.uid: state for state in map(State._make, self._of_keys(query, uids))}
 
-    def standings(self, uids: Collection[str]) -> dict[str, Standing]:
-        return {row[1]: Standing._make(row) for row in self._of_keys(sql.STANDINGS, uids)}  # type: ignore[misc]
+    def counters(self, uids: Collection[str]) -> dict[str, ScheduleCounters]:
+        return {row[1]: ScheduleCounters._make(row) for row in self._of_keys(sql.COUNTERS, uids)}  # type: ignore[misc]
 
     def state(self, schedule_id: str) -> State | None:
         return next(iter(self._states(sql.STATE_BY_ID, {"id": schedule_id})), None)
@@ -200,8 +200,8 @@ class SqliteSnapshot:
     def nodes(self) -> list[Node]:
         return [Node._make(row) for row in self._all(sql.NODES)]
 
-    def jobs_elsewhere_over(self, now: int) -> list[Job]:
-        return [Job._make(row) for row in self._all(sql.JOBS_ELSEWHERE_OVER, (now,))]
+    def jobs_external_over(self, now: int) -> list[Job]:
+        return [Job._make(row) for row in self._all(sql.JOBS_EXTERNAL_OVER, (now,))]
 
     def outcome_token(self, job_id: str) -> str | None:
         row = self._all(sql.OUTCOME_TOKEN, (job_id,)).fetchone()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
+from everwhen.model.counters import ScheduleCounters
 from everwhen.model.events import Event
-from everwhen.model.job import ELSEWHERE, Job
+from everwhen.model.job import EXTERNAL, Job
 from everwhen.model.node import Node
 from everwhen.model.schedule import State
-from everwhen.model.standing import Standing
 from everwhen.model.token import TOKEN_COLUMNS
 from everwhen.ports.messages import Message, Subscription
 from everwhen.stores.flows.change import INSERTED
@@ -193,7 +193,7 @@ WITHDRAW_DELIVERY = """
 UPDATE jobs SET handed_over_at = NULL WHERE job_id = ? AND deliveries = ? AND ready_at IS NULL"""
 
 # The unique key on uid.
-STANDINGS = f"SELECT {', '.join(Standing._fields)} FROM schedules WHERE uid IN"
+COUNTERS = f"SELECT {', '.join(ScheduleCounters._fields)} FROM schedules WHERE uid IN"
 # The unique key on job_id, and the primary key of schedules.
 FINISHED = """
 SELECT j.row_id, j.job_id, j.uid, j.origin, j.status, j.is_counted, j.guard_key, j.capacity_key, j.breaker_key, j.node,
@@ -223,7 +223,7 @@ UPDATE jobs SET status = ?, ended_at = ?, released_at = ?, error = ?, result = ?
 # The same where there is nothing to say: a job ends once, so both are empty.
 END_JOBS_SILENTLY = f"UPDATE jobs SET status = ?, ended_at = ?, released_at = ? WHERE {ROWS}"
 HAND_OVER_JOB = f"""
-UPDATE jobs SET node = '{ELSEWHERE}', outcome_token = ? WHERE row_id = ? AND fence = ? AND status = 'running'"""
+UPDATE jobs SET node = '{EXTERNAL}', outcome_token = ? WHERE row_id = ? AND fence = ? AND status = 'running'"""
 KEEP_JOB = "UPDATE jobs SET released_at = NULL WHERE row_id = ?"
 RELEASE_JOB = "UPDATE jobs SET released_at = ? WHERE row_id = ?"
 REQUEUE_JOB = """
@@ -270,8 +270,8 @@ LOST_NODES = f"""
 SELECT {NODE} FROM nodes WHERE node <> :node AND stopped_at IS NULL AND lost_at IS NULL
     AND heartbeat_at NOT BETWEEN :oldest AND :newest ORDER BY node"""
 # idx_jobs_unreleased
-JOBS_ELSEWHERE_OVER = f"""
-SELECT {JOB} FROM jobs WHERE node = '{ELSEWHERE}' AND released_at IS NULL
+JOBS_EXTERNAL_OVER = f"""
+SELECT {JOB} FROM jobs WHERE node = '{EXTERNAL}' AND released_at IS NULL
     AND (status = 'cancelled' OR deadline_at <= ?)"""
 # The unique key on job_id.
 OUTCOME_TOKEN = "SELECT outcome_token FROM jobs WHERE job_id = ?"
@@ -283,7 +283,7 @@ HEARTBEAT = f"""
 INSERT INTO nodes (node, version, is_scheduler, is_worker, started_at, heartbeat_at, migration)
 VALUES (:node, :version, :scheduler, :worker, :now, :now, {MIGRATIONS[-1].number})
 ON CONFLICT (node) DO UPDATE SET heartbeat_at = :now, lost_at = NULL"""
-FAREWELL = "UPDATE nodes SET stopped_at = :now, heartbeat_at = :now WHERE node = :node"
+SIGN_OFF = "UPDATE nodes SET stopped_at = :now, heartbeat_at = :now WHERE node = :node"
 # idx_jobs_unreleased: what it has not let go of would be nobody's without it.
 FORGET_NODE = """
 DELETE FROM nodes WHERE node = :node

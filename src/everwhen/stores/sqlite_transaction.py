@@ -11,6 +11,7 @@ from typing import TypeVar
 from everwhen.errors import StoreError
 from everwhen.model.breaker import Breaker, Transition
 from everwhen.model.claim import ClaimedJob
+from everwhen.model.counters import Start
 from everwhen.model.delivery import Delivery
 from everwhen.model.events import NOTHING, Event
 from everwhen.model.job import Job
@@ -18,7 +19,6 @@ from everwhen.model.limits import Limit
 from everwhen.model.outcome import NewMessage, Outcome
 from everwhen.model.output import OutputGap, OutputPiece
 from everwhen.model.reasons import CancelReason
-from everwhen.model.standing import Start
 from everwhen.model.token import ANSWERS_KEPT, Answer, Session, Token, token_row
 from everwhen.ports.clock import Clock
 from everwhen.ports.messages import Subscription
@@ -261,7 +261,7 @@ class SqliteTransaction(SqliteSnapshot):
     def insert_answer(self, answer: Answer, now: int) -> bool:
         since = now - ANSWERS_KEPT
         self._all(sql.FORGET_ANSWERS, (since,))
-        return self._all(sql.INSERT_ANSWER, (*answer.words, answer.stored_at(now), since)).rowcount > 0
+        return self._all(sql.INSERT_ANSWER, (*answer.fields, answer.stored_at(now), since)).rowcount > 0
 
     # -- the ledger, and what is shared --
 
@@ -301,8 +301,8 @@ class SqliteTransaction(SqliteSnapshot):
         self._settings = None
         self._all(sql.PUT_SETTING, (key, value))
 
-    def put_policy(self, policy_id: str, name: str, words: str, now: int, source: str) -> None:
-        values = {"id": policy_id, "name": name, "words": words, "now": now, "source": source}
+    def put_policy(self, policy_id: str, name: str, fields: str, now: int, source: str) -> None:
+        values = {"id": policy_id, "name": name, "words": fields, "now": now, "source": source}
         self._all(sql.PUT_POLICY, values)
 
     def insert_config(
@@ -339,8 +339,8 @@ class SqliteTransaction(SqliteSnapshot):
         self._many(sql.PUT_OUTPUT, [(*piece.stream, piece.position, now, piece.data) for piece in pieces])
         self._many(sql.DROP_OUTPUT, [(*gap.stream, gap.start, gap.end) for gap in gaps])
 
-    def put_farewell(self, now: int, *, node: str) -> None:
-        self._all(sql.FAREWELL, {"now": now, "node": node})
+    def put_sign_off(self, now: int, *, node: str) -> None:
+        self._all(sql.SIGN_OFF, {"now": now, "node": node})
 
     def forget_node(self, node: str) -> bool:
         return bool(self._all(sql.FORGET_NODE, {"node": node}).fetchall())

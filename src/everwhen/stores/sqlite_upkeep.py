@@ -19,7 +19,7 @@ INSERT INTO settings (key, value) VALUES ('retained_from', :instant) ON CONFLICT
 DO UPDATE SET value = excluded.value WHERE CAST(settings.value AS INTEGER) < :instant"""
 
 
-class SqlitePremises:
+class SqliteMaintenance:
     """One SQLite database, looked after."""
 
     def __init__(self, database: SqliteDatabase) -> None:

@@ -23,7 +23,7 @@ from everwhen.ports.upkeep import Progress
 from everwhen.stores.lanes import Lane
 from everwhen.stores.transaction import Snapshot, Store, Transaction
 
-_MOST_LIVES = 50  # whole lives in one portion: each is a handful of rows
+_MOST_HISTORIES = 50  # whole lives in one portion: each is a handful of rows
 _EVENT = ", ".join("CAST(e.detail AS TEXT)" if name == "detail" else f"e.{name}" for name in Event._fields)
 
 # The primary key of jobs, from a row on; the unique key on schedules' uid. The entry of a schedule's last slot stays
@@ -73,7 +73,7 @@ class Queries(Protocol):
         ...
 
 
-class Premises(Protocol):
+class Maintenance(Protocol):
     """Where upkeep asks and deletes."""
 
     def reading(self) -> AbstractContextManager[Queries]: ...
@@ -96,20 +96,20 @@ class _Going(NamedTuple):
 class StoredUpkeep:
     """Upkeep of one database."""
 
-    def __init__(self, store: Store, premises: Premises, clock: Clock) -> None:
+    def __init__(self, store: Store, maintenance: Maintenance, clock: Clock) -> None:
         self._store = store
-        self._premises = premises
+        self._maintenance = maintenance
         self._clock = clock
         self._output_until = 0  # up to this job all output that may go is gone; a restart looks again
 
     # -- forgetting --
 
     def forget(self, before: Cutoffs, place: Place, *, limit: int, dry_run: bool = False) -> Portion:
-        with self._premises.reading() as queries:
+        with self._maintenance.reading() as queries:
             going = self._look(queries, before, place, limit)
             rows = sum(queries.count(*column) for column in going.keys if column[2])
         if rows and not dry_run:
-            self._premises.deleting(lambda q: _delete(q, going, before))
+            self._maintenance.deleting(lambda q: _delete(q, going, before))
         if place.what == "output" and not dry_run:
             self._output_until = going.last or self._output_until
         return Portion(place.what, rows, place_after(place, going.last))
@@ -156,7 +156,7 @@ class StoredUpkeep:
     # -- copies --
 
     def backup(self, path: Path, progress: Progress) -> None:
-        self._premises.backup(path, progress, self._clock)
+        self._maintenance.backup(path, progress, self._clock)
 
 
 # -- what may go --
@@ -196,10 +196,10 @@ def _old_events(queries: Queries, before: int, after: int, limit: int) -> _Going
     rows, last = _old_rows(queries, _EVENTS, before, after, limit)
     events = [(number, last_slot_at, _event(columns)) for number, last_slot_at, _, *columns in rows]
     ends = [(number, event.uid) for number, _, event in events if event.type == "schedule.deleted"]
-    if len(ends) > _MOST_LIVES:
-        last = ends[_MOST_LIVES - 1][0]
+    if len(ends) > _MOST_HISTORIES:
+        last = ends[_MOST_HISTORIES - 1][0]
         events = [row for row in events if row[0] <= last]
-        ends = ends[:_MOST_LIVES]
+        ends = ends[:_MOST_HISTORIES]
     over = [uid for _, uid in ends if not queries.rows(_IS_WANTED, {"uid": uid, "before": before})[0][0]]
     gone = set(over)
     single = [
@@ -207,8 +207,8 @@ def _old_events(queries: Queries, before: int, after: int, limit: int) -> _Going
         for number, last_slot_at, event in events
         if event.uid not in gone and may_go(event, before, last_slot_at=last_slot_at)
     ]
-    lives = [("audit_events", "uid", over), ("schedule_revisions", "uid", over)]
-    return _Going([("audit_events", "id", single), *lives], last)
+    histories = [("audit_events", "uid", over), ("schedule_revisions", "uid", over)]
+    return _Going([("audit_events", "id", single), *histories], last)
 
 
 def _old_rows(

@@ -61,19 +61,19 @@ class AgentTarget:
         self._processes.kill()
 
     async def run(self, spec: str, run: Run) -> Outcome:
-        words = json.loads(spec)
-        words.pop("secret", None)  # it proves who asks; a node that only runs the agent need not have it
-        prompts = {key: words.pop(key) for key in PROMPTS if key in words}  # a prompt may speak of ${NAME}
+        fields = json.loads(spec)
+        fields.pop("secret", None)  # it proves who asks; a node that only runs the agent need not have it
+        prompts = {key: fields.pop(key) for key in PROMPTS if key in fields}  # a prompt may speak of ${NAME}
 
         async def perform(resolved: dict[str, Any], told: Run) -> Outcome:
             return await self._perform({**resolved, **prompts}, told)
 
-        return await with_secrets(words, run, perform)
+        return await with_secrets(fields, run, perform)
 
-    async def _perform(self, words: dict[str, Any], run: Run) -> Outcome:
-        inbox = words.get("work_source")
+    async def _perform(self, fields: dict[str, Any], run: Run) -> Outcome:
+        inbox = fields.get("work_source")
         if inbox is None:
-            return await self._execute(words, run, None)
+            return await self._execute(fields, run, None)
         open_source = self._sources.get(inbox["type"])
         if open_source is None:
             return drifted(f'there is no work source of type "{inbox["type"]}" on this node')
@@ -85,16 +85,16 @@ class AgentTarget:
             is_interrupted = isinstance(code, int) and is_by_signal(code)
             return Outcome("failed", error=f"work source: {error}", is_interrupted=is_interrupted)
         if item is not None:
-            return await self._work_on(item, source, words, run)
+            return await self._work_on(item, source, fields, run)
         if inbox.get("when_empty", "run") == "skip":
             return Outcome("succeeded", result="nothing to do: the work source has no item")
-        return await self._execute(words, run, None)
+        return await self._execute(fields, run, None)
 
     async def _work_on(
-        self, item: WorkItem, source: WorkSource, words: Mapping[str, Any], run: Run
+        self, item: WorkItem, source: WorkSource, fields: Mapping[str, Any], run: Run
     ) -> Outcome:
         try:
-            outcome = await self._execute(words, run, item)
+            outcome = await self._execute(fields, run, item)
         except BaseException as error:
             reason = f"unexpected error: {error!r}"
             await _report(run, lambda: source.release(item.id, reason=reason))
@@ -112,18 +112,18 @@ class AgentTarget:
         """Whether it was ended because its time is up."""
         return run.deadline_at is not None and self._clock.now() >= run.deadline_at
 
-    async def _execute(self, words: Mapping[str, Any], run: Run, item: WorkItem | None) -> Outcome:
-        prompt = build_schedule_prompt(words, item, default=words.get("default_prompt") or "")
+    async def _execute(self, fields: Mapping[str, Any], run: Run, item: WorkItem | None) -> Outcome:
+        prompt = build_schedule_prompt(fields, item, default=fields.get("default_prompt") or "")
         if self._host is not None:
-            return await self._host(words, run, item, prompt)
-        if "command" not in words:
-            return drifted(f'agent "{words.get("agent")}" has no command, and no host runs it here')
-        argv = [_fill(word, prompt) for word in words["command"]]
-        is_in_argv = any(PROMPT in word for word in words["command"])
-        listed = {**(words.get("env") or {}), **_about(words, item)}
+            return await self._host(fields, run, item, prompt)
+        if "command" not in fields:
+            return drifted(f'agent "{fields.get("agent")}" has no command, and no host runs it here')
+        argv = [_fill(word, prompt) for word in fields["command"]]
+        is_in_argv = any(PROMPT in word for word in fields["command"])
+        listed = {**(fields.get("env") or {}), **_about(fields, item)}
         launch = Launch(
             argv=argv,
-            cwd=words.get("cwd"),
+            cwd=fields.get("cwd"),
             env=environment_of(run, listed),
             stdin=None if is_in_argv else prompt.encode(errors="replace"),
             sink=run.output.write,
@@ -138,12 +138,12 @@ def _fill(word: str, prompt: str) -> str:
     return f" {filled}" if word.startswith(PROMPT) and filled.startswith("-") else filled
 
 
-async def _take(open_source: OpenWorkSource, words: Mapping[str, Any], run: Run) -> Taken:
+async def _take(open_source: OpenWorkSource, fields: Mapping[str, Any], run: Run) -> Taken:
     """The next item, claimed. A claim that is made when nobody waits for it any more is given back."""
     by = f"{run.job_id}.{run.attempt}"
 
     def take() -> Taken:
-        source = open_source(words)
+        source = open_source(fields)
         for item in source.fetch_available(limit=CANDIDATES):
             claimed = source.claim(item.id, by=by)
             if claimed is not None:
@@ -186,6 +186,6 @@ def _work_outcome(outcome: Outcome, run: Run) -> WorkOutcome:
     return WorkOutcome("failure", error=said, job_id=run.job_id)
 
 
-def _about(words: Mapping[str, Any], item: WorkItem | None) -> dict[str, str]:
-    about = {"EVERWHEN_AGENT": str(words.get("agent", ""))}
+def _about(fields: Mapping[str, Any], item: WorkItem | None) -> dict[str, str]:
+    about = {"EVERWHEN_AGENT": str(fields.get("agent", ""))}
     return about if item is None else {**about, "EVERWHEN_WORK_ITEM": item.external_id or item.id}

@@ -40,11 +40,11 @@ class CommandTarget:
     async def run(self, spec: str, run: Run) -> Outcome:
         return await with_secrets(json.loads(spec), run, self._perform)
 
-    async def _perform(self, words: dict[str, Any], run: Run) -> Outcome:
+    async def _perform(self, fields: dict[str, Any], run: Run) -> Outcome:
         launch = Launch(
-            argv=words["argv"],
-            cwd=words.get("cwd"),
-            env=environment_of(run, words.get("env")),
+            argv=fields["argv"],
+            cwd=fields.get("cwd"),
+            env=environment_of(run, fields.get("env")),
             sink=run.output.write,
         )
         return await run_process(self.processes, launch)
@@ -59,7 +59,7 @@ async def run_process(processes: Processes, launch: Launch) -> Outcome:
     try:
         code = await process.wait()
     except asyncio.CancelledError:
-        return Outcome("cancelled", error=last_words(process))
+        return Outcome("cancelled", error=last_lines(process))
     if code == 0:
         return Outcome("succeeded", result=process.stdout.last(SHOWN))
     if process.was_lost:
@@ -92,7 +92,7 @@ def _hindrance(program: str, error: Exception) -> str:
 def failure(code: int, process: Process) -> str:
     """How it ended, and the last that it had to say."""
     ended = f"exit code {code}" if code >= 0 else f"killed by {signal_name(-code)}"
-    text = last_words(process)
+    text = last_lines(process)
     return f"{ended}: {text}" if text else ended
 
 
@@ -101,7 +101,7 @@ def is_by_signal(code: int) -> bool:
     return code < 0 or code in _EXITS_BY_SIGNAL
 
 
-def last_words(process: Process) -> str:
+def last_lines(process: Process) -> str:
     return process.stderr.last(SHOWN) or process.stdout.last(SHOWN)
 
 

@@ -35,7 +35,7 @@ from pathlib import Path
 from everwhen.targets.guardian_process import since_boot
 
 PROGRAM = Path(__file__).with_name("guardian_process.py")
-FAREWELL = 2.0
+SIGN_OFF = 2.0
 GRACE = 5.0
 _ENVIRONMENT = (
     "LD_LIBRARY_PATH",
@@ -196,6 +196,6 @@ def _end(child: subprocess.Popen[bytes]) -> None:
     if child.stdin is not None:
         child.stdin.close()
     with contextlib.suppress(subprocess.TimeoutExpired):
-        child.wait(FAREWELL)
+        child.wait(SIGN_OFF)
     if child.stdout is not None:
         child.stdout.close()

@@ -76,15 +76,15 @@ class Watch:
             for line in lines:
                 self._take(line[:1], line[1:].split())
 
-    def _take(self, kind: bytes, words: list[bytes]) -> None:
+    def _take(self, kind: bytes, parts: list[bytes]) -> None:
         if kind == b"-":
-            self.runs.discard(words[0])
+            self.runs.discard(parts[0])
             return
-        self._look(float(words[1]))  # a node that writes after its time was frozen until now
+        self._look(float(parts[1]))  # a node that writes after its time was frozen until now
         if kind == b"+":
-            self.runs.add(words[0])
+            self.runs.add(parts[0])
         else:
-            self._deadline, self._margin, self._is_warned = float(words[0]), float(words[2]), False
+            self._deadline, self._margin, self._is_warned = float(parts[0]), float(parts[2]), False
 
     def _look(self, now: float) -> None:
         """End what runs when the node was not heard of in time."""

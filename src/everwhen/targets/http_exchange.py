@@ -60,37 +60,39 @@ class HttpExchange:
         await self._sessions.close()
 
     async def run(self, spec: str, run: Run) -> Outcome:
-        words = json.loads(spec)
-        if words.get("source") == OUTSIDE:  # the environment of this node is not its author's to read
-            return await self._perform(words, run)
-        return await with_secrets(words, run, self._perform)
+        fields = json.loads(spec)
+        if fields.get("source") == OUTSIDE:  # the environment of this node is not its author's to read
+            return await self._perform(fields, run)
+        return await with_secrets(fields, run, self._perform)
 
-    async def _perform(self, words: dict[str, Any], run: Run) -> Outcome:
+    async def _perform(self, fields: dict[str, Any], run: Run) -> Outcome:
         token = secrets.token_urlsafe(32)
         try:
-            request = request_of(words, run, token)
-            key = SessionKey(run.owner, self._is_guarded(words))
+            request = request_of(fields, run, token)
+            key = SessionKey(run.owner, self._is_guarded(fields))
             async with self._sessions.session(key) as session:
-                return await self._exchange(session, request, words, run, token)
+                return await self._exchange(session, request, fields, run, token)
         except ForbiddenAddressError as error:
             return Outcome("failed", error=str(error), is_final=error.is_final)
         except (aiohttp.ClientSSLError, aiohttp.ClientConnectorCertificateError, ssl.SSLError) as error:
-            return Outcome("failed", error=f"TLS with {shown_address(words['url'])} failed: {error}")
+            return Outcome("failed", error=f"TLS with {shown_address(fields['url'])} failed: {error}")
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, ValueError) as error:
             return Outcome("failed", error=f"this is no request: {error}", is_final=True)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            fault = _fault_without_address(error) if words.get("source") == OUTSIDE else _network_fault(error)
-            return Outcome("failed", error=f"{shown_address(words['url'])}: {fault}")
+            fault = (
+                _fault_without_address(error) if fields.get("source") == OUTSIDE else _network_fault(error)
+            )
+            return Outcome("failed", error=f"{shown_address(fields['url'])}: {fault}")
 
-    def _is_guarded(self, words: dict[str, Any]) -> bool:
-        return words.get("source") == OUTSIDE and not self._allow_private_urls
+    def _is_guarded(self, fields: dict[str, Any]) -> bool:
+        return fields.get("source") == OUTSIDE and not self._allow_private_urls
 
     async def _exchange(
-        self, session: aiohttp.ClientSession, request: Request, words: dict[str, Any], run: Run, token: str
+        self, session: aiohttp.ClientSession, request: Request, fields: dict[str, Any], run: Run, token: str
     ) -> Outcome:
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_seconds(words.get("connect_timeout")))
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_seconds(fields.get("connect_timeout")))
         for _ in range(MOST_HOPS + 1):
-            if self._is_guarded(words):
+            if self._is_guarded(fields):
                 require_literal(self._may_reach, request.url)
             async with session.request(
                 request.method,
@@ -101,7 +103,7 @@ class HttpExchange:
                 timeout=timeout,
             ) as answer:
                 location = answer.headers.get("Location")
-                if answer.status in _REDIRECTS and location is not None and words.get("redirects"):
+                if answer.status in _REDIRECTS and location is not None and fields.get("redirects"):
                     request = request.redirected(answer.status, location)
                     continue
                 return await self._outcome(answer, run, token)

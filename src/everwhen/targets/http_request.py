@@ -66,24 +66,24 @@ def shown_address(url: str | URL) -> str:
     return str(address.with_password(None) if address.raw_password else address)
 
 
-def request_of(words: Mapping[str, Any], run: Run, token: str) -> Request:
+def request_of(fields: Mapping[str, Any], run: Run, token: str) -> Request:
     """The request of a run; ValueError when the words make none."""
-    url = URL(words["url"])
+    url = URL(fields["url"])
     if url.scheme not in ("http", "https") or not url.raw_host:
-        raise ValueError(f"{shown_address(words['url'])!r} is no http or https URL")
-    method = str(words.get("method") or "POST").upper()
-    body, kind = _body(words.get("body"), run, method)
+        raise ValueError(f"{shown_address(fields['url'])!r} is no http or https URL")
+    method = str(fields.get("method") or "POST").upper()
+    body, kind = _body(fields.get("body"), run, method)
     headers = _about(run, token)
     if kind:
         headers["Content-Type"] = kind
-    if given := words.get("headers"):
+    if given := fields.get("headers"):
         headers = _with_given(headers, given)
     return Request(method=method, url=url, headers=headers, body=body)
 
 
-def _with_given(headers: Mapping[str, str], words: Mapping[str, Any]) -> dict[str, str]:
+def _with_given(headers: Mapping[str, str], fields: Mapping[str, Any]) -> dict[str, str]:
     """The headers with those of the words, which take the place of ours, however they are spelled."""
-    given = {str(name): str(value) for name, value in words.items()}
+    given = {str(name): str(value) for name, value in fields.items()}
     for name, value in given.items():
         if fault := header_fault(name, value):  # a stored one, or what the environment made of a reference
             raise ValueError(f"header {name[:100]!r} {fault}")
@@ -91,7 +91,7 @@ def _with_given(headers: Mapping[str, str], words: Mapping[str, Any]) -> dict[st
     return {**{name: value for name, value in headers.items() if name.lower() not in taken}, **given}
 
 
-def run_words(run: Run) -> dict[str, Any]:
+def run_to_json(run: Run) -> dict[str, Any]:
     """The run as the JSON that a server gets."""
     return {
         "job_id": run.job_id,
@@ -112,7 +112,7 @@ def _body(given: Any, run: Run, method: str) -> tuple[bytes | None, str | None]:
         return None, None
     if isinstance(given, str):
         return given.encode(), "text/plain; charset=utf-8"
-    return json.dumps(run_words(run) if given is None else given).encode(), "application/json"
+    return json.dumps(run_to_json(run) if given is None else given).encode(), "application/json"
 
 
 def _about(run: Run, token: str) -> dict[str, str]:

@@ -24,11 +24,11 @@ _REPORTED = ("status", "error", "result", "is_final", "retry_after", "invalidate
 
 
 def main() -> None:
-    words = json.load(sys.stdin)
+    fields = json.load(sys.stdin)
     cancelled = threading.Event()
     # A function that looks at run.cancelled has the five seconds before SIGKILL to end by itself.
     ProcessSignals().on(signal.SIGTERM, cancelled.set)
-    outcome = _outcome(words["function"], read_run(words["run"], _log, cancelled), cancelled)
+    outcome = _outcome(fields["function"], read_run(fields["run"], _log, cancelled), cancelled)
     if cancelled.is_set() and outcome.status != "succeeded":
         outcome = replace(outcome, is_interrupted=True)
     sys.stdout.flush()

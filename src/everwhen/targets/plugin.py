@@ -26,7 +26,7 @@ from everwhen.targets.command import (
     SHOWN,
     failure,
     is_by_signal,
-    last_words,
+    last_lines,
     not_started,
     signal_name,
 )
@@ -59,8 +59,8 @@ class PluginTarget:
     async def run(self, spec: str, run: Run) -> Outcome:
         return await with_secrets(json.loads(spec), run, self._perform)
 
-    async def _perform(self, words: dict[str, Any], run: Run) -> Outcome:
-        ready = await asyncio.to_thread(self._prepare, words, run)  # disk and database
+    async def _perform(self, fields: dict[str, Any], run: Run) -> Outcome:
+        ready = await asyncio.to_thread(self._prepare, fields, run)  # disk and database
         if isinstance(ready, Outcome):
             return ready
         launch = Launch(
@@ -77,29 +77,29 @@ class PluginTarget:
         try:
             code = await process.wait()
         except asyncio.CancelledError:
-            return Outcome("cancelled", error=last_words(process))
-        return _outcome(memory_of(words), code, process, run)
+            return Outcome("cancelled", error=last_lines(process))
+        return _outcome(memory_of(fields), code, process, run)
 
-    def _prepare(self, words: Mapping[str, Any], run: Run) -> _Ready | Outcome:
+    def _prepare(self, fields: Mapping[str, Any], run: Run) -> _Ready | Outcome:
         """What to start; or, where what was declared is not there any more, the outcome that says so."""
-        name = words["name"]
+        name = fields["name"]
         try:
             plugin = self._plugins.find(name)
         except ManifestError as error:
             return drifted(str(error))
         if plugin is None:
             return drifted(f'plugin "{name}" is not installed')
-        wanted = words.get("command") or DEFAULT_COMMAND
+        wanted = fields.get("command") or DEFAULT_COMMAND
         command = plugin.manifest.command(wanted)
         if command is None:
             return drifted(f'plugin "{name}" does not have the command "{wanted}" any more')
-        config = words.get("config") or {}
+        config = fields.get("config") or {}
         if missing := missing_config(plugin.manifest, config):
             return drifted(f'plugin "{name}" requires config: {", ".join(missing)}')
         payload = merged_payload(command, run.payload)
         if faults := payload_faults(command.input_schema, payload):
             return Outcome("failed", error="; ".join(faults), is_final=True)
-        state = self._remembered.state_of(memory_of(words))
+        state = self._remembered.state_of(memory_of(fields))
         request = request_of(run, command=command.name, config=config, state=state, payload=payload)
         return _Ready(plugin.entrypoint, request)
 

@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar
 
 from everwhen.model.outcome import Outcome, drifted
 from everwhen.ports.target import Run
-from everwhen.targets.command import LOST, failure, is_by_signal, last_words, not_started
+from everwhen.targets.command import LOST, failure, is_by_signal, last_lines, not_started
 from everwhen.targets.environment import environment_of
 from everwhen.targets.isolated import OUTCOME, read_outcome
 from everwhen.targets.process import Launch, Processes
@@ -92,33 +92,33 @@ class PythonTarget:
         self._hands.close()
 
     async def run(self, spec: str, run: Run) -> Outcome:
-        words = json.loads(spec)
-        if words.get("isolate"):
-            return await with_secrets(words, run, self._run_isolated)
-        function = self._declared(words, run)
+        fields = json.loads(spec)
+        if fields.get("isolate"):
+            return await with_secrets(fields, run, self._run_isolated)
+        function = self._declared(fields, run)
         if function is None:
             try:
-                load_it = partial(load, words["function"])
+                load_it = partial(load, fields["function"])
                 function = await run.until_told(self._hands.hand_over(load_it))
             except UnknownFunctionError as error:
                 return drifted(str(error))
         about = python_run(run, partial(run.output.write, "log"))
         return await self._calls.call(function, about, run)
 
-    def _declared(self, words: Mapping[str, Any], run: Run) -> Callable[..., Any] | None:
-        if self._functions is None or words.get("name") != self._functions.name:
+    def _declared(self, fields: Mapping[str, Any], run: Run) -> Callable[..., Any] | None:
+        if self._functions is None or fields.get("name") != self._functions.name:
             return None
-        return self._functions.find(run.schedule_id, words["function"])
+        return self._functions.find(run.schedule_id, fields["function"])
 
-    async def _run_isolated(self, words: dict[str, Any], run: Run) -> Outcome:
-        listed = words.get("env") or {}
+    async def _run_isolated(self, fields: dict[str, Any], run: Run) -> Outcome:
+        listed = fields.get("env") or {}
         with TemporaryDirectory(prefix="everwhen-run-") as folder:
             report = Path(folder) / "outcome.json"
             launch = Launch(
                 argv=[sys.executable, "-P", "-m", "everwhen.targets.isolated"],
                 env={**environment_of(run, {"PYTHONPATH": _path(), **listed}), OUTCOME: str(report)},
-                cwd=words.get("cwd"),
-                stdin=json.dumps({"function": words["function"], "run": spell_run(run)}).encode(),
+                cwd=fields.get("cwd"),
+                stdin=json.dumps({"function": fields["function"], "run": spell_run(run)}).encode(),
                 sink=run.output.write,
             )
             try:
@@ -128,7 +128,7 @@ class PythonTarget:
             try:
                 code = await process.wait()
             except asyncio.CancelledError:
-                return Outcome("cancelled", error=last_words(process))
+                return Outcome("cancelled", error=last_lines(process))
             if report.exists() and code == 0:
                 return read_outcome(report.read_text())
             if process.was_lost:

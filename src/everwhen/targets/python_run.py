@@ -14,7 +14,7 @@ from typing import Any
 
 from everwhen.model.instants import moment_of
 from everwhen.model.outcome import Outcome
-from everwhen.ports.target import Run, Told
+from everwhen.ports.target import Run, StopFlag
 
 LONGEST_RESULT = 64 * 1024
 NOTHING_RAN = "the function holds a yield: it returned a generator, and nothing of it has run"
@@ -24,7 +24,7 @@ _log = logging.getLogger("everwhen.run")
 class Cancelled:
     """Whether the run is to end: the time is up, somebody cancelled it, or the node stops."""
 
-    def __init__(self, event: threading.Event | Told) -> None:
+    def __init__(self, event: threading.Event | StopFlag) -> None:
         self._event = event
 
     def is_set(self) -> bool:
@@ -102,14 +102,14 @@ def spell_run(run: Run) -> dict[str, Any]:
 
 
 def read_run(
-    words: dict[str, Any], write: Callable[[bytes], None], cancelled: threading.Event | Told
+    fields: dict[str, Any], write: Callable[[bytes], None], cancelled: threading.Event | StopFlag
 ) -> PythonRun:
-    deadline_at = words["deadline_at"]
-    moments = {
-        "slot_at": moment_of(words["slot_at"]),
+    deadline_at = fields["deadline_at"]
+    datetimes = {
+        "slot_at": moment_of(fields["slot_at"]),
         "deadline_at": None if deadline_at is None else moment_of(deadline_at),
     }
-    return PythonRun(**{**words, **moments}, log=RunLog(write), cancelled=Cancelled(cancelled))
+    return PythonRun(**{**fields, **datetimes}, log=RunLog(write), cancelled=Cancelled(cancelled))
 
 
 def outcome_of(returned: object) -> Outcome:

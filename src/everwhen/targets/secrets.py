@@ -33,21 +33,21 @@ class UnresolvedError(Exception):
         self.name = name
 
 
-def escape_references(words: Any) -> Any:
-    """The words with every reference written as text: resolving them gives the words back.
+def escape_references(fields: Any) -> Any:
+    """The fields with every reference written as text: resolving them gives the fields back.
 
     >>> escape_references({"a": ["${HOME}", "$${HOME}", "${", 5]})
     {'a': ['$${HOME}', '$$${HOME}', '${', 5]}
     """
-    match words:
+    match fields:
         case str():
-            return _REFERENCE.sub(lambda found: "$" + found[0], words) if "${" in words else words
+            return _REFERENCE.sub(lambda found: "$" + found[0], fields) if "${" in fields else fields
         case dict():
-            return {key: escape_references(value) for key, value in words.items()}
+            return {key: escape_references(value) for key, value in fields.items()}
         case list():
-            return [escape_references(value) for value in words]
+            return [escape_references(value) for value in fields]
         case _:
-            return words
+            return fields
 
 
 class Secrets:
@@ -57,17 +57,17 @@ class Secrets:
         self._environment = os.environ if environment is None else environment
         self._values: set[str] = set()
 
-    def resolve(self, words: Any) -> Any:
+    def resolve(self, fields: Any) -> Any:
         """The words with every reference in every text replaced; keys of mappings stay as they are."""
-        match words:
+        match fields:
             case str():
-                return self._replace(words) if "${" in words else words
+                return self._replace(fields) if "${" in fields else fields
             case dict():
-                return {key: self.resolve(value) for key, value in words.items()}
+                return {key: self.resolve(value) for key, value in fields.items()}
             case list():
-                return [self.resolve(value) for value in words]
+                return [self.resolve(value) for value in fields]
             case _:
-                return words
+                return fields
 
     def _replace(self, text: str) -> str:
         # Behind the last brace nothing can end, and each beginning would look for its end in vain.
@@ -112,18 +112,18 @@ class Secrets:
 
 
 async def with_secrets(
-    words: dict[str, Any], run: Run, perform: Callable[[dict[str, Any], Run], Awaitable[Outcome]]
+    fields: dict[str, Any], run: Run, perform: Callable[[dict[str, Any], Run], Awaitable[Outcome]]
 ) -> Outcome:
     """Perform a run with its references resolved; neither its output nor its outcome shows what they held."""
     secrets = Secrets()
     try:
-        words = secrets.resolve(words)
+        fields = secrets.resolve(fields)
     except UnresolvedError as error:
         return Outcome("failed", error=str(error), is_final=True)
     if not secrets.has_any:
-        return await perform(words, run)
+        return await perform(fields, run)
     output = secrets.output(run.output)
-    outcome = await perform(words, replace(run, output=output))
+    outcome = await perform(fields, replace(run, output=output))
     output.end()
     return replace(
         outcome,

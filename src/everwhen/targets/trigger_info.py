@@ -61,3 +61,7 @@ class TriggerInfo:
     def metadata(self) -> TriggerMetadata:
         run = self.run
         return TriggerMetadata(run.job_id, run.origin, run.slot_at, run.attempt, run.repeat_number)
+
+
+SchedulerTriggerCallback = Callable[[TriggerInfo], object]
+"""`on_trigger(info)`, plain or async: what it returns settles the job, what it raises fails it."""

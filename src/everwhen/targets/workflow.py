@@ -50,11 +50,11 @@ class WorkflowTarget:
         self._clock = clock
 
     async def run(self, spec: str, run: Run) -> Outcome:
-        words = json.loads(spec)
-        workflow = self._workflows.find(words["workflow_id"])
+        fields = json.loads(spec)
+        workflow = self._workflows.find(fields["workflow_id"])
         if workflow is None:
             return drifted(NOT_FOUND)
-        trigger = words.get("trigger_node_id")
+        trigger = fields.get("trigger_node_id")
         if trigger is not None and workflow.triggers and trigger not in workflow.triggers:
             return Outcome("failed", error=no_trigger(run.schedule_id), is_final=True)
         data = event_data(
@@ -66,7 +66,7 @@ class WorkflowTarget:
         )
         if isinstance(workflow.run, Declared):
             return await self._over(workflow.run, data, run)
-        return await _dispatch(workflow.run, data, words.get("owner"), run)
+        return await _dispatch(workflow.run, data, fields.get("owner"), run)
 
     async def _over(self, declared: Declared, data: dict[str, Any], run: Run) -> Outcome:
         """Over another target, which is told the event in place of the payload; over HTTP it is the body."""

@@ -26,7 +26,7 @@ from everwhen.model.instants import SECOND
 from everwhen.model.job import Origin
 from everwhen.model.reasons import HOLD_REASONS, MISS_REASONS, SKIP_REASONS
 from everwhen.model.schedule import Status
-from everwhen.ports.house import House
+from everwhen.ports.runtime import Runtime
 from everwhen.ports.vitals import Signs, Tally
 from everwhen.telemetry.durations import JobDurations
 from everwhen.version import __version__
@@ -69,13 +69,13 @@ class Metrics(Collector):
 
     def __init__(
         self,
-        house: House,
+        runtime: Runtime,
         *,
         loop: Callable[[], LoopSigns] | None = None,
         durations: JobDurations | None = None,
         service: str = "everwhen",
     ) -> None:
-        self._house = house
+        self._runtime = runtime
         self._service = service
         self._loop = loop
         self._durations = durations
@@ -85,7 +85,7 @@ class Metrics(Collector):
         )  # every series from the start, so that rates have a beginning
         self._shown: Counter[tuple[str, str]] = Counter(self._slots)  # with those gathered; it never falls
         self._fired: Counter[str] = Counter(dict.fromkeys(get_args(Origin), 0))
-        self._mark = house.vitals.mark()
+        self._mark = runtime.vitals.mark()
         self._look, self._good_until = _Look(), float("-inf")
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -134,12 +134,12 @@ class Metrics(Collector):
     # -- looking --
 
     def _looked(self) -> _Look:
-        clock = self._house.clock
+        clock = self._runtime.clock
         began = clock.monotonic()
         if began < self._good_until:
             return self._look
         try:
-            self._count(self._house.vitals.tally(self._mark))
+            self._count(self._runtime.vitals.tally(self._mark))
             self._look = self._ask()
             self._show_slots(self._look)
         except StoreError:
@@ -160,13 +160,13 @@ class Metrics(Collector):
             self._shown[key] = max(self._shown[key], number + waiting)
 
     def _ask(self) -> _Look:
-        now = self._house.clock.now()
-        signs = self._house.vitals.signs(now - OVERDUE_AFTER, most_overdue=MOST_OVERDUE)
-        wake_at = self._house.slots.next_wake_at()
+        now = self._runtime.clock.now()
+        signs = self._runtime.vitals.signs(now - OVERDUE_AFTER, most_overdue=MOST_OVERDUE)
+        wake_at = self._runtime.slots.next_wake_at()
         lag = 0.0 if wake_at is None else max(now - wake_at, 0) / SECOND
         if signs.is_paused:  # nothing is to fire, so nothing is late
             signs, lag = signs._replace(overdue=0), 0.0
-        return _Look(signs, lag, self._house.slots.last_heartbeat_at())
+        return _Look(signs, lag, self._runtime.slots.last_heartbeat_at())
 
     def _count(self, tally: Tally) -> None:
         self._mark = tally.mark
@@ -194,20 +194,20 @@ def _standing(signs: Signs, look: _Look) -> Iterator[Metric]:
         yield _gauge(name, about, {(): look.heartbeat_at / SECOND})
 
 
-def _each(words: tuple[str, ...], counts: Mapping[str, int]) -> Values:
+def _each(fields: tuple[str, ...], counts: Mapping[str, int]) -> Values:
     """A number for every word, so that no series appears or vanishes."""
-    return {(word,): counts.get(word, 0) for word in words}
+    return {(word,): counts.get(word, 0) for word in fields}
 
 
 def _gauge(name: str, about: str, values: Values, *labels: str) -> Metric:
     family = GaugeMetricFamily(f"everwhen_{name}", about, labels=labels)
-    for words, value in values.items():
-        family.add_metric(words, value)
+    for fields, value in values.items():
+        family.add_metric(fields, value)
     return family
 
 
 def _counter(name: str, about: str, values: Values, *labels: str) -> Metric:
     family = CounterMetricFamily(f"everwhen_{name}", about, labels=labels)
-    for words, value in values.items():
-        family.add_metric(words, value)
+    for fields, value in values.items():
+        family.add_metric(fields, value)
     return family

@@ -8,10 +8,8 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from everwhen.app.scheduler import Scheduler
-from everwhen.config.run_words import target_of
+from everwhen.config.target_fields import target_of
 from everwhen.decide.check import ScheduleCheckResult
-from everwhen.decide.check_ledger import LedgerReport, check_ledger
 from everwhen.decide.explain import Explanation
 from everwhen.engine.clock_watch import ClockWatch
 from everwhen.engine.pauses import end_pauses
@@ -32,10 +30,12 @@ from everwhen.operations.upcoming import UpcomingSlot, upcoming
 from everwhen.operations.why import why
 from everwhen.ports.ledger import EventFilter, JobFilter
 from everwhen.ports.slots import JobEnd
+from everwhen.scheduler.scheduler import Scheduler
 from everwhen.testing.program import Program
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.interval import parse_interval
 from everwhen.timetable.trigger import parse_instant
+from everwhen.verify.ledger import LedgerReport, check_ledger
 from everwhen.wiring import Stack, open_stack
 
 Duration = str | timedelta | int
@@ -135,18 +135,18 @@ class ManualScheduler:
         self._keys = {"timezone": timezone, **keys}
         self._url = database
         self.stack: Stack = open_stack(database, clock=clock, **self._keys)
-        self._ticker = Ticker(self.stack.house.slots, clock)
+        self._ticker = Ticker(self.stack.runtime.slots, clock)
         self._clock_watch = ClockWatch(clock)
         self.beat()
 
     @property
-    def house(self) -> Any:
-        return self.stack.house
+    def runtime(self) -> Any:
+        return self.stack.runtime
 
     def take_on(self, scheduler: Scheduler) -> None:
         """Declare what a program declares, as its start would; what it no longer declares is removed."""
         self._programs = [p for p in self._programs if p.scheduler.name != scheduler.name]
-        self._programs.append(Program(scheduler, self.house))
+        self._programs.append(Program(scheduler, self.runtime))
 
     def close(self) -> None:
         """Close the database."""
@@ -160,43 +160,43 @@ class ManualScheduler:
 
     # -- what people do --
 
-    def add(self, schedule_id: str, *, group: str | None = None, **words: Any) -> State:
+    def add(self, schedule_id: str, *, group: str | None = None, **fields: Any) -> State:
         """Create a schedule; every key of a configuration file may be given."""
-        return operations.create_schedule(self.house, self._submission(schedule_id, group, words))
+        return operations.create_schedule(self.runtime, self._submission(schedule_id, group, fields))
 
-    def edit(self, schedule_id: str, *, group: str | None = None, **words: Any) -> State:
+    def edit(self, schedule_id: str, *, group: str | None = None, **fields: Any) -> State:
         """Replace a schedule's definition."""
-        return operations.update_schedule(self.house, self._submission(schedule_id, group, words))
+        return operations.update_schedule(self.runtime, self._submission(schedule_id, group, fields))
 
-    def _submission(self, schedule_id: str, group: str | None, words: dict[str, Any]) -> Submission:
-        door = {key: words.pop(key) for key in ("source", "may_be_past", "uid") if key in words}
-        target = words.pop("target", None) or target_of(words.pop("run", {"command": ["true"]}))
-        return Submission(schedule_id, words, target, group=group, **door)
+    def _submission(self, schedule_id: str, group: str | None, fields: dict[str, Any]) -> Submission:
+        door = {key: fields.pop(key) for key in ("source", "may_be_past", "uid") if key in fields}
+        target = fields.pop("target", None) or target_of(fields.pop("run", {"command": ["true"]}))
+        return Submission(schedule_id, fields, target, group=group, **door)
 
     def pause(
         self, schedule_id: str, *, note: str | None = None, until: datetime | str | int | None = None
     ) -> State:
         """Pause it; a pause with an end is over when the clock has come there."""
         ends_at = None if until is None else _instant(until)
-        return operations.pause_schedule(self.house, schedule_id, note=note, until=ends_at)
+        return operations.pause_schedule(self.runtime, schedule_id, note=note, until=ends_at)
 
     def resume(self, schedule_id: str) -> State:
-        return operations.resume_schedule(self.house, schedule_id)
+        return operations.resume_schedule(self.runtime, schedule_id)
 
     def revive(self, schedule_id: str) -> State:
-        return operations.revive_schedule(self.house, schedule_id)
+        return operations.revive_schedule(self.runtime, schedule_id)
 
     def delete(self, schedule_id: str, *, cancel_running: bool = False) -> None:
-        operations.delete_schedule(self.house, schedule_id, cancel_running=cancel_running)
+        operations.delete_schedule(self.runtime, schedule_id, cancel_running=cancel_running)
 
     def trigger(
         self, schedule_id: str, payload: dict[str, Any] | None = None, if_running: IfRunning = "queue"
     ) -> Firing:
-        return trigger_schedule(self.house, schedule_id, payload=payload, if_running=if_running)
+        return trigger_schedule(self.runtime, schedule_id, payload=payload, if_running=if_running)
 
     def fire(self, schedule_id: str, payload: dict[str, Any] | None = None) -> Firing:
         """The request that a webhook or chat schedule waits for."""
-        return fire_schedule(self.house, schedule_id, payload=payload)
+        return fire_schedule(self.runtime, schedule_id, payload=payload)
 
     def backfill(
         self,
@@ -210,30 +210,30 @@ class ManualScheduler:
         """Jobs for the slots from start to before end that have none."""
         first, last = moment_of(_instant(start)), moment_of(_instant(end))
         return job_operations.backfill(
-            self.house, schedule_id, first, last, if_running=if_running, dry_run=dry_run
+            self.runtime, schedule_id, first, last, if_running=if_running, dry_run=dry_run
         )
 
     def cancel_job(self, job_id: str) -> Job:
-        return job_operations.cancel_job(self.house, job_id)
+        return job_operations.cancel_job(self.runtime, job_id)
 
     def pause_system(self) -> None:
         """Nothing fires or is claimed until `resume_system`."""
-        operations.pause_system(self.house)
+        operations.pause_system(self.runtime)
 
     def resume_system(self) -> None:
-        operations.resume_system(self.house)
+        operations.resume_system(self.runtime)
 
     # -- what people ask --
 
     def check_schedule(self, schedule_id: str) -> ScheduleCheckResult:
-        return operations.check(self.house, schedule_id)
+        return operations.check(self.runtime, schedule_id)
 
     def why(self, schedule_id: str, at: datetime | str | int | None = None) -> Explanation:
         """What became of the slot nearest to an instant (default: the last one)."""
-        return why(self.house, schedule_id, None if at is None else _instant(at))
+        return why(self.runtime, schedule_id, None if at is None else _instant(at))
 
     def upcoming(self, schedule_id: str, count: int = 10) -> list[UpcomingSlot]:
-        return upcoming(self.house, schedule_id, count)
+        return upcoming(self.runtime, schedule_id, count)
 
     # -- time --
 
@@ -260,7 +260,7 @@ class ManualScheduler:
     def step(self, *, work: bool = True) -> None:
         """Evaluate what is due, and run what is ready."""
         self._watch_clock()
-        end_pauses(self.house)
+        end_pauses(self.runtime)
         for _ in range(MOST_STEPS):
             self.tick()
             if not (work and self.work()):
@@ -279,7 +279,7 @@ class ManualScheduler:
         return len(claimed)
 
     def claim(self, limit: int = 1_000) -> list[ClaimedJob]:
-        claim = partial(self.house.slots.claim_jobs, self.clock.now(), node=self.node)
+        claim = partial(self.runtime.slots.claim_jobs, self.clock.now(), node=self.node)
         found: list[ClaimedJob] = claim(limit=limit)
         for program in self._programs:
             if limit > len(found):
@@ -288,25 +288,25 @@ class ManualScheduler:
 
     def settle(self, claimed: ClaimedJob, outcome: Outcome = SUCCEEDED) -> int:
         end = JobEnd(claimed.job.job_id, claimed.job.fence, outcome)
-        settled: int = self.house.slots.settle(self.clock.now(), [end])
+        settled: int = self.runtime.slots.settle(self.clock.now(), [end])
         return settled
 
     def rescue(self, lease: Duration = "30s") -> int:
         """Take over the jobs of nodes that have not been heard of for a lease, those of a restart included."""
-        rescued: int = self.house.slots.rescue(self.clock.now(), node=self.node, lease=_microseconds(lease))
+        rescued: int = self.runtime.slots.rescue(self.clock.now(), node=self.node, lease=_microseconds(lease))
         return rescued
 
     def beat(self) -> None:
         """The heartbeat of this node."""
-        self.house.slots.heartbeat(self.clock.now(), node=self.node, version="test", is_scheduler=True)
+        self.runtime.slots.heartbeat(self.clock.now(), node=self.node, version="test", is_scheduler=True)
 
     def restart(self) -> None:
         """A new process on the same database: nothing that was in memory is left."""
         number = int(self.node.rpartition("-")[2]) + 1
         self.node = f"manual-{number}"
         self.stack = self._reopened()
-        self._ticker = Ticker(self.stack.house.slots, self.clock)
-        self._programs = [Program(program.scheduler, self.house) for program in self._programs]
+        self._ticker = Ticker(self.stack.runtime.slots, self.clock)
+        self._programs = [Program(program.scheduler, self.runtime) for program in self._programs]
         self.beat()
 
     def _reopened(self) -> Stack:
@@ -321,7 +321,7 @@ class ManualScheduler:
         if step is not None:
             detail = {"seconds": step.seconds, "from": step.from_at, "to": step.to_at}
             event = Event("scheduler.clock_stepped", self.clock.now(), detail=detail)
-            self.house.slots.record([event])
+            self.runtime.slots.record([event])
 
     def _move(self, instant: int) -> None:
         self.beat()
@@ -330,26 +330,26 @@ class ManualScheduler:
             self.beat()
 
     def _next_event(self, work: bool) -> int | None:
-        slots = self.house.slots
-        moments = [slots.next_wake_at(), slots.next_ready_at() if work else None]
+        slots = self.runtime.slots
+        datetimes = [slots.next_wake_at(), slots.next_ready_at() if work else None]
         if work:
-            moments += [slots.next_ready_at(program.queues) for program in self._programs]
-        to_come = [at for at in moments if at is not None and at > self.clock.now()]
+            datetimes += [slots.next_ready_at(program.queues) for program in self._programs]
+        to_come = [at for at in datetimes if at is not None and at > self.clock.now()]
         return min(to_come, default=None)
 
     # -- what happened --
 
     def state(self, schedule_id: str) -> State:
-        return operations.get_schedule(self.house, schedule_id).state
+        return operations.get_schedule(self.runtime, schedule_id).state
 
     def jobs(self, schedule_id: str | None = None) -> list[ManualJob]:
         """The jobs, oldest first."""
-        found: Iterable[Job] = self.house.ledger.jobs(JobFilter(), limit=ALL)
+        found: Iterable[Job] = self.runtime.ledger.jobs(JobFilter(), limit=ALL)
         return [ManualJob(j) for j in reversed(list(found)) if schedule_id in (None, j.schedule_id)]
 
     def events(self, schedule_id: str | None = None, *types: str) -> list[Event]:
         """The audit, oldest first."""
-        found = [recorded.event for recorded in self.house.ledger.events(EventFilter(), limit=ALL)]
+        found = [recorded.event for recorded in self.runtime.ledger.events(EventFilter(), limit=ALL)]
         return [
             event
             for event in reversed(found)
@@ -358,7 +358,7 @@ class ManualScheduler:
 
     def check(self) -> LedgerReport:
         """Whether every slot has its one entry."""
-        with self.house.ledger.history() as history:
+        with self.runtime.ledger.history() as history:
             return check_ledger(history, self.clock.now())
 
 

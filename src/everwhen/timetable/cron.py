@@ -28,7 +28,7 @@ HORIZON_YEARS = 50
 _MONTH_NAMES = dict(zip("JAN FEB MAR APR MAY JUN JUL AUG SEP OCT NOV DEC".split(), range(1, 13), strict=True))
 _DAY_NAMES = dict(zip("SUN MON TUE WED THU FRI SAT".split(), range(7), strict=True))
 _BLANKS = " \t\r\n"
-_WORDS = re.compile(f"[^{_BLANKS}]+")
+_CHOICES = re.compile(f"[^{_BLANKS}]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,14 +166,14 @@ def parse_cron(text: str) -> CronExpression:
     """The expression that `text` spells, or CronParseError naming the field at fault."""
     if not isinstance(text, str):
         raise _shape_error(text, f"expected text, got {type(text).__name__}")
-    words = _WORDS.findall(_spelled_out(text))
+    words = _CHOICES.findall(_spelled_out(text))
     if len(words) != 5:
         raise _shape_error(text, f"expected 5 fields, got {len(words)}")
     # Upper-casing must not turn foreign letters into ours ("ſun"), so those never get that far.
     fields = [word.upper() if word.isascii() else "?" for word in words]
     minute, hour, day, month, weekday = fields
     expression = CronExpression(
-        text=" ".join(_WORDS.findall(text)),
+        text=" ".join(_CHOICES.findall(text)),
         minutes=_parse_field(text, _MINUTE, minute),
         hours=_parse_field(text, _HOUR, hour),
         days=_parse_days(text, day, month, weekday),

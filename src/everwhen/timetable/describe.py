@@ -1,4 +1,4 @@
-"""Triggers in words, made from the parsed value and not from its spelling, so that the words are true.
+"""Triggers in fields, made from the parsed value and not from its spelling, so that the fields are true.
 
 >>> from everwhen.timetable.cron import parse_cron
 >>> describe_cron(parse_cron("0 9 * * 1-5"))
@@ -59,7 +59,7 @@ def describe(trigger: Trigger, zone: Zone) -> str:
 
 
 def describe_seconds(seconds: int) -> str:
-    """A duration in words.
+    """A duration in fields.
 
     >>> describe_seconds(5_400), describe_seconds(86_400), describe_seconds(60)
     ('1 hour 30 minutes', 'day', 'minute')
@@ -138,34 +138,34 @@ def _days(days: DayRule) -> str:
 
 def _dates(days: DayRule) -> str:
     dates = bits(days.dates)
-    words = []
+    fields = []
     if len(dates) > 2 and _is_run(dates):
-        words.append(f"{_nth(dates[0])} to {_nth(dates[-1])}")
+        fields.append(f"{_nth(dates[0])} to {_nth(dates[-1])}")
     elif len(dates) > 4 and (step := dates[1] - dates[0]) and _is_stepped(dates, step):
-        words.append(f"{_nth(dates[0])}, {_nth(dates[1])}, {_nth(dates[2])} … {_nth(dates[-1])}")
+        fields.append(f"{_nth(dates[0])}, {_nth(dates[1])}, {_nth(dates[2])} … {_nth(dates[-1])}")
     else:
-        words.extend(_nth(date) for date in dates)
+        fields.extend(_nth(date) for date in dates)
     if days.last_working_day:
-        words.append("last working day")
+        fields.append("last working day")
     if days.last_day:
-        words.append("last day")
-    return f"on the {_listed(words)} of the month"
+        fields.append("last day")
+    return f"on the {_listed(fields)} of the month"
 
 
 def _weekdays(days: DayRule) -> str:
     plain = [day or 7 for day in bits(days.weekdays)]
     plain.sort()  # a week begins on Monday, as people read it
-    words = []
+    fields = []
     if len(plain) > 2 and _is_run(plain):
-        words.append(f"{_WEEKDAYS[plain[0]]} to {_WEEKDAYS[plain[-1]]}")
+        fields.append(f"{_WEEKDAYS[plain[0]]} to {_WEEKDAYS[plain[-1]]}")
     elif plain:
-        words.append("on " + _listed([f"{_WEEKDAYS[day]}s" for day in plain]))
+        fields.append("on " + _listed([f"{_WEEKDAYS[day]}s" for day in plain]))
     once_a_month = [
         f"{_nth(which) if which else 'last'} {_WEEKDAYS[weekday]}" for weekday, which in days.nth_weekdays
     ]
     if once_a_month:
-        words.append(f"on the {_listed(once_a_month)} of the month")
-    return _listed(words)
+        fields.append(f"on the {_listed(once_a_month)} of the month")
+    return _listed(fields)
 
 
 def _months(days: DayRule) -> str:
@@ -204,14 +204,14 @@ def _runs(values: list[int]) -> str:
             runs[-1].append(value)
         else:
             runs.append([value])
-    words = []
+    fields = []
     for run in runs:
-        words.extend([f"{run[0]}–{run[-1]}"] if len(run) > 2 else [str(value) for value in run])
-    return _listed(words)
+        fields.extend([f"{run[0]}–{run[-1]}"] if len(run) > 2 else [str(value) for value in run])
+    return _listed(fields)
 
 
-def _listed(words: list[str]) -> str:
-    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
+def _listed(fields: list[str]) -> str:
+    return f"{', '.join(fields[:-1])} and {fields[-1]}" if len(fields) > 1 else "".join(fields)
 
 
 def _nth(number: int) -> str:

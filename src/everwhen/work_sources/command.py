@@ -50,7 +50,7 @@ class CommandSource:
         items = self._ask("fetch", {"limit": limit}).get("items") or []
         if not isinstance(items, list):
             raise self._error("fetch", "items is no list")
-        return [self._item("fetch", words) for words in items[:limit]]
+        return [self._item("fetch", fields) for fields in items[:limit]]
 
     def claim(self, item_id: str, *, by: str) -> WorkItem | None:
         return self._one("claim", {"id": item_id, "by": by})
@@ -66,14 +66,14 @@ class CommandSource:
         return self._one("get", {"id": item_id})
 
     def _one(self, verb: str, question: Mapping[str, Any]) -> WorkItem | None:
-        words = self._ask(verb, question).get("item")
-        return None if words is None else self._item(verb, words)
+        fields = self._ask(verb, question).get("item")
+        return None if fields is None else self._item(verb, fields)
 
-    def _item(self, verb: str, words: Any) -> WorkItem:
+    def _item(self, verb: str, fields: Any) -> WorkItem:
         try:
-            return item_of(words, source="command")
+            return item_of(fields, source="command")
         except (AttributeError, TypeError, ValueError) as error:
-            raise self._error(verb, f"{shown(words)} is no work item: {error}") from error
+            raise self._error(verb, f"{shown(fields)} is no work item: {error}") from error
 
     def _ask(self, verb: str, question: Mapping[str, Any]) -> dict[str, Any]:
         code, answer, complaint = self._run([*self._argv, verb], json.dumps(question).encode())
@@ -130,13 +130,13 @@ class CommandSource:
         return WorkSourceError(f"{self._argv[0]!r}, {verb}: {what}", exit_code=exit_code)
 
 
-def open_command(words: Mapping[str, Any], *, also: Mapping[str, str] | None = None) -> CommandSource:
+def open_command(fields: Mapping[str, Any], *, also: Mapping[str, str] | None = None) -> CommandSource:
     """`{type: command, command: [argv], cwd: …, env: {…}}`; `also` stands in its environment, too."""
-    argv = words.get("command")
+    argv = fields.get("command")
     if not isinstance(argv, list) or not argv or not all(isinstance(word, str) for word in argv):
         raise ConfigError("work_source: a command source needs command: [program, argument, …]")
-    env = {str(name): str(value) for name, value in (words.get("env") or {}).items()}
-    return CommandSource(argv, cwd=words.get("cwd"), env={**env, **(also or {})})
+    env = {str(name): str(value) for name, value in (fields.get("env") or {}).items()}
+    return CommandSource(argv, cwd=fields.get("cwd"), env={**env, **(also or {})})
 
 
 def _safe_base() -> dict[str, str]:

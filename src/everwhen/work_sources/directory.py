@@ -113,15 +113,15 @@ class DirectorySource:
                 text = file.read(LARGEST_ITEM).decode(errors="replace")
         except OSError:
             return None
-        words = _words(path, text)
+        fields = _words(path, text)
         return item_of(
-            {**words, "id": str(path.resolve().relative_to(self._root.resolve()))}, source="directory"
+            {**fields, "id": str(path.resolve().relative_to(self._root.resolve()))}, source="directory"
         )
 
 
-def open_directory(words: Mapping[str, Any]) -> DirectorySource:
+def open_directory(fields: Mapping[str, Any]) -> DirectorySource:
     """`{type: directory, path: inbox}`; the directory must be there, so that a typing mistake is no empty inbox."""
-    path = words.get("path")
+    path = fields.get("path")
     if not isinstance(path, str) or not path:
         raise ConfigError("work_source: a directory needs a path")
     if not Path(path).is_dir():

@@ -28,6 +28,6 @@ def installed_sources(*, also: Mapping[str, str] | None = None) -> dict[str, Ope
     }
 
 
-def _open(entry: EntryPoint, words: Mapping[str, Any]) -> WorkSource:
-    source: WorkSource = entry.load()(words)
+def _open(entry: EntryPoint, fields: Mapping[str, Any]) -> WorkSource:
+    source: WorkSource = entry.load()(fields)
     return source

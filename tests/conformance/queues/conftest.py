@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from everwhen.decide.check_ledger import check_ledger
+from everwhen.verify.ledger import check_ledger
 from tests.conformance.queues.site import CELERY, LOCAL, RQ, QueueSite
 from tests.servers.postgres import PostgresServer
 
@@ -25,8 +25,8 @@ def running_site(
         site.start_scheduler()
         site.poison()
         yield site
-        with site.house.ledger.history() as history:
-            report = check_ledger(history, site.house.clock.now())
+        with site.runtime.ledger.history() as history:
+            report = check_ledger(history, site.runtime.clock.now())
         assert report.is_clean, report
     finally:
         site.close()

@@ -49,11 +49,11 @@ class QueueKind:
 LOCAL = QueueKind(
     "local", lambda queues: [str(BIN / "everwhen"), "worker", "--queue", ",".join(queues)], has_broker=False
 )
-RQ = QueueKind("rq", lambda queues: [str(BIN / "rq"), "worker", "-c", "everwhen.carried.rq", *queues])
+RQ = QueueKind("rq", lambda queues: [str(BIN / "rq"), "worker", "-c", "everwhen.queue_workers.rq", *queues])
 CELERY = QueueKind(
     "celery",
     lambda queues: [
-        *(str(BIN / "celery"), "-A", "everwhen.carried.celery", "worker", "-Q", ",".join(queues)),
+        *(str(BIN / "celery"), "-A", "everwhen.queue_workers.celery", "worker", "-Q", ",".join(queues)),
         *("--concurrency", "1", "--without-gossip", "--without-mingle", "--without-heartbeat"),
     ],
 )
@@ -123,7 +123,7 @@ class QueueSite:
         if self.broker is not None:
             self.broker.start()
         self.stack = open_stack(url)
-        self.house = self.stack.house
+        self.runtime = self.stack.runtime
         self._write_files(url)
         self.workers: dict[str, WorkerProcess] = {}
         self.scheduler: Service | None = None
@@ -187,14 +187,14 @@ class QueueSite:
 
     # -- what there is to do --
 
-    def add(self, schedule_id: str, target: Target, **words: Any) -> None:
+    def add(self, schedule_id: str, target: Target, **fields: Any) -> None:
         """A schedule that nobody fires but by hand."""
-        words = {"cron": "0 0 1 1 *", **words}
-        create_schedule(self.house, Submission(schedule_id, words, target, source="config"))
+        fields = {"cron": "0 0 1 1 *", **fields}
+        create_schedule(self.runtime, Submission(schedule_id, fields, target, source="config"))
 
     def fire(self, schedule_id: str) -> str:
         """The id of a new job."""
-        job_id = trigger_schedule(self.house, schedule_id).job_id
+        job_id = trigger_schedule(self.runtime, schedule_id).job_id
         assert job_id is not None
         return job_id
 
@@ -219,14 +219,14 @@ class QueueSite:
     def poison(self) -> str:
         """The one job that kills whoever runs it."""
         if not self.jobs("poison"):
-            words = {"function": "poison:bite"}
-            self.add("poison", Target("python", json.dumps(words)), queue="poison")
+            fields = {"function": "poison:bite"}
+            self.add("poison", Target("python", json.dumps(fields)), queue="poison")
             self.fire("poison")
         (job,) = self.jobs("poison")
         return job.job_id
 
     def cancel(self, job_id: str) -> None:
-        cancel_job(self.house, job_id)
+        cancel_job(self.runtime, job_id)
 
     # -- what came of it --
 
@@ -237,19 +237,19 @@ class QueueSite:
         return [(job_id, int(attempt), int(pid)) for job_id, attempt, pid in map(str.split, lines)]
 
     def job(self, job_id: str) -> Job:
-        found = self.house.ledger.job(job_id)
+        found = self.runtime.ledger.job(job_id)
         assert found is not None
         return found
 
     def jobs(self, schedule_id: str) -> list[Job]:
         return [
             job
-            for job in reversed(self.house.ledger.jobs(JobFilter(), limit=10_000))
+            for job in reversed(self.runtime.ledger.jobs(JobFilter(), limit=10_000))
             if job.schedule_id == schedule_id
         ]
 
     def on_its_way(self, job_id: str) -> Delivery | None:
-        return self.house.outbox.on_its_way(job_id)
+        return self.runtime.outbox.on_its_way(job_id)
 
     def ended(self, *job_ids: str, is_supervised: bool = False) -> list[Job]:
         """These jobs, when all of them are over.

@@ -18,8 +18,8 @@ def mark(site: QueueSite, job_id: str) -> Delivery:
 
     Whatever else is ready (the poison, rescued once more) goes its usual way.
     """
-    now = site.house.clock.now()
-    given = site.house.outbox.hand_over(now, limit=100, until=now + int(LEASE * SECOND))
+    now = site.runtime.clock.now()
+    given = site.runtime.outbox.hand_over(now, limit=100, until=now + int(LEASE * SECOND))
     if others := [delivery for delivery in given if delivery.job_id != job_id]:
         send(site, others)
     (marked,) = [delivery for delivery in given if delivery.job_id == job_id]
@@ -70,14 +70,14 @@ def test_a_job_that_was_cancelled_in_the_queue_never_runs(site: QueueSite) -> No
         if site.kind.has_broker:
             until(lambda: site.on_its_way(never) is not None, PATIENCE)
         site.cancel(never)
-        until(lambda: not site.house.outbox.to_withdraw(limit=10), PATIENCE)
+        until(lambda: not site.runtime.outbox.to_withdraw(limit=10), PATIENCE)
         behind = site.fire("behind")
     site.ended(behind)
     assert [job_id for job_id, _, _ in site.notes("later")] == [behind]
     assert site.job(never).status == "cancelled"
 
 
-def test_r8_a_job_whose_worker_was_killed_runs_again_elsewhere(site: QueueSite) -> None:
+def test_r8_a_job_whose_worker_was_killed_runs_again_external(site: QueueSite) -> None:
     site.add("killed", site.note("killed", gate=True))
     job_id = site.fire("killed")
     _, _, pid = site.begun("killed")

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Path
 from starlette.responses import Response
 
 from everwhen.api.access import Operator, Viewer
-from everwhen.api.calls import DEFAULT_LIMIT, Cursor, Desk, Limit, answer, cursor_of, row_in, says
-from everwhen.api.office import Office
-from everwhen.api.schedule_payloads import Schedule, ScheduleList, schedule_words
+from everwhen.api.calls import DEFAULT_LIMIT, Context, Cursor, Limit, answer, cursor_of, responses, row_in
+from everwhen.api.context import ApiContext
+from everwhen.api.schedule_payloads import Schedule, ScheduleList, schedule_to_json
 from everwhen.errors import UnknownScheduleError
 from everwhen.operations import approvals, schedules, submissions
 from everwhen.operations.submissions import Caller
@@ -27,20 +27,20 @@ ScheduleName = Annotated[
     "/agents/{name}/schedules/",
     summary="The schedules of an agent",
     response_model=None,
-    responses=says(ScheduleList, "A page.", 404),
+    responses=responses(ScheduleList, "A page.", 404),
 )
 def list_schedules(
-    office: Desk, caller: Viewer, name: Name, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None
+    context: Context, caller: Viewer, name: Name, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None
 ) -> Response:
     """Newest first. An agent without schedules that the token may see is not there."""
     wanted = ScheduleFilter(group=name, target="agent")
-    page = submissions.list_entries(office.house, wanted, caller, limit=limit, before=row_in(cursor))
+    page = submissions.list_entries(context.runtime, wanted, caller, limit=limit, before=row_in(cursor))
     if not page.total:
         raise UnknownScheduleError(name)
     last = page.entries[-1].schedule.state.row_id if len(page.entries) == limit else None
     return answer(
         {
-            "items": [schedule_words(entry, office.place_of(entry)) for entry in page.entries],
+            "items": [schedule_to_json(entry, context.place_of(entry)) for entry in page.entries],
             "total": page.total,
             "total_is_approximate": page.is_approximate,
             "next_cursor": None if last is None else cursor_of(last),
@@ -52,36 +52,36 @@ def list_schedules(
     "/agents/{name}/schedules/{schedule}/enable/",
     summary="Switch a schedule of an agent on",
     response_model=None,
-    responses=says(Schedule, "The schedule, active.", 404, 428),
+    responses=responses(Schedule, "The schedule, active.", 404, 428),
 )
-def enable(office: Desk, caller: Operator, name: Name, schedule: ScheduleName) -> Response:
+def enable(context: Context, caller: Operator, name: Name, schedule: ScheduleName) -> Response:
     """The same as resume: only a paused one."""
-    found = _find(office, caller, name, schedule).schedule.state.schedule_id
-    approvals.resume_schedule(office.house, found, caller)
-    return _shown(office, caller, found)
+    found = _find(context, caller, name, schedule).schedule.state.schedule_id
+    approvals.resume_schedule(context.runtime, found, caller)
+    return _shown(context, caller, found)
 
 
 @router.post(
     "/agents/{name}/schedules/{schedule}/disable/",
     summary="Switch a schedule of an agent off",
     response_model=None,
-    responses=says(Schedule, "The schedule, paused.", 404),
+    responses=responses(Schedule, "The schedule, paused.", 404),
 )
-def disable(office: Desk, caller: Operator, name: Name, schedule: ScheduleName) -> Response:
+def disable(context: Context, caller: Operator, name: Name, schedule: ScheduleName) -> Response:
     """The same as pause: only an active one."""
-    found = _find(office, caller, name, schedule).schedule.state.schedule_id
+    found = _find(context, caller, name, schedule).schedule.state.schedule_id
     schedules.pause_schedule(
-        office.house, found, by="token", actor=caller.actor, permit=caller.refuse_stranger
+        context.runtime, found, by="token", actor=caller.actor, permit=caller.refuse_stranger
     )
-    return _shown(office, caller, found)
+    return _shown(context, caller, found)
 
 
-def _find(office: Office, caller: Caller, name: str, schedule: str) -> Entry:
+def _find(context: ApiContext, caller: Caller, name: str, schedule: str) -> Entry:
     if caller.is_hidden(name):
         raise UnknownScheduleError(schedule)
     for schedule_id in (f"{name}.{schedule}", schedule):
         try:
-            entry = submissions.get_entry(office.house, schedule_id, caller)
+            entry = submissions.get_entry(context.runtime, schedule_id, caller)
         except UnknownScheduleError:
             continue
         definition = entry.schedule.definition
@@ -90,6 +90,6 @@ def _find(office: Office, caller: Caller, name: str, schedule: str) -> Entry:
     raise UnknownScheduleError(schedule)
 
 
-def _shown(office: Office, caller: Caller, schedule_id: str) -> Response:
-    entry = submissions.get_entry(office.house, schedule_id, caller)
-    return answer(schedule_words(entry, office.place_of(entry)))
+def _shown(context: ApiContext, caller: Caller, schedule_id: str) -> Response:
+    entry = submissions.get_entry(context.runtime, schedule_id, caller)
+    return answer(schedule_to_json(entry, context.place_of(entry)))

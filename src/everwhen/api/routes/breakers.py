@@ -9,7 +9,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from everwhen.api.access import Operator, Viewer
-from everwhen.api.calls import Desk, answer, says
+from everwhen.api.calls import Context, answer, responses
 from everwhen.api.payloads import Object, Shape, When, when_text
 from everwhen.model.breaker import Breaker as ModelBreaker
 from everwhen.model.breaker import BreakerState, TransitionReason
@@ -59,21 +59,23 @@ class BreakerList(Shape):
     total: int
 
 
-def breaker_words(breaker: ModelBreaker) -> Object:
+def breaker_to_json(breaker: ModelBreaker) -> Object:
     return {**breaker._asdict(), "opened_at": when_text(breaker.opened_at)}
 
 
-def _transition_words(transition: ModelTransition) -> Object:
-    words = {**transition._asdict(), "at": when_text(transition.at)}
-    del words["key"]
-    return words
+def _transition_to_json(transition: ModelTransition) -> Object:
+    fields = {**transition._asdict(), "at": when_text(transition.at)}
+    del fields["key"]
+    return fields
 
 
-@router.get("/breakers/", summary="List breakers", response_model=None, responses=says(BreakerList, "All."))
-def list_breakers(office: Desk, caller: Viewer, state: BreakerState | None = None) -> Response:
+@router.get(
+    "/breakers/", summary="List breakers", response_model=None, responses=responses(BreakerList, "All.")
+)
+def list_breakers(context: Context, caller: Viewer, state: BreakerState | None = None) -> Response:
     """By key, those that ever counted a failure."""
-    found = breakers.list_breakers(office.house, caller)
-    items = [breaker_words(breaker) for breaker in found if state in (None, breaker.state)]
+    found = breakers.list_breakers(context.runtime, caller)
+    items = [breaker_to_json(breaker) for breaker in found if state in (None, breaker.state)]
     return answer({"items": items, "total": len(items)})
 
 
@@ -81,13 +83,13 @@ def list_breakers(office: Desk, caller: Viewer, state: BreakerState | None = Non
     "/breakers/{key}/",
     summary="Look at a breaker",
     response_model=None,
-    responses=says(BreakerWithTransitions, "How it stands, and its latest changes.", 404),
+    responses=responses(BreakerWithTransitions, "How it stands, and its latest changes.", 404),
 )
-def get_breaker(office: Desk, caller: Viewer, key: BreakerKey, limit: Transitions = 20) -> Response:
+def get_breaker(context: Context, caller: Viewer, key: BreakerKey, limit: Transitions = 20) -> Response:
     """One that never moved is closed."""
-    breaker, transitions = breakers.find_breaker(office.house, key, caller, limit=limit)
+    breaker, transitions = breakers.find_breaker(context.runtime, key, caller, limit=limit)
     return answer(
-        {**breaker_words(breaker), "transitions": [_transition_words(each) for each in transitions]}
+        {**breaker_to_json(breaker), "transitions": [_transition_to_json(each) for each in transitions]}
     )
 
 
@@ -95,10 +97,10 @@ def get_breaker(office: Desk, caller: Viewer, key: BreakerKey, limit: Transition
     "/breakers/{key}/reset/",
     summary="Close a breaker by hand",
     response_model=None,
-    responses=says(BreakerWithTransitions, "The breaker, closed.", 404),
+    responses=responses(BreakerWithTransitions, "The breaker, closed.", 404),
 )
-def reset_breaker(office: Desk, caller: Operator, key: BreakerKey) -> Response:
+def reset_breaker(context: Context, caller: Operator, key: BreakerKey) -> Response:
     """What it held back goes on. One that is closed stays so."""
-    breakers.find_breaker(office.house, key, caller, limit=1)
-    breakers.reset_breaker(office.house, key, actor=caller.actor)
-    return get_breaker(office, caller, key)
+    breakers.find_breaker(context.runtime, key, caller, limit=1)
+    breakers.reset_breaker(context.runtime, key, actor=caller.actor)
+    return get_breaker(context, caller, key)

@@ -10,15 +10,15 @@ from pydantic import Field
 from starlette.responses import Response
 
 from everwhen.api.access import GlobalAdmin
-from everwhen.api.calls import Desk, answer, says
+from everwhen.api.authenticated_route import AuthenticatedRoute
+from everwhen.api.calls import Context, answer, responses
 from everwhen.api.payloads import Object, Shape, When, when_text
 from everwhen.api.problems import RefusedError
-from everwhen.api.shaped import ShapedRoute
 from everwhen.operations.apply import changed_sections
 from everwhen.operations.diff import ScheduleChange as ModelChange
 from everwhen.operations.diff import diff
 
-router = APIRouter(tags=["configuration"], route_class=ShapedRoute)
+router = APIRouter(tags=["configuration"], route_class=AuthenticatedRoute)
 
 
 class ReloadBody(Shape):
@@ -71,15 +71,15 @@ class Diff(Shape):
     "/config/diff/",
     summary="What a reload would change",
     response_model=None,
-    responses=says(Diff, "By schedule, with the firings of the next 7 days.", 409),
+    responses=responses(Diff, "By schedule, with the firings of the next 7 days.", 409),
 )
-def config_diff(office: Desk, _caller: GlobalAdmin) -> Response:
+def config_diff(context: Context, _caller: GlobalAdmin) -> Response:
     """Nothing is written. A file with mistakes is refused with all of them."""
-    if office.backstage.read is None:
+    if context.node_hooks.read is None:
         _refuse()
-    declared = office.backstage.read()
-    items = [_change_words(change) for change in diff(office.house, declared)]
-    sections = [asdict(change) for change in changed_sections(office.house, declared)]
+    declared = context.node_hooks.read()
+    items = [_change_to_json(change) for change in diff(context.runtime, declared)]
+    sections = [asdict(change) for change in changed_sections(context.runtime, declared)]
     return answer({"items": items, "total": len(items), "sections": sections})
 
 
@@ -87,22 +87,22 @@ def config_diff(office: Desk, _caller: GlobalAdmin) -> Response:
     "/config/reload/",
     summary="Take the file as it is now",
     response_model=None,
-    responses=says(Reloaded, "What it changed.", 409),
+    responses=responses(Reloaded, "What it changed.", 409),
 )
-def config_reload(office: Desk, caller: GlobalAdmin, body: ReloadBody | None = None) -> Response:
+def config_reload(context: Context, caller: GlobalAdmin, body: ReloadBody | None = None) -> Response:
     """Whole, between two evaluations; one with mistakes is refused, and what runs goes on."""
-    if office.backstage.reload is None:
+    if context.node_hooks.reload is None:
         _refuse()
-    applied = office.backstage.reload(caller.actor or "", may_remove_most=(body or ReloadBody()).yes)
-    words = ("created", "changed", "removed", "switched", "sections")
-    return answer({word: list(getattr(applied, word)) for word in words})
+    applied = context.node_hooks.reload(caller.actor or "", may_remove_most=(body or ReloadBody()).yes)
+    fields = ("created", "changed", "removed", "switched", "sections")
+    return answer({word: list(getattr(applied, word)) for word in fields})
 
 
 def _refuse() -> NoReturn:
     raise RefusedError(409, "This process has no configuration file; reload where the scheduler runs.")
 
 
-def _change_words(change: ModelChange) -> Object:
+def _change_to_json(change: ModelChange) -> Object:
     firings = change.firings
     return {
         "schedule_id": change.schedule_id,

@@ -9,7 +9,7 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from everwhen.api.calls import Desk, answer
+from everwhen.api.calls import Context, answer
 from everwhen.api.payloads import Shape
 
 router = APIRouter(tags=["health"])
@@ -46,11 +46,11 @@ async def healthz() -> Response:
         503: {"model": Health, "description": "It does not; `reason` says why."},
     },
 )
-async def readyz(office: Desk) -> Response:
+async def readyz(context: Context) -> Response:
     """Unready when the loop has ended no evaluation for ten check intervals, or a schedule is left behind."""
-    reason = await office.readiness.reason()
-    words = {"status": "ready" if reason is None else "unready", "reason": reason}
-    return answer(words, 200 if reason is None else 503, _FRESH)
+    reason = await context.readiness.reason()
+    fields = {"status": "ready" if reason is None else "unready", "reason": reason}
+    return answer(fields, 200 if reason is None else 503, _FRESH)
 
 
 @router.get(
@@ -59,7 +59,7 @@ async def readyz(office: Desk) -> Response:
     response_model=None,
     responses={200: {"description": "In the format that is asked for.", "content": {"text/plain": {}}}},
 )
-def metrics(office: Desk, request: Request) -> Response:
+def metrics(context: Context, request: Request) -> Response:
     """Counts of the whole database, and what only this process knows; a look is shared by all who ask at once."""
-    text, media_type = office.metrics.text(request.headers.get("accept", ""))
+    text, media_type = context.metrics.text(request.headers.get("accept", ""))
     return Response(text, headers={**_FRESH, "content-type": media_type})

@@ -16,10 +16,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from everwhen.api.access import OperatorOrProof, refuse_haste, refuse_proof
-from everwhen.api.calls import Desk, ScheduleId, answer, says
-from everwhen.api.job_payloads import Fired, job_words
+from everwhen.api.calls import Context, ScheduleId, answer, responses
+from everwhen.api.context import ApiContext, context_of
+from everwhen.api.job_payloads import Fired, job_to_json
 from everwhen.api.json_reader import parse_json
-from everwhen.api.office import Office, office_of
 from everwhen.api.problems import RefusedError
 from everwhen.api.signatures import UNSIGNED, BadSignatureError, Scheme, Signature, signatures_in
 from everwhen.errors import RequestError, UnknownScheduleError
@@ -39,7 +39,7 @@ log = logging.getLogger("everwhen")
 router = APIRouter(tags=["hooks"])
 
 
-class Knock(NamedTuple):
+class HookRequest(NamedTuple):
     """A request before anything is decided: what it brings, and what it has to show."""
 
     request: Request
@@ -47,19 +47,19 @@ class Knock(NamedTuple):
     caller: Caller | None
 
 
-async def _knock(request: Request, caller: OperatorOrProof) -> Knock:
+async def _hook_request(request: Request, caller: OperatorOrProof) -> HookRequest:
     """The body, counted while it comes: whoever sends it may be anybody."""
-    most = office_of(request).settings.max_payload
+    most = context_of(request).settings.max_payload
     pieces, length = [], 0
     async for piece in request.stream():
         length += len(piece)
         if length > most:
             raise RefusedError(413, f"The body of a hook has at most {most} bytes: it becomes a payload.")
         pieces.append(piece)
-    return Knock(request, b"".join(pieces), caller)
+    return HookRequest(request, b"".join(pieces), caller)
 
 
-Knocking = Annotated[Knock, Depends(_knock)]
+Knocking = Annotated[HookRequest, Depends(_hook_request)]
 OurSignature = Annotated[
     str | None,
     Header(
@@ -83,7 +83,7 @@ _BODY = {
         "content": {"application/json": {"schema": {}}, "text/plain": {"schema": {"type": "string"}}},
     }
 }
-_ANSWERS = says(
+_ANSWERS = responses(
     Fired, "The job, or why there is none; the same signature again gets what it got.", 404, status=202
 )
 
@@ -97,14 +97,14 @@ _ANSWERS = says(
     openapi_extra=_BODY,
 )
 def fire_webhook(
-    office: Desk,
+    context: Context,
     schedule_id: ScheduleId,
-    knock: Knocking,
+    hook_request: Knocking,
     _ours: OurSignature = None,
     _githubs: GitHubSignature = None,
 ) -> Response:
     """With a token, or a signature of the body by the schedule's secret. Only a pause and if_running can skip it."""
-    return _fired(office, schedule_id, knock, "webhook")
+    return _fired(context, schedule_id, hook_request, "webhook")
 
 
 @router.post(
@@ -116,18 +116,18 @@ def fire_webhook(
     openapi_extra=_BODY,
 )
 def fire_chat(
-    office: Desk,
+    context: Context,
     schedule_id: ScheduleId,
-    knock: Knocking,
+    hook_request: Knocking,
     _ours: OurSignature = None,
     _githubs: GitHubSignature = None,
 ) -> Response:
     """As with webhooks; where the schedule has no secret, only a token opens it."""
-    return _fired(office, schedule_id, knock, "chat")
+    return _fired(context, schedule_id, hook_request, "chat")
 
 
-def _fired(office: Office, schedule_id: str, knock: Knock, kind: Kind) -> Response:
-    permit, once = _proven(office, schedule_id, knock)
+def _fired(context: ApiContext, schedule_id: str, hook_request: HookRequest, kind: Kind) -> Response:
+    permit, once = _proven(context, schedule_id, hook_request)
 
     def permit_kind(schedule: Schedule) -> None:
         permit(schedule)
@@ -135,31 +135,31 @@ def _fired(office: Office, schedule_id: str, knock: Knock, kind: Kind) -> Respon
         if not isinstance(trigger, OnRequest) or trigger.kind != kind:
             raise RequestError(schedule.state.schedule_id)
 
-    payload = {"body": _words(knock)}
-    budget = None if knock.caller is None else knock.caller.budget
+    payload = {"body": _words(hook_request)}
+    budget = None if hook_request.caller is None else hook_request.caller.budget
     firing = fire_schedule(
-        office.house, schedule_id, payload=payload, permit=permit_kind, once=once, budget=budget
+        context.runtime, schedule_id, payload=payload, permit=permit_kind, once=once, budget=budget
     )
-    job = None if firing.job_id is None else job_words(jobs.get_job(office.house, firing.job_id))
+    job = None if firing.job_id is None else job_to_json(jobs.get_job(context.runtime, firing.job_id))
     repeated = {"idempotent-replayed": "true"} if firing.is_repeated else None
     return answer({"job": job, "skipped": firing.skip_reason}, 202, repeated)
 
 
-def _words(knock: Knock) -> Any:
+def _words(hook_request: HookRequest) -> Any:
     """The body as data where it is JSON, and says so or says nothing; else as text."""
-    said = knock.request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if not knock.body:
+    said = hook_request.request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if not hook_request.body:
         return None
     if said == "application/json" or said.endswith("+json"):
-        return parse_json(knock.body)
+        return parse_json(hook_request.body)
     try:
-        text = knock.body.decode()
+        text = hook_request.body.decode()
     except UnicodeError:
         raise RefusedError(400, "The body is neither JSON nor text in UTF-8.") from None
     if said:
         return text
     try:
-        return parse_json(knock.body)
+        return parse_json(hook_request.body)
     except RefusedError:
         return text
 
@@ -167,52 +167,52 @@ def _words(knock: Knock) -> Any:
 # -- who may --
 
 
-def _proven(office: Office, schedule_id: str, knock: Knock) -> tuple[Permit, Once | None]:
-    if knock.caller is not None:
-        caller = knock.caller
-        return caller.refuse_other_words if knock.body else caller.refuse_unapproved, None
+def _proven(context: ApiContext, schedule_id: str, hook_request: HookRequest) -> tuple[Permit, Once | None]:
+    if hook_request.caller is not None:
+        caller = hook_request.caller
+        return caller.refuse_other_keys if hook_request.body else caller.refuse_unapproved, None
     try:
-        signatures = signatures_in(knock.request.headers, office.house.clock.now())
+        signatures = signatures_in(hook_request.request.headers, context.runtime.clock.now())
     except BadSignatureError as error:
-        refuse_proof(office, knock.request, "signature", str(error))
+        refuse_proof(context, hook_request.request, "signature", str(error))
     if not signatures:
         raise RefusedError(
             401,
             "Send a token, or sign the body: Everwhen-Signature, or X-Hub-Signature-256.",
             headers={"www-authenticate": "Bearer"},
         )
-    scheme, key = _signed(office.house.catalogue.get(schedule_id), signatures, knock.body)
+    scheme, key = _signed(context.runtime.catalogue.get(schedule_id), signatures, hook_request.body)
     if key is None:
-        refuse_proof(office, knock.request, "signature", NO_PROOF)
-    refuse_haste(office, f"hook:{schedule_id}", "This hook is called too often.")
+        refuse_proof(context, hook_request.request, "signature", NO_PROOF)
+    refuse_haste(context, f"hook:{schedule_id}", "This hook is called too often.")
 
     def permit(schedule: Schedule) -> None:  # again where it is fired: the secret may have been changed since
-        if _signed(schedule, signatures, knock.body) != (scheme, key):
+        if _signed(schedule, signatures, hook_request.body) != (scheme, key):
             raise UnknownScheduleError(schedule_id)
 
     # Ours has a time in it and is too old to come again long before it is forgotten; GitHub's is good for ever.
-    return permit, Once(key, office.jobs_kept if scheme == "github" else ANSWERS_KEPT)
+    return permit, Once(key, context.jobs_kept if scheme == "github" else ANSWERS_KEPT)
 
 
 def _signed(
     schedule: Schedule | None, signatures: Mapping[Scheme, Signature], body: bytes
 ) -> tuple[Scheme, str | None]:
     """The one scheme that the schedule takes, and what names the request, if it is signed that way."""
-    words = {} if schedule is None else _target_words(schedule)
-    scheme: Scheme = "github" if words.get("signature") == "github" else "everwhen"
-    secret = "" if schedule is None else _secret_of(schedule, words)
+    fields = {} if schedule is None else _target_to_json(schedule)
+    scheme: Scheme = "github" if fields.get("signature") == "github" else "everwhen"
+    secret = "" if schedule is None else _secret_of(schedule, fields)
     return scheme, signatures.get(scheme, UNSIGNED).key(secret, body)
 
 
-def _target_words(schedule: Schedule) -> dict[str, Any]:
-    words = json.loads(schedule.definition.target.spec or "null")
-    return words if isinstance(words, dict) else {}
+def _target_to_json(schedule: Schedule) -> dict[str, Any]:
+    fields = json.loads(schedule.definition.target.spec or "null")
+    return fields if isinstance(fields, dict) else {}
 
 
-def _secret_of(schedule: Schedule, words: Mapping[str, Any]) -> str:
+def _secret_of(schedule: Schedule, fields: Mapping[str, Any]) -> str:
     """What the requests of a schedule are signed with; nothing when it takes none, or nobody here knows it."""
     try:
-        return str(Secrets().resolve(words.get("secret") or ""))
+        return str(Secrets().resolve(fields.get("secret") or ""))
     except UnresolvedError as error:
         log.warning("no signature of %s can be checked: %s", schedule.state.schedule_id, error)
         return ""

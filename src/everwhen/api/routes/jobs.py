@@ -8,17 +8,19 @@ from fastapi import APIRouter, Header, Path, Query, Request
 from starlette.responses import Response
 
 from everwhen.api.access import Operator, Viewer, refuse_guessing
+from everwhen.api.authenticated_route import AuthenticatedRoute
 from everwhen.api.calls import (
     DEFAULT_LIMIT,
+    Context,
     Cursor,
-    Desk,
     Limit,
     Offset,
     answer,
     cursor_of,
+    responses,
     row_in,
-    says,
 )
+from everwhen.api.datetimes import Moment
 from everwhen.api.job_payloads import (
     Fired,
     Job,
@@ -28,31 +30,29 @@ from everwhen.api.job_payloads import (
     OutcomeBody,
     RerunBody,
     job_in_detail,
-    job_words,
+    job_to_json,
     log_items,
     log_text,
-    page_words,
+    page_to_json,
     positions_in,
     positions_text,
     result_text,
 )
-from everwhen.api.moments import Moment
 from everwhen.api.problems import RefusedError
-from everwhen.api.shaped import ShapedRoute
 from everwhen.errors import UnknownJobError
 from everwhen.model.instants import instant_of
 from everwhen.model.job import JobStatus, Origin
 from everwhen.operations import job_access, jobs
 from everwhen.ports.ledger import JobFilter
 
-router = APIRouter(tags=["jobs"], route_class=ShapedRoute)
+router = APIRouter(tags=["jobs"], route_class=AuthenticatedRoute)
 Word = Annotated[str | None, Query(max_length=300, pattern=r"^[^\x00]+$")]
 JobId = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["sched-a1b2c3d4e5f6-n5-rc0"])]
 
 
-@router.get("/jobs/", summary="List jobs", response_model=None, responses=says(JobList, "A page."))
+@router.get("/jobs/", summary="List jobs", response_model=None, responses=responses(JobList, "A page."))
 def list_jobs(
-    office: Desk,
+    context: Context,
     caller: Viewer,
     schedule_id: Annotated[Word, Query(description="The id, or the uid, of a schedule.")] = None,
     group: Word = None,
@@ -74,7 +74,7 @@ def list_jobs(
     )
     before = row_in(cursor)
     page = job_access.list_jobs(
-        office.house,
+        context.runtime,
         wanted,
         caller,
         schedule_id=schedule_id,
@@ -82,31 +82,31 @@ def list_jobs(
         before=before,
         offset=0 if before else offset,
     )
-    return answer(page_words(page, None if page.next_before is None else cursor_of(page.next_before)))
+    return answer(page_to_json(page, None if page.next_before is None else cursor_of(page.next_before)))
 
 
 @router.get(
     "/jobs/{job_id}/",
     summary="Look at a job",
     response_model=None,
-    responses=says(JobInDetail, "The job.", 404),
+    responses=responses(JobInDetail, "The job.", 404),
 )
-def get_job(office: Desk, caller: Viewer, job_id: JobId) -> Response:
+def get_job(context: Context, caller: Viewer, job_id: JobId) -> Response:
     """As it stands now."""
-    job = job_access.get_job(office.house, job_id, caller)
-    return answer(job_in_detail(job, office.house.outbox.on_its_way(job_id)))
+    job = job_access.get_job(context.runtime, job_id, caller)
+    return answer(job_in_detail(job, context.runtime.outbox.on_its_way(job_id)))
 
 
 @router.get(
     "/jobs/{job_id}/log/",
     summary="What a job printed",
     response_model=None,
-    responses=says(
+    responses=responses(
         Log, "As JSON, or as plain text where `Accept: text/plain` asks for it.", 404, media_type="text/plain"
     ),
 )
 def get_log(
-    office: Desk,
+    context: Context,
     caller: Viewer,
     job_id: JobId,
     after: Annotated[
@@ -116,7 +116,7 @@ def get_log(
 ) -> Response:
     """The first 64 KiB and the last 192 KiB of each stream of each attempt. Ask again with `after` to follow it."""
     seen = positions_in(after)
-    job, pieces = job_access.get_output(office.house, job_id, caller)
+    job, pieces = job_access.get_output(context.runtime, job_id, caller)
     is_over = not job.is_outstanding
     items = log_items(pieces, seen, is_over=is_over)
     following = positions_text(seen)
@@ -136,11 +136,11 @@ def _wants_text(accept: str) -> bool:
     "/jobs/{job_id}/cancel/",
     summary="Cancel a job",
     response_model=None,
-    responses=says(Job, "The job, cancelled.", 404),
+    responses=responses(Job, "The job, cancelled.", 404),
 )
-def cancel_job(office: Desk, caller: Operator, job_id: JobId) -> Response:
+def cancel_job(context: Context, caller: Operator, job_id: JobId) -> Response:
     """A queued one is over at once; what runs gets SIGTERM, and SIGKILL 5 seconds later. It counts as nothing."""
-    return answer(job_words(job_access.cancel_job(office.house, job_id, caller)))
+    return answer(job_to_json(job_access.cancel_job(context.runtime, job_id, caller)))
 
 
 @router.post(
@@ -148,13 +148,13 @@ def cancel_job(office: Desk, caller: Operator, job_id: JobId) -> Response:
     summary="Run a job again",
     status_code=202,
     response_model=None,
-    responses=says(Fired, "The new job, or why there is none.", 404, 409, status=202),
+    responses=responses(Fired, "The new job, or why there is none.", 404, 409, status=202),
 )
-def rerun_job(office: Desk, caller: Operator, job_id: JobId, body: RerunBody | None = None) -> Response:
+def rerun_job(context: Context, caller: Operator, job_id: JobId, body: RerunBody | None = None) -> Response:
     """One that has ended: the same slot and payload, by the definition of today. Counters do not move."""
     if_running = (body or RerunBody()).if_running
-    firing = job_access.rerun_job(office.house, job_id, caller, if_running=if_running)
-    job = None if firing.job_id is None else job_words(jobs.get_job(office.house, firing.job_id))
+    firing = job_access.rerun_job(context.runtime, job_id, caller, if_running=if_running)
+    job = None if firing.job_id is None else job_to_json(jobs.get_job(context.runtime, firing.job_id))
     return answer({"job": job, "skipped": firing.skip_reason}, 202)
 
 
@@ -162,12 +162,12 @@ def rerun_job(office: Desk, caller: Operator, job_id: JobId, body: RerunBody | N
     "/jobs/{job_id}/outcome/",
     summary="Say how work ended",
     response_model=None,
-    responses=says(Job, "The job, over.", 404, 409),
+    responses=responses(Job, "The job, over.", 404, 409),
     openapi_extra={"security": []},
 )
 def report_outcome(
     request: Request,
-    office: Desk,
+    context: Context,
     job_id: JobId,
     body: OutcomeBody,
     outcome_token: Annotated[
@@ -184,7 +184,7 @@ def report_outcome(
         raise RefusedError(401, "Send the token of the request: Everwhen-Outcome-Token: TOKEN.")
     try:
         job = jobs.report_outcome(
-            office.house,
+            context.runtime,
             job_id,
             outcome_token,
             status=body.status,
@@ -193,6 +193,6 @@ def report_outcome(
             retry=body.retry,
         )
     except UnknownJobError:
-        refuse_guessing(office, request)
+        refuse_guessing(context, request)
         raise
-    return answer(job_words(job))
+    return answer(job_to_json(job))

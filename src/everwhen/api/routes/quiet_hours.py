@@ -1,4 +1,4 @@
-"""Quiet hours: times in which the schedules that name them do not fire. They are the house's, not an owner's."""
+"""Quiet hours: times in which the schedules that name them do not fire. They are the runtime's, not an owner's."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pydantic import Field
 from starlette.responses import Response
 
 from everwhen.api.access import GlobalOperator, Viewer
-from everwhen.api.calls import Desk, JsonBody, answer, nothing, says, takes
-from everwhen.api.office import Office
+from everwhen.api.calls import Context, JsonBody, answer, nothing, request_body, responses
+from everwhen.api.context import ApiContext
 from everwhen.api.payloads import Object, Shape
 from everwhen.api.problems import RefusedError
 from everwhen.api.schemas import or_null
-from everwhen.config.policy_submission import policy_words, read_policy
+from everwhen.config.policy_submission import policy_to_json, read_policy
 from everwhen.config.schema import QUIET_HOURS
 from everwhen.model.policy import WhenClosed
 from everwhen.model.schedule import QuietHoursPolicy
@@ -71,15 +71,18 @@ class QuietHoursList(Shape):
 
 
 def _words(entry: PolicyEntry) -> Object:
-    return {"id": entry.policy.policy_id, **policy_words(entry.policy), "source": entry.source}
+    return {"id": entry.policy.policy_id, **policy_to_json(entry.policy), "source": entry.source}
 
 
 @router.get(
-    "/quiet-hours/", summary="List quiet hours", response_model=None, responses=says(QuietHoursList, "All.")
+    "/quiet-hours/",
+    summary="List quiet hours",
+    response_model=None,
+    responses=responses(QuietHoursList, "All."),
 )
-def list_quiet_hours(office: Desk, _caller: Viewer) -> Response:
+def list_quiet_hours(context: Context, _caller: Viewer) -> Response:
     """By id. Every token may see them: schedules name them."""
-    items = [_words(entry) for entry in quiet_hours.list_entries(office.house)]
+    items = [_words(entry) for entry in quiet_hours.list_entries(context.runtime)]
     return answer({"items": items, "total": len(items)})
 
 
@@ -88,19 +91,19 @@ def list_quiet_hours(office: Desk, _caller: Viewer) -> Response:
     summary="Create quiet hours",
     status_code=201,
     response_model=None,
-    responses=says(QuietHours, "The new policy.", 409, status=201),
-    openapi_extra=takes(_BODY_SCHEMA, {"nights": NIGHTS}),
+    responses=responses(QuietHours, "The new policy.", 409, status=201),
+    openapi_extra=request_body(_BODY_SCHEMA, {"nights": NIGHTS}),
 )
-def create_quiet_hours(office: Desk, _caller: GlobalOperator, body: JsonBody) -> Response:
+def create_quiet_hours(context: Context, _caller: GlobalOperator, body: JsonBody) -> Response:
     """Windows, dates, or both; the days of a window that wraps midnight are those on which it begins."""
-    words = dict(body.words) if isinstance(body.words, dict) else body.words
-    policy_id = words.pop("id", None) if isinstance(words, dict) else None
+    fields = dict(body.fields) if isinstance(body.fields, dict) else body.fields
+    policy_id = fields.pop("id", None) if isinstance(fields, dict) else None
     if policy_id is None:
-        policy_id = new_id(office.house.clock.now())
+        policy_id = new_id(context.runtime.clock.now())
     elif not isinstance(policy_id, str):
         raise RefusedError(422, "id is a name.", faults=[("id", "is no name")])
-    policy = _read(office, words, policy_id)
-    quiet_hours.create_quiet_hours(office.house, policy)
+    policy = _read(context, fields, policy_id)
+    quiet_hours.create_quiet_hours(context.runtime, policy)
     return answer(_words(PolicyEntry(policy, "api")), 201, {"location": f"/api/v1/quiet-hours/{policy_id}/"})
 
 
@@ -108,31 +111,31 @@ def create_quiet_hours(office: Desk, _caller: GlobalOperator, body: JsonBody) ->
     "/quiet-hours/{policy_id}/",
     summary="Look at quiet hours",
     response_model=None,
-    responses=says(QuietHours, "The policy.", 404),
+    responses=responses(QuietHours, "The policy.", 404),
 )
-def get_quiet_hours(office: Desk, _caller: Viewer, policy_id: PolicyId) -> Response:
+def get_quiet_hours(context: Context, _caller: Viewer, policy_id: PolicyId) -> Response:
     """One policy."""
-    return answer(_words(quiet_hours.get_entry(office.house, policy_id)))
+    return answer(_words(quiet_hours.get_entry(context.runtime, policy_id)))
 
 
 @router.patch(
     "/quiet-hours/{policy_id}/",
     summary="Change quiet hours",
     response_model=None,
-    responses=says(QuietHours, "The policy, changed.", 404, 409),
-    openapi_extra=takes(_CHANGE_SCHEMA, {"longer": {"windows": [{"between": "21:00-08:00"}]}}),
+    responses=responses(QuietHours, "The policy, changed.", 404, 409),
+    openapi_extra=request_body(_CHANGE_SCHEMA, {"longer": {"windows": [{"between": "21:00-08:00"}]}}),
 )
 def update_quiet_hours(
-    office: Desk, _caller: GlobalOperator, policy_id: PolicyId, body: JsonBody
+    context: Context, _caller: GlobalOperator, policy_id: PolicyId, body: JsonBody
 ) -> Response:
     """At once, for every schedule that names it. Null clears; lists are replaced whole. One of the file: 409."""
-    if not isinstance(body.words, dict):
-        _read(office, body.words, policy_id)  # which refuses it
+    if not isinstance(body.fields, dict):
+        _read(context, body.fields, policy_id)  # which refuses it
 
     def change(policy: QuietHoursPolicy) -> QuietHoursPolicy:
-        return _read(office, {**policy_words(policy), **body.words}, policy_id)
+        return _read(context, {**policy_to_json(policy), **body.fields}, policy_id)
 
-    policy = quiet_hours.change_quiet_hours(office.house, policy_id, change)
+    policy = quiet_hours.change_quiet_hours(context.runtime, policy_id, change)
     return answer(_words(PolicyEntry(policy, "api")))
 
 
@@ -141,13 +144,13 @@ def update_quiet_hours(
     summary="Delete quiet hours",
     status_code=204,
     response_model=None,
-    responses=says(None, "They are gone.", 404, 409, status=204),
+    responses=responses(None, "They are gone.", 404, 409, status=204),
 )
-def delete_quiet_hours(office: Desk, _caller: GlobalOperator, policy_id: PolicyId) -> Response:
+def delete_quiet_hours(context: Context, _caller: GlobalOperator, policy_id: PolicyId) -> Response:
     """Refused while schedules use them, and where they are of the configuration file."""
-    quiet_hours.delete_own_quiet_hours(office.house, policy_id)
+    quiet_hours.delete_own_quiet_hours(context.runtime, policy_id)
     return nothing()
 
 
-def _read(office: Office, words: Any, policy_id: str) -> QuietHoursPolicy:
-    return read_policy(words, policy_id, office.surroundings())
+def _read(context: ApiContext, fields: Any, policy_id: str) -> QuietHoursPolicy:
+    return read_policy(fields, policy_id, context.rules())

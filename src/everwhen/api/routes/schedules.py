@@ -15,8 +15,8 @@ from everwhen.api.bodies import CreatedResults
 from everwhen.api.calls import (
     DEFAULT_LIMIT,
     Body,
+    Context,
     Cursor,
-    Desk,
     IdempotencyKey,
     IfMatch,
     Limit,
@@ -27,16 +27,16 @@ from everwhen.api.calls import (
     cursor_of,
     nothing,
     parse_body,
+    request_body,
+    responses,
     revision_in,
     row_in,
-    says,
-    takes,
 )
-from everwhen.api.doorway import NDJSON
+from everwhen.api.context import ApiContext
 from everwhen.api.masks import refuse_masks
-from everwhen.api.office import Office
 from everwhen.api.problems import RefusedError
-from everwhen.api.schedule_payloads import Schedule, ScheduleList, schedule_words
+from everwhen.api.request_guard import NDJSON
+from everwhen.api.schedule_payloads import Schedule, ScheduleList, schedule_to_json
 from everwhen.api.schemas import (
     GENERAL_EXAMPLE,
     MOST_AT_ONCE,
@@ -76,10 +76,10 @@ Word = Annotated[str | None, Query(max_length=300, pattern=r"^[^\x00]+$")]
 
 
 @router.get(
-    "/schedules/", summary="List schedules", response_model=None, responses=says(ScheduleList, "A page.")
+    "/schedules/", summary="List schedules", response_model=None, responses=responses(ScheduleList, "A page.")
 )
 def list_schedules(
-    office: Desk,
+    context: Context,
     caller: Viewer,
     status: Annotated[str | None, Query(json_schema_extra={"enum": list(_STATUSES)})] = None,
     workflow_id: Word = None,
@@ -109,12 +109,12 @@ def list_schedules(
         return answer({"items": [], "total": 0, "total_is_approximate": False, "next_cursor": None})
     before = row_in(cursor)
     page = submissions.list_entries(
-        office.house, wanted, caller, limit=limit, before=before, offset=0 if before else offset
+        context.runtime, wanted, caller, limit=limit, before=before, offset=0 if before else offset
     )
     last = page.entries[-1].schedule.state.row_id if len(page.entries) == limit else None
     return answer(
         {
-            "items": [schedule_words(entry, office.place_of(entry)) for entry in page.entries],
+            "items": [schedule_to_json(entry, context.place_of(entry)) for entry in page.entries],
             "total": page.total,
             "total_is_approximate": page.is_approximate,
             "next_cursor": None if last is None else cursor_of(last),
@@ -127,18 +127,20 @@ def list_schedules(
     summary="Create a schedule",
     status_code=201,
     response_model=None,
-    responses=says(Schedule, "The new schedule.", 404, 409, status=201),
-    openapi_extra=takes(SCHEDULE_BODY, SCHEDULE_EXAMPLES),
+    responses=responses(Schedule, "The new schedule.", 404, 409, status=201),
+    openapi_extra=request_body(SCHEDULE_BODY, SCHEDULE_EXAMPLES),
 )
 def create_schedule(
-    office: Desk, caller: Operator, body: ScheduleJson, idempotency_key: IdempotencyKey = None
+    context: Context, caller: Operator, body: ScheduleJson, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """The general shape (every, cron, at or after, and run), Pipelit's or SYRIS's; each has its own defaults."""
     if idempotency_key is None:
-        (entry,) = submissions.create_entries(office.house, [_declared(office, caller, body.words)], caller)
+        (entry,) = submissions.create_entries(
+            context.runtime, [_declared(context, caller, body.fields)], caller
+        )
         return created(entry)
-    known = _known(office, caller, idempotency_key, body)
-    return known or _created_once(office, caller, idempotency_key, body)
+    known = _known(context, caller, idempotency_key, body)
+    return known or _created_once(context, caller, idempotency_key, body)
 
 
 async def _batch_body(request: Request) -> Body | None:
@@ -147,11 +149,11 @@ async def _batch_body(request: Request) -> Body | None:
 
 
 _TWO = [GENERAL_EXAMPLE, SYRIS_EXAMPLE]
-_BATCH = takes(
+_BATCH = request_body(
     {"$ref": "#/components/schemas/NewSchedules"}, {"two": _TWO, "in an object": {"schedules": _TWO}}
 )
 _BATCH["requestBody"]["content"][NDJSON] = {"schema": {"type": "string"}}
-_BATCH_ANSWERS = says(CreatedResults, "One result per schedule, in their order.")
+_BATCH_ANSWERS = responses(CreatedResults, "One result per schedule, in their order.")
 _BATCH_ANSWERS[200]["content"] = {NDJSON: {"schema": {"type": "string"}}}
 
 
@@ -163,7 +165,7 @@ _BATCH_ANSWERS[200]["content"] = {NDJSON: {"schema": {"type": "string"}}}
     openapi_extra=_BATCH,
 )
 def create_many(
-    office: Desk,
+    context: Context,
     caller: Operator,
     body: Annotated[Body | None, Depends(_batch_body)],
     idempotency_key: IdempotencyKey = None,
@@ -173,17 +175,17 @@ def create_many(
 
     With an Idempotency-Key the same request makes each of them once, also when it was cut off in between.
     """
-    batch = Batch(office, caller, idempotency_key)
+    batch = Batch(context, caller, idempotency_key)
     if body is None:
         return BatchStream(batch)
-    wanted = refuse_oversize(body.raw, _wanted(body.words))
+    wanted = refuse_oversize(body.raw, _wanted(body.fields))
     items = batch.create(wanted, [_digest(body)] * len(wanted))
     failed = sum(item["problem"] is not None for item in items)
     return answer({"items": items, "total": len(items), "failed": failed})
 
 
-def _wanted(words: Any) -> list[Any]:
-    wanted = words["schedules"] if isinstance(words, dict) and set(words) == {"schedules"} else words
+def _wanted(fields: Any) -> list[Any]:
+    wanted = fields["schedules"] if isinstance(fields, dict) and set(fields) == {"schedules"} else fields
     if not isinstance(wanted, list):
         fault = ("schedules", "must be a list of schedules, and the only key")
         raise RefusedError(422, 'The body is [schedule, …] or {"schedules": [schedule, …]}.', faults=[fault])
@@ -194,9 +196,9 @@ def _wanted(words: Any) -> list[Any]:
 
 
 def created(entry: Entry) -> Response:
-    words = schedule_words(entry)
+    fields = schedule_to_json(entry)
     return answer(
-        words, 201, {**tag(entry.schedule.state.revision), "location": f"/api/v1/schedules/{words['id']}/"}
+        fields, 201, {**tag(entry.schedule.state.revision), "location": f"/api/v1/schedules/{fields['id']}/"}
     )
 
 
@@ -204,33 +206,33 @@ def tag(revision: int) -> dict[str, str]:
     return {"etag": f'"{revision}"'}
 
 
-def _declared(office: Office, caller: Caller, words: Any) -> Declared:
-    refuse_masks(words)
-    around = office.surroundings_for(caller, words)
-    return read_submission(words, submissions.new_id(around.now), around)
+def _declared(context: ApiContext, caller: Caller, fields: Any) -> Declared:
+    refuse_masks(fields)
+    around = context.rules_for(caller, fields)
+    return read_submission(fields, submissions.new_id(around.now), around)
 
 
-def _created_once(office: Office, caller: Caller, key: str, body: Body) -> Response:
+def _created_once(context: ApiContext, caller: Caller, key: str, body: Body) -> Response:
     """Create, and remember the answer in the same transaction."""
 
     def remembered(entries: Any) -> Answer:
         text = created(entries[0]).body
         return Answer(caller.token.token_id, key, _digest(body), bytes(text).decode())
 
-    declared = _declared(office, caller, body.words)
+    declared = _declared(context, caller, body.fields)
     try:
-        (entry,) = submissions.create_entries(office.house, [declared], caller, answer=remembered)
+        (entry,) = submissions.create_entries(context.runtime, [declared], caller, answer=remembered)
     except RepeatedRequestError:  # the same request, a moment ago
-        known = _known(office, caller, key, body)
+        known = _known(context, caller, key, body)
         if known is None:
             raise
         return known
     return created(entry)
 
 
-def _known(office: Office, caller: Caller, key: str, body: Body) -> Response | None:
-    since = office.house.clock.now() - ANSWERS_KEPT
-    known = office.house.tokens.answer(caller.token.token_id, key, since=since)
+def _known(context: ApiContext, caller: Caller, key: str, body: Body) -> Response | None:
+    since = context.runtime.clock.now() - ANSWERS_KEPT
+    known = context.runtime.tokens.answer(caller.token.token_id, key, since=since)
     if known is None:
         return None
     if known.digest != _digest(body):
@@ -247,13 +249,13 @@ def _digest(body: Body) -> str:
     summary="Create or replace a schedule by your own key",
     response_model=None,
     responses={
-        **says(Schedule, "The schedule, replaced.", 404, 409),
+        **responses(Schedule, "The schedule, replaced.", 404, 409),
         201: {"description": "The schedule, new.", "model": Schedule},
     },
-    openapi_extra=takes(SCHEDULE_BODY, SCHEDULE_EXAMPLES),
+    openapi_extra=request_body(SCHEDULE_BODY, SCHEDULE_EXAMPLES),
 )
 def put_schedule(
-    office: Desk,
+    context: Context,
     caller: Operator,
     key: Annotated[
         str, Path(max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:-]*$", examples=["my-report"])
@@ -261,56 +263,56 @@ def put_schedule(
     body: ScheduleJson,
 ) -> Response:
     """The same call twice leaves one schedule. Keys belong to the token's owner."""
-    refuse_masks(body.words)
-    around = office.surroundings_for(caller, body.words)
+    refuse_masks(body.fields)
+    around = context.rules_for(caller, body.fields)
     schedule_id, is_new = submissions.put_entry(
-        office.house, key, lambda schedule_id: read_submission(body.words, schedule_id, around), caller
+        context.runtime, key, lambda schedule_id: read_submission(body.fields, schedule_id, around), caller
     )
-    entry = submissions.get_entry(office.house, schedule_id, caller)
-    return created(entry) if is_new else _shown(office, entry)
+    entry = submissions.get_entry(context.runtime, schedule_id, caller)
+    return created(entry) if is_new else _shown(context, entry)
 
 
 @router.get(
     "/schedules/{schedule_id}/",
     summary="Look at a schedule",
     response_model=None,
-    responses=says(Schedule, "The schedule.", 404),
+    responses=responses(Schedule, "The schedule.", 404),
 )
-def get_schedule(office: Desk, caller: Viewer, schedule_id: ScheduleId) -> Response:
+def get_schedule(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
     """By id or uid. The ETag is its revision."""
-    return _shown(office, submissions.get_entry(office.house, schedule_id, caller))
+    return _shown(context, submissions.get_entry(context.runtime, schedule_id, caller))
 
 
-def _shown(office: Office, entry: Entry) -> Response:
-    words = schedule_words(entry, office.place_of(entry))
-    return answer(words, headers=tag(entry.schedule.state.revision))
+def _shown(context: ApiContext, entry: Entry) -> Response:
+    fields = schedule_to_json(entry, context.place_of(entry))
+    return answer(fields, headers=tag(entry.schedule.state.revision))
 
 
 @router.patch(
     "/schedules/{schedule_id}/",
     summary="Change a schedule",
     response_model=None,
-    responses=says(Schedule, "The schedule, changed.", 404, 409, 412),
-    openapi_extra=takes(
+    responses=responses(Schedule, "The schedule, changed.", 404, 409, 412),
+    openapi_extra=request_body(
         SCHEDULE_BODY, {"slower": {"interval_seconds": 172800}, "no jitter": {"jitter": None}}
     ),
 )
 def update_schedule(
-    office: Desk, caller: Operator, schedule_id: ScheduleId, body: ScheduleJson, if_match: IfMatch = None
+    context: Context, caller: Operator, schedule_id: ScheduleId, body: ScheduleJson, if_match: IfMatch = None
 ) -> Response:
     """At once: next_run_at is counted anew in the same commit. One trigger key replaces the trigger, null clears."""
     expected = revision_in(if_match)
-    refuse_masks(body.words)
-    around = office.surroundings_for(caller, body.words)
+    refuse_masks(body.fields)
+    around = context.rules_for(caller, body.fields)
 
     def rewrite(schedule: ModelSchedule) -> Declared:
-        return read_change(body.words, schedule.state.schedule_id, schedule.definition, around)
+        return read_change(body.fields, schedule.state.schedule_id, schedule.definition, around)
 
-    enabled = body.words.get("enabled") if isinstance(body.words, dict) else None
+    enabled = body.fields.get("enabled") if isinstance(body.fields, dict) else None
     state = submissions.edit_entry(
-        office.house, schedule_id, rewrite, caller, expected=expected, is_enabled=enabled
+        context.runtime, schedule_id, rewrite, caller, expected=expected, is_enabled=enabled
     )
-    return _shown(office, submissions.get_entry(office.house, state.schedule_id, caller))
+    return _shown(context, submissions.get_entry(context.runtime, state.schedule_id, caller))
 
 
 @router.delete(
@@ -318,19 +320,19 @@ def update_schedule(
     summary="Delete a schedule",
     status_code=204,
     response_model=None,
-    responses=says(None, "It is gone; its record stays until retention.", 404, 409, status=204),
+    responses=responses(None, "It is gone; its record stays until retention.", 404, 409, status=204),
 )
 def remove_schedule(
-    office: Desk,
+    context: Context,
     caller: Operator,
     schedule_id: ScheduleId,
     cancel: Annotated[bool, Query(description="End its running jobs, too.")] = False,
 ) -> Response:
     """Queued jobs are cancelled, running ones end by themselves unless `cancel` is true."""
-    entry = submissions.get_entry(office.house, schedule_id, caller)
-    submissions.refuse_declared_elsewhere(entry)
+    entry = submissions.get_entry(context.runtime, schedule_id, caller)
+    submissions.refuse_declared_external(entry)
     delete_schedule(
-        office.house,
+        context.runtime,
         entry.schedule.state.schedule_id,
         cancel_running=cancel,
         by=caller.actor,

@@ -12,25 +12,25 @@ from starlette.responses import Response
 from everwhen.api.access import ItsSession, Viewer
 from everwhen.api.calls import (
     DEFAULT_LIMIT,
+    Context,
     Cursor,
-    Desk,
     Limit,
     answer,
     cursor_of,
     numbers_in,
     numbers_of,
+    responses,
     row_in,
-    says,
 )
+from everwhen.api.context import ApiContext
+from everwhen.api.datetimes import Moment
 from everwhen.api.feeds import Feed, cursor_text
-from everwhen.api.moments import Moment
-from everwhen.api.office import Office
 from everwhen.api.payloads import Object
 from everwhen.api.problems import RefusedError
-from everwhen.api.record import AuditList, MessageList, event_words, message_words
+from everwhen.api.record import AuditList, MessageList, event_to_json, message_to_json
 from everwhen.api.streams import EventStream
 from everwhen.model.instants import instant_of
-from everwhen.operations import audit, happened
+from everwhen.operations import audit, event_feed
 from everwhen.operations.submissions import Caller
 from everwhen.ports.messages import MessageFilter
 
@@ -71,14 +71,14 @@ Behind = Annotated[
 
 
 @router.get(
-    "/audit/", summary="What happened", response_model=None, responses=says(AuditList, "A page.", 404)
+    "/audit/", summary="What happened", response_model=None, responses=responses(AuditList, "A page.", 404)
 )
 def list_audit(
-    office: Desk,
+    context: Context,
     caller: Viewer,
     type: Annotated[
         list[str] | None,
-        Query(description="Of these types.", json_schema_extra={"items": {"enum": list(happened.TYPES)}}),
+        Query(description="Of these types.", json_schema_extra={"items": {"enum": list(event_feed.TYPES)}}),
     ] = None,
     schedule_id: Word = None,
     job_id: Word = None,
@@ -95,13 +95,13 @@ def list_audit(
     where the next look begins; as long as it moves there may be more.
     """
     _refuse_unknown(type or ())
-    wanted = happened.Wanted(frozenset(type or ()), None, job_id, owner, _instant(from_), _instant(to))
+    wanted = event_feed.Wanted(frozenset(type or ()), None, job_id, owner, _instant(from_), _instant(to))
     if after is not None:
-        return _listed_after(office, caller, wanted, schedule_id, after=after, limit=limit)
-    last = None if cursor is not None else cursor_text(happened.last_place(office.house))
+        return _listed_after(context, caller, wanted, schedule_id, after=after, limit=limit)
+    last = None if cursor is not None else cursor_text(event_feed.last_place(context.runtime))
     back = numbers_in(cursor, len(audit.Back._fields))
-    page = audit.list_happened(
-        office.house,
+    page = audit.list_feed(
+        context.runtime,
         wanted,
         caller,
         schedule_id=schedule_id,
@@ -109,42 +109,42 @@ def list_audit(
         before=None if back is None else audit.Back._make(back),
     )
     following = None if page.back is None else cursor_of(*page.back)
-    return _listed([event_words(one) for one in page.items], page, following, last_event_id=last)
+    return _listed([event_to_json(one) for one in page.items], page, following, last_event_id=last)
 
 
 def _refuse_unknown(types: Sequence[str]) -> None:
-    unknown = [word for word in types if word not in happened.TYPES]
+    unknown = [word for word in types if word not in event_feed.TYPES]
     if unknown:
         raise RefusedError(
             422,
-            f"type is one of {', '.join(happened.TYPES)}.",
+            f"type is one of {', '.join(event_feed.TYPES)}.",
             faults=[("type", f"{unknown[0][:50]} is unknown")],
         )
 
 
 def _listed_after(
-    office: Office,
+    context: ApiContext,
     caller: Caller,
-    wanted: happened.Wanted,
+    wanted: event_feed.Wanted,
     schedule_id: str | None,
     *,
     after: str,
     limit: int,
 ) -> Response:
     given = _place(after, 2, "after")
-    place = happened.Place(given[0], given[1] if len(given) > 1 else office.house.firings.last())
-    items, place = happened.list_after(
-        office.house, wanted, caller, schedule_id=schedule_id, place=place, limit=limit
+    place = event_feed.Place(given[0], given[1] if len(given) > 1 else context.runtime.firings.last())
+    items, place = event_feed.list_after(
+        context.runtime, wanted, caller, schedule_id=schedule_id, place=place, limit=limit
     )
     page = audit.Page(items, len(items))
-    return _listed([event_words(one) for one in items], page, None, last_event_id=cursor_text(place))
+    return _listed([event_to_json(one) for one in items], page, None, last_event_id=cursor_text(place))
 
 
 @router.get(
-    "/messages/", summary="What was said", response_model=None, responses=says(MessageList, "A page.")
+    "/messages/", summary="What was said", response_model=None, responses=responses(MessageList, "A page.")
 )
 def list_messages(
-    office: Desk,
+    context: Context,
     caller: Viewer,
     schedule_id: Word = None,
     owner: Word = None,
@@ -155,22 +155,22 @@ def list_messages(
 ) -> Response:
     """Newest first. Filters are joined."""
     wanted = MessageFilter(owner, schedule_id, _instant(from_), _instant(to))
-    page = audit.list_messages(office.house, wanted, caller, limit=limit, before=row_in(cursor))
+    page = audit.list_messages(context.runtime, wanted, caller, limit=limit, before=row_in(cursor))
     following = cursor_of(page.items[-1].id) if len(page.items) == limit else None
-    return _listed([message_words(one) for one in page.items], page, following)
+    return _listed([message_to_json(one) for one in page.items], page, following)
 
 
 def _listed(
     items: list[Object], page: audit.Page[Any], following: str | None, **more: str | None
 ) -> Response:
-    words = {
+    fields = {
         "items": items,
         "total": page.total,
         "total_is_approximate": page.is_approximate,
         "next_cursor": following,
         **more,
     }
-    return answer(words)
+    return answer(fields)
 
 
 def _instant(moment: datetime | None) -> int | None:
@@ -187,10 +187,10 @@ _ENDLESS = "Server-sent events: `id`, `event` (its type) and `data`, one line of
     "/events/stream/",
     summary="What happens, while it happens",
     response_model=None,
-    responses=says(None, _ENDLESS, media_type="text/event-stream"),
+    responses=responses(None, _ENDLESS, media_type="text/event-stream"),
 )
 async def stream_events(
-    office: Desk,
+    context: Context,
     caller: Viewer,
     session: ItsSession,
     last_event_id: LastEventId = None,
@@ -201,32 +201,32 @@ async def stream_events(
     An id has two parts, the last event on record and the last job. One with the first alone is taken as well: firings
     are then told from now on. `schedule.held` is told when it is seen, without an id, and not again.
     """
-    return _streamed(office.streams.events, office, caller, session, last_event_id or after, parts=2)
+    return _streamed(context.streams.events, context, caller, session, last_event_id or after, parts=2)
 
 
 @router.get(
     "/messages/stream/",
     summary="What is said, while it is said",
     response_model=None,
-    responses=says(None, _ENDLESS, media_type="text/event-stream"),
+    responses=responses(None, _ENDLESS, media_type="text/event-stream"),
 )
 async def stream_messages(
-    office: Desk,
+    context: Context,
     caller: Viewer,
     session: ItsSession,
     last_event_id: LastEventId = None,
     after: After = None,
 ) -> Response:
     """In the order in which it was committed."""
-    return _streamed(office.streams.messages, office, caller, session, last_event_id or after, parts=1)
+    return _streamed(context.streams.messages, context, caller, session, last_event_id or after, parts=1)
 
 
 def _streamed(
-    feed: Feed, office: Office, caller: Caller, session: str | None, after: str | None, *, parts: int
+    feed: Feed, context: ApiContext, caller: Caller, session: str | None, after: str | None, *, parts: int
 ) -> Response:
     place = None if after is None else _place(after, parts, "Last-Event-ID")
-    office.streams.refuse_more(caller.token)
-    return EventStream(office.streams, feed, caller.token, place, session)
+    context.streams.refuse_more(caller.token)
+    return EventStream(context.streams, feed, caller.token, place, session)
 
 
 def _place(text: str, parts: int, name: str) -> tuple[int, ...]:

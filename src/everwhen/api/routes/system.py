@@ -1,4 +1,4 @@
-"""The house as a whole: how it stands, and the switch that stops everything."""
+"""The runtime as a whole: how it stands, and the switch that stops everything."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pydantic import Field
 from starlette.responses import Response
 
 from everwhen.api.access import GlobalOperator, GlobalViewer
-from everwhen.api.calls import Desk, answer, says
-from everwhen.api.office import Office
+from everwhen.api.calls import Context, answer, responses
+from everwhen.api.context import ApiContext
 from everwhen.api.payloads import Object, Shape, When, when_text
-from everwhen.api.routes.breakers import Breaker, breaker_words
+from everwhen.api.routes.breakers import Breaker, breaker_to_json
 from everwhen.model.instants import SECOND
 from everwhen.model.node import Node as ModelNode
 from everwhen.model.node import Role
@@ -81,14 +81,14 @@ class Switch(Shape):
     "/system/status/",
     summary="How everything stands",
     response_model=None,
-    responses=says(SystemStatus, "Loop, queue, nodes, breakers."),
+    responses=responses(SystemStatus, "Loop, queue, nodes, breakers."),
 )
-def status(office: Desk, _caller: GlobalViewer) -> Response:
-    """Of the whole house, so for tokens without an owner."""
-    found = system.standing(office.house)
-    loop = office.backstage.figures() if office.backstage.figures is not None else None
+def status(context: Context, _caller: GlobalViewer) -> Response:
+    """Of the whole runtime, so for tokens without an owner."""
+    found = system.system_status(context.runtime)
+    loop = context.node_hooks.figures() if context.node_hooks.figures is not None else None
     soonest = None if found.soonest is None else found.soonest.state
-    words = {
+    fields = {
         "status": system.status_of(found) if loop is None else loop.status,
         "is_paused": found.paused_at is not None,
         "paused_at": when_text(found.paused_at),
@@ -96,8 +96,8 @@ def status(office: Desk, _caller: GlobalViewer) -> Response:
         "check_count": None if loop is None else loop.check_count,
         "trigger_count": None if loop is None else loop.trigger_count,
         "last_check_at": when_text(None if loop is None else loop.last_check_at),
-        "unready": None if office.unready is None else office.unready(),
-        "dispatch": office.backstage.dispatch,
+        "unready": None if context.unready is None else context.unready(),
+        "dispatch": context.node_hooks.dispatch,
         "lag": found.lag / SECOND,
         "queue": {
             "queued": found.counts.jobs.get("queued", 0),
@@ -106,16 +106,16 @@ def status(office: Desk, _caller: GlobalViewer) -> Response:
         "overdue": found.overdue,
         "held": found.counts.held,
         "schedules": found.counts.schedules,
-        "breakers": [breaker_words(breaker) for breaker in found.breakers],
+        "breakers": [breaker_to_json(breaker) for breaker in found.breakers],
         "next": None
         if soonest is None
         else {"schedule_id": soonest.schedule_id, "next_run_at": when_text(soonest.next_run_at)},
-        "nodes": [_node_words(node, found.now) for node in found.nodes],
+        "nodes": [_node_to_json(node, found.now) for node in found.nodes],
     }
-    return answer(words)
+    return answer(fields)
 
 
-def _node_words(node: ModelNode, now: int) -> Object:
+def _node_to_json(node: ModelNode, now: int) -> Object:
     return {
         "id": node.node,
         "version": node.version,
@@ -133,26 +133,26 @@ def _node_words(node: ModelNode, now: int) -> Object:
     "/system/pause/",
     summary="Stop everything",
     response_model=None,
-    responses=says(Switch, "Nothing fires, nothing is claimed."),
+    responses=responses(Switch, "Nothing fires, nothing is claimed."),
 )
-def pause(office: Desk, caller: GlobalOperator) -> Response:
+def pause(context: Context, caller: GlobalOperator) -> Response:
     """What runs goes on. One that is paused stays so, since when it is."""
-    schedules.pause_system(office.house, by=caller.actor)
-    return _switch(office)
+    schedules.pause_system(context.runtime, by=caller.actor)
+    return _switch(context)
 
 
 @router.post(
     "/system/resume/",
     summary="Go on",
     response_model=None,
-    responses=says(Switch, "It goes on."),
+    responses=responses(Switch, "It goes on."),
 )
-def resume(office: Desk, caller: GlobalOperator) -> Response:
+def resume(context: Context, caller: GlobalOperator) -> Response:
     """What lay in the pause does not fire any more."""
-    schedules.resume_system(office.house, by=caller.actor)
-    return _switch(office)
+    schedules.resume_system(context.runtime, by=caller.actor)
+    return _switch(context)
 
 
-def _switch(office: Office) -> Response:
-    paused_at = office.house.catalogue.system_paused_at()
+def _switch(context: ApiContext) -> Response:
+    paused_at = context.runtime.catalogue.system_paused_at()
     return answer({"is_paused": paused_at is not None, "paused_at": when_text(paused_at)})

@@ -9,15 +9,15 @@ from pydantic import Field
 from starlette.responses import Response
 
 from everwhen.api.access import Viewer
-from everwhen.api.calls import Desk, answer, says
-from everwhen.api.moments import Moment
+from everwhen.api.calls import Context, answer, responses
+from everwhen.api.datetimes import Moment
 from everwhen.api.payloads import Object, Shape, When, when_text
 from everwhen.model.instants import instant_of
 from everwhen.model.job import JobStatus, Origin
 from everwhen.operations.timeline import Bar as ModelBar
 from everwhen.operations.timeline import timeline
 
-router = APIRouter(tags=["looking"])
+router = APIRouter(tags=["history"])
 
 
 class Bar(Shape):
@@ -60,16 +60,16 @@ class Timeline(Shape):
     "/timeline/",
     summary="What was and what will be",
     response_model=None,
-    responses=says(Timeline, "Bars, or how many there are."),
+    responses=responses(Timeline, "Bars, or how many there are."),
 )
 def get_timeline(
-    office: Desk,
+    context: Context,
     caller: Viewer,
     from_: Annotated[Moment, Query(alias="from", description="The begin of the span.")],
     to: Annotated[Moment, Query(description="Its end, which is not in it; at most 400 days later.")],
 ) -> Response:
     """Over all schedules that the token may see: the ledger up to now, then the calendar with jitter and skips."""
-    found = timeline(office.house, instant_of(from_), instant_of(to), owner=caller.token.owner)
+    found = timeline(context.runtime, instant_of(from_), instant_of(to), owner=caller.token.owner)
     stretches = [
         {"from": when_text(one.start), "to": when_text(one.end), "counts": one.counts}
         for one in found.stretches

@@ -10,18 +10,18 @@ from pydantic import Field
 from starlette.responses import Response
 
 from everwhen.api.access import COOKIE, Admin, Viewer, forget, known, session_in
-from everwhen.api.calls import Desk, answer, nothing, says
-from everwhen.api.office import Office
+from everwhen.api.authenticated_route import AuthenticatedRoute
+from everwhen.api.calls import Context, answer, nothing, responses
+from everwhen.api.context import ApiContext
 from everwhen.api.payloads import Identifier, Object, Shape, When, when_text
 from everwhen.api.problems import RefusedError
-from everwhen.api.shaped import ShapedRoute
 from everwhen.model.instants import SECOND
-from everwhen.model.token import AccessRole, limits_of, limits_words
+from everwhen.model.token import AccessRole, limits_of, limits_to_json
 from everwhen.model.token import Token as ModelToken
 from everwhen.operations import sessions, tokens
 from everwhen.timetable.interval import parse_seconds
 
-router = APIRouter(tags=["tokens"], route_class=ShapedRoute)
+router = APIRouter(tags=["tokens"], route_class=AuthenticatedRoute)
 TokenId = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["tok_a1b2c3d4e5f6"])]
 
 
@@ -45,7 +45,7 @@ class Token(Shape):
     id: str
     name: str
     role: AccessRole
-    owner: str | None = Field(description="It is confined to what this owner has; null: of the whole house.")
+    owner: str | None = Field(description="It is confined to what this owner has; null: everything.")
     limits: Limits
     created_at: When
     created_by: str | None
@@ -81,13 +81,13 @@ class Me(Token):
     csrf_token: str | None = Field(description="Of a session: to be sent as X-CSRF-Token with every change.")
 
 
-def token_words(token: ModelToken) -> Object:
+def token_to_json(token: ModelToken) -> Object:
     return {
         "id": token.token_id,
         "name": token.name,
         "role": token.role,
         "owner": token.owner,
-        "limits": {**dict.fromkeys(Limits.model_fields), **limits_words(token.limits)},
+        "limits": {**dict.fromkeys(Limits.model_fields), **limits_to_json(token.limits)},
         "created_at": when_text(token.created_at),
         "created_by": token.created_by,
         "expires_at": when_text(token.expires_at),
@@ -95,10 +95,10 @@ def token_words(token: ModelToken) -> Object:
     }
 
 
-@router.get("/tokens/", summary="List tokens", response_model=None, responses=says(TokenList, "All."))
-def list_tokens(office: Desk, caller: Admin) -> Response:
+@router.get("/tokens/", summary="List tokens", response_model=None, responses=responses(TokenList, "All."))
+def list_tokens(context: Context, caller: Admin) -> Response:
     """Newest first, revoked ones too; a token with an owner sees those of its owner."""
-    items = [token_words(token) for token in tokens.list_tokens(office.house, maker=caller.token)]
+    items = [token_to_json(token) for token in tokens.list_tokens(context.runtime, maker=caller.token)]
     return answer({"items": items, "total": len(items)})
 
 
@@ -107,12 +107,12 @@ def list_tokens(office: Desk, caller: Admin) -> Response:
     summary="Make a token",
     status_code=201,
     response_model=None,
-    responses=says(NewToken, "The token, with its secret.", status=201),
+    responses=responses(NewToken, "The token, with its secret.", status=201),
 )
-def create_token(office: Desk, caller: Admin, body: TokenBody) -> Response:
+def create_token(context: Context, caller: Admin, body: TokenBody) -> Response:
     """The secret is in this answer and nowhere else. A token with an owner makes tokens of that owner."""
     made = tokens.create_token(
-        office.house,
+        context.runtime,
         body.name,
         body.role,
         owner=body.owner if body.owner is not None else caller.token.owner,
@@ -120,8 +120,8 @@ def create_token(office: Desk, caller: Admin, body: TokenBody) -> Response:
         lasts=_seconds(body.expires_in),
         maker=caller.token,
     )
-    words = {**token_words(made.token), "token": made.secret}
-    return answer(words, 201, {"cache-control": "no-store"})
+    fields = {**token_to_json(made.token), "token": made.secret}
+    return answer(fields, 201, {"cache-control": "no-store"})
 
 
 def _seconds(duration: Any) -> int | None:
@@ -140,17 +140,17 @@ def _seconds(duration: Any) -> int | None:
     summary="Revoke a token",
     status_code=204,
     response_model=None,
-    responses=says(None, "It opens nothing any more; what it made stays.", 404, status=204),
+    responses=responses(None, "It opens nothing any more; what it made stays.", 404, status=204),
 )
-def revoke_token(office: Desk, caller: Admin, token_id: TokenId) -> Response:
+def revoke_token(context: Context, caller: Admin, token_id: TokenId) -> Response:
     """At once here, and within a second in other processes. Its sessions end with it."""
-    tokens.revoke_token(office.house, token_id, maker=caller.token)
-    forget(office, token_id)
+    tokens.revoke_token(context.runtime, token_id, maker=caller.token)
+    forget(context, token_id)
     return nothing()
 
 
-@router.get("/me/", summary="Who am I", response_model=None, responses=says(Me, "The token that asks."))
-def me(office: Desk, caller: Viewer, request: Request) -> Response:
+@router.get("/me/", summary="Who am I", response_model=None, responses=responses(Me, "The token that asks."))
+def me(context: Context, caller: Viewer, request: Request) -> Response:
     """What this token may do; in a session, the proof that changes need."""
     has_header = "authorization" in request.headers or "x-api-key" in request.headers
     return answer(_me(caller.token, None if has_header else session_in(request)))
@@ -159,7 +159,7 @@ def me(office: Desk, caller: Viewer, request: Request) -> Response:
 def _me(token: ModelToken, secret: str | None) -> Object:
     via = "token" if secret is None else "session"
     proof = None if secret is None else sessions.proof_of(secret)
-    return {**token_words(token), "via": via, "csrf_token": proof}
+    return {**token_to_json(token), "via": via, "csrf_token": proof}
 
 
 # -- sessions --
@@ -176,16 +176,16 @@ class SessionBody(Shape):
     summary="Begin a session",
     status_code=201,
     response_model=None,
-    responses=says(Me, "Who it is; the cookie is set.", status=201),
+    responses=responses(Me, "Who it is; the cookie is set.", status=201),
     openapi_extra={"security": []},
 )
-async def begin_session(request: Request, office: Desk, body: SessionBody) -> Response:
+async def begin_session(request: Request, context: Context, body: SessionBody) -> Response:
     """For browsers: the cookie stands for the token for 12 hours. Changes need `csrf_token` as X-CSRF-Token, too."""
-    token = await known(office, request, body.token)
-    made = await run_sync(sessions.begin_session, office.house, token)
+    token = await known(context, request, body.token)
+    made = await run_sync(sessions.begin_session, context.runtime, token)
     found = answer(_me(token, made.secret), 201, {"cache-control": "no-store"})
     age = (made.session.expires_at - made.session.created_at) // SECOND
-    _set_cookie(office, found, made.secret, age)
+    _set_cookie(context, found, made.secret, age)
     return found
 
 
@@ -194,21 +194,21 @@ async def begin_session(request: Request, office: Desk, body: SessionBody) -> Re
     summary="End a session",
     status_code=204,
     response_model=None,
-    responses=says(None, "It is over.", status=204),
+    responses=responses(None, "It is over.", status=204),
 )
-def end_session(request: Request, office: Desk, caller: Viewer) -> Response:
+def end_session(request: Request, context: Context, caller: Viewer) -> Response:
     """The cookie opens nothing any more. The token stays good."""
     secret = session_in(request)
     if secret is not None:
-        sessions.end_session(office.house, secret)
-        forget(office, caller.token.token_id)
+        sessions.end_session(context.runtime, secret)
+        forget(context, caller.token.token_id)
     found = nothing()
-    _set_cookie(office, found, "", 0)
+    _set_cookie(context, found, "", 0)
     return found
 
 
-def _set_cookie(office: Office, found: Response, secret: str, age: int) -> None:
-    settings = office.settings
+def _set_cookie(context: ApiContext, found: Response, secret: str, age: int) -> None:
+    settings = context.settings
     is_encrypted = settings.tls is not None or bool(settings.trusted_proxies)
     found.set_cookie(
         COOKIE, secret, max_age=age, path="/", secure=is_encrypted, httponly=True, samesite="strict"

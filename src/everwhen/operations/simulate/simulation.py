@@ -15,8 +15,8 @@ from everwhen.model.schedule import Plan
 from everwhen.operations.apply import counted_from
 from everwhen.operations.simulate.tally import Tally
 from everwhen.operations.simulate.world import Runs, VirtualWorld
-from everwhen.ports.house import House
 from everwhen.ports.ledger import JobFilter
+from everwhen.ports.runtime import Runtime
 from everwhen.timetable.describe import describe
 
 MOST_REMEMBERED = 200
@@ -67,13 +67,13 @@ def simulate(
     return Simulation(tally, max_workers)
 
 
-def recorded_runs(house: House, scenario: Scenario) -> Runs:
+def recorded_runs(runtime: Runtime, scenario: Scenario) -> Runs:
     """Runs as they were: each repeats one of its schedule's last, chosen by its name; without any, the scenario."""
     remembered: dict[str, list[tuple[int, Outcome]]] = {}
 
     def run(job: Job) -> tuple[int, Outcome]:
         if job.schedule_id not in remembered:
-            remembered[job.schedule_id] = _last_runs(house, job.schedule_id)
+            remembered[job.schedule_id] = _last_runs(runtime, job.schedule_id)
         known = remembered[job.schedule_id]
         if not known:
             return scenario.behaviour(job.schedule_id).of(job)
@@ -82,14 +82,14 @@ def recorded_runs(house: House, scenario: Scenario) -> Runs:
     return run
 
 
-def _last_runs(house: House, schedule_id: str) -> list[tuple[int, Outcome]]:
-    uid = house.ledger.uid_of(schedule_id)
+def _last_runs(runtime: Runtime, schedule_id: str) -> list[tuple[int, Outcome]]:
+    uid = runtime.ledger.uid_of(schedule_id)
     if uid is None:
         return []
     wanted = JobFilter(uid=uid, statuses=("succeeded", "failed", "timed_out"))
     return [
         (job.ended_at - job.started_at, _outcome(job))
-        for job in house.ledger.jobs(wanted, limit=MOST_REMEMBERED)
+        for job in runtime.ledger.jobs(wanted, limit=MOST_REMEMBERED)
         if job.ended_at is not None and job.started_at is not None
     ]
 

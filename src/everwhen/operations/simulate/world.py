@@ -1,7 +1,7 @@
 """A world in memory: it goes from one instant at which something happens to the next.
 
 Decisions are those of `decide`; what a store does with them is done here on dictionaries: new jobs stand in line,
-a limited crew takes them, ended ones are settled. Nobody looks at the real clock.
+a limited call executor takes them, ended ones are settled. Nobody looks at the real clock.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from everwhen.decide.claim import claim
 from everwhen.decide.edit import create
 from everwhen.decide.settle import settle
 from everwhen.decide.tick import tick
+from everwhen.model.counters import counters_of
 from everwhen.model.decision import Decision
 from everwhen.model.events import Event
 from everwhen.model.job import OWN_ORIGINS, Job, NewJob
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import Plan, Schedule, State
 from everwhen.model.shared import FOR_EVER, Coverage, Shared
-from everwhen.model.standing import standing_of
 
 NODE = "virtual"
 Runs = Callable[[Job], tuple[int, Outcome]]  # how long a run takes, and how it ends
@@ -49,7 +49,7 @@ class _Row:
 
 
 class VirtualWorld:
-    """Schedules, the jobs that they have, a crew of `max_workers`, and outages in which nothing happens."""
+    """Schedules, the jobs that they have, a call executor of `max_workers`, and outages in which nothing happens."""
 
     def __init__(
         self,
@@ -199,10 +199,10 @@ class VirtualWorld:
     def _take(self, row: _Row, job: Job) -> None:
         if job.line not in (None, "own") and _is_busy(row, job):
             return  # called again when the one before it ends
-        standings = {job.uid: standing_of(row.state)}
+        counters = {job.uid: counters_of(row.state)}
         plans = {(job.uid, job.revision): row.plan}
         taken, postponed, starts = claim(
-            [job], plans, standings, self._shared, node=NODE, limit=1, now=self.now
+            [job], plans, counters, self._shared, node=NODE, limit=1, now=self.now
         )
         for waiting, until in postponed:
             heappush(self._begins, (until, waiting.row_id, waiting.uid, waiting.job_id))

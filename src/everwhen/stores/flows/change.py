@@ -19,9 +19,9 @@ from everwhen.model.decision import Decision
 from everwhen.model.history import Cause
 from everwhen.model.memory import by_identity
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State
+from everwhen.model.serialize import policy_of, text_of
 from everwhen.model.shared import Shared
 from everwhen.model.token import Answer
-from everwhen.model.words import policy_of, text_of
 from everwhen.ports.catalogue import Change, Filling, NewSchedule, Remember, Terms
 from everwhen.stores.flows.commit import commit_decisions, hand_on_places, write_shared
 from everwhen.stores.flows.load import add_shared, hold, schedules_of, system_paused_at, with_jobs
@@ -109,7 +109,7 @@ def change_schedule(
     It is decided by the time at which the row is ours. `limits` are keys that the decision needs beside the schedule's
     own.
     """
-    shared = hold(tx, plans, tx.glance_schedule(schedule_id), limits=limits)
+    shared = hold(tx, plans, tx.peek_schedule(schedule_id), limits=limits)
     schedule = load_schedule(tx, plans, schedule_id)
     if schedule is None:
         raise UnknownScheduleError(schedule_id)
@@ -140,7 +140,7 @@ def _hold_policies(
     found = tx.hold_policies(named) if named else {}
     for policy_id in sorted(named - found.keys()):
         raise MissingQuietHoursError(policy_id)
-    return {policy_id: policy_of(policy_id, json.loads(words)) for policy_id, words in found.items()}
+    return {policy_id: policy_of(policy_id, json.loads(fields)) for policy_id, fields in found.items()}
 
 
 def _refuse_other_policy(tx: Transaction, plan: Plan, new_policies: Collection[str]) -> None:
@@ -171,7 +171,7 @@ def fill_slots(
 
 def cancel_job_of_nobody(tx: Transaction, plans: PlanCache, now: int, job_id: str) -> None:
     """End a job whose schedule is deleted; one that has ended meanwhile stays as it is (X4)."""
-    shared = hold(tx, plans, tx.glance_jobs([job_id]))
+    shared = hold(tx, plans, tx.peek_jobs([job_id]))
     job = tx.jobs([job_id]).get(job_id)
     if job is None or not job.is_outstanding or tx.states([job.uid]):
         return

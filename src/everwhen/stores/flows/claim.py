@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from everwhen.decide.claim import Claims, claim
 from everwhen.model.breaker import Transition
 from everwhen.model.claim import ClaimedJob
+from everwhen.model.counters import ScheduleCounters
 from everwhen.model.events import Event
 from everwhen.model.job import Job
 from everwhen.model.shared import Shared
-from everwhen.model.standing import Standing
 from everwhen.stores.flows.commit import write_shared, write_starts
 from everwhen.stores.flows.load import add_shared, hold, plans_to_claim, system_paused_at
-from everwhen.stores.flows.say import say_claimed
+from everwhen.stores.flows.publish import publish_claimed
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Transaction
 
@@ -26,20 +26,20 @@ def take_jobs(
         return []
     # A few more than are wanted, and further only where some of the nearest may not be taken.
     for look in (limit + 1 + min(limit // 4, 9), 4 * limit + 100):
-        glanced = tx.glance_ready(now, limit=look, queues=queues)
-        shared = hold(tx, plans, glanced)
-        standings = tx.standings({seen.uid for seen in glanced}) if glanced else {}
+        peeked = tx.peek_ready(now, limit=look, queues=queues)
+        shared = hold(tx, plans, peeked)
+        counters = tx.counters({seen.uid for seen in peeked}) if peeked else {}
         jobs = tx.ready_jobs(now, limit=look, queues=queues)
-        standings |= tx.standings({job.uid for job in jobs} - standings.keys())
+        counters |= tx.counters({job.uid for job in jobs} - counters.keys())
         is_edge = len(jobs) == look
         if is_edge:
-            jobs = with_those_beyond(tx, jobs, standings, now, queues)
+            jobs = with_those_beyond(tx, jobs, counters, now, queues)
         add_shared(tx, shared, (), jobs)
         known = plans_to_claim(tx, plans, shared, jobs)
-        claims = claim(jobs, known, standings, shared, node=node, limit=limit, now=now)
+        claims = claim(jobs, known, counters, shared, node=node, limit=limit, now=now)
         if len(claims.taken) == limit or not is_edge:
             break
-    if len(jobs) < len(glanced) and not claims.taken and not claims.postponed:
+    if len(jobs) < len(peeked) and not claims.taken and not claims.postponed:
         return None
     return write_claims(tx, plans, claims, shared, now)
 
@@ -48,16 +48,16 @@ def take_job(tx: Transaction, plans: PlanCache, now: int, *, node: str, job_id: 
     """Claim this one, whatever its queue; None when it is not ready, not there, or has no place."""
     if system_paused_at(tx) is not None:
         return None
-    glanced = tx.glance_jobs([job_id])
-    shared = hold(tx, plans, glanced)
-    standings = tx.standings({seen.uid for seen in glanced}) if glanced else {}
+    peeked = tx.peek_jobs([job_id])
+    shared = hold(tx, plans, peeked)
+    counters = tx.counters({seen.uid for seen in peeked}) if peeked else {}
     job = tx.jobs([job_id]).get(job_id)
     if job is None or job.status != "queued" or job.ready_at is None or job.ready_at > now:
         return None
-    standings |= tx.standings({job.uid} - standings.keys())
+    counters |= tx.counters({job.uid} - counters.keys())
     add_shared(tx, shared, (), [job])
     known = plans_to_claim(tx, plans, shared, [job])
-    claims = claim([job], known, standings, shared, node=node, limit=1, now=now)
+    claims = claim([job], known, counters, shared, node=node, limit=1, now=now)
     taken = write_claims(tx, plans, claims, shared, now)
     return taken[0] if taken else None
 
@@ -72,18 +72,18 @@ def write_claims(
     if probes:
         tx.insert_events(probes)
     write_shared(tx, shared, now)
-    return say_claimed(tx, plans, claims.taken, now)
+    return publish_claimed(tx, plans, claims.taken, now)
 
 
 def with_those_beyond(
     tx: Transaction,
     jobs: list[Job],
-    standings: Mapping[str, Standing],
+    counters: Mapping[str, ScheduleCounters],
     now: int,
     queues: Sequence[str] | None,
 ) -> list[Job]:
     """Of one schedule the job that goes first may lie beyond the edge: they run in order of slot_at (O1)."""
-    crowded = {uid for uid, standing in standings.items() if standing.outstanding > 1}
+    crowded = {uid for uid, counts in counters.items() if counts.outstanding > 1}
     if not crowded:
         return jobs
     known = {job.row_id for job in jobs}

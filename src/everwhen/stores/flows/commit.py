@@ -7,6 +7,7 @@ from itertools import compress
 from operator import itemgetter, ne
 
 from everwhen.decide.claim import Claims
+from everwhen.model.counters import NO_CHANGE, Start
 from everwhen.model.decision import Decision
 from everwhen.model.events import Event
 from everwhen.model.job import OWN_ORIGINS, Job, NewJob
@@ -14,7 +15,6 @@ from everwhen.model.limits import Limit
 from everwhen.model.reasons import CancelReason
 from everwhen.model.schedule import Plan, State
 from everwhen.model.shared import Shared
-from everwhen.model.standing import BESIDE, Start
 from everwhen.stores.transaction import Declined, Queue, Row, Transaction
 
 _POSITIONS = range(len(State._fields))
@@ -124,7 +124,7 @@ def write_starts(tx: Transaction, claims: Claims, now: int) -> None:
         times[row_id] = nth = times.get(row_id, 0) + 1
         alike.setdefault((start, nth), []).append(row_id)
     for (start, _), row_ids in alike.items():
-        if start != BESIDE:
+        if start != NO_CHANGE:
             tx.count_starts(start, row_ids, now)
 
 

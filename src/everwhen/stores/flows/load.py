@@ -11,9 +11,9 @@ from everwhen.model.job import Job
 from everwhen.model.schedule import Plan, Schedule, State
 from everwhen.model.shared import Coverage, Shared, keys_of
 from everwhen.stores.plans import PlanCache
-from everwhen.stores.transaction import Finished, Glimpse, Snapshot
+from everwhen.stores.transaction import Finished, LockHint, Snapshot
 
-Holder = Job | Finished | Glimpse  # what has keys of limits and breakers
+Holder = Job | Finished | LockHint  # what has keys of limits and breakers
 
 _LOOK_BACK = 400 * DAY
 
@@ -21,17 +21,17 @@ _LOOK_BACK = 400 * DAY
 def hold(
     tx: Snapshot,
     plans: PlanCache,
-    glanced: Sequence[Glimpse],
+    peeked: Sequence[LockHint],
     shared: Shared | None = None,
     *,
     wait: bool = True,
     limits: Collection[str] = (),
 ) -> Shared:
-    """The limits and breakers of what was glanced at, and further limits, locked before any row of theirs."""
+    """The limits and breakers of what was peeked at, and further limits, locked before any row of theirs."""
     shared = Shared() if shared is None else shared
-    if glanced or limits:
-        known = plans.load(tx, {(seen.uid, seen.revision) for seen in glanced}) if glanced else {}
-        _add(tx, shared, known.values(), glanced, wait=wait, also=limits)
+    if peeked or limits:
+        known = plans.load(tx, {(seen.uid, seen.revision) for seen in peeked}) if peeked else {}
+        _add(tx, shared, known.values(), peeked, wait=wait, also=limits)
     return shared
 
 

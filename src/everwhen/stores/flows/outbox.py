@@ -31,16 +31,16 @@ from collections.abc import Sequence
 from everwhen.decide.claim import claim
 from everwhen.decide.hand_over import hand_over
 from everwhen.model.claim import ClaimedJob
+from everwhen.model.counters import ScheduleCounters
 from everwhen.model.delivery import Delivery
 from everwhen.model.events import Event, EventType
 from everwhen.model.job import Job
 from everwhen.model.outcome import Outcome
 from everwhen.model.policy import MOST_RESCUES
 from everwhen.model.shared import Shared
-from everwhen.model.standing import Standing
 from everwhen.stores.flows.claim import with_those_beyond, write_claims
 from everwhen.stores.flows.load import add_shared, hold, plans_to_claim, system_paused_at
-from everwhen.stores.flows.say import SPEAKER
+from everwhen.stores.flows.publish import SPEAKER
 from everwhen.stores.flows.settle import end_jobs
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Transaction
@@ -53,24 +53,24 @@ def send_jobs(tx: Transaction, plans: PlanCache, now: int, *, limit: int, until:
     if system_paused_at(tx) is not None:
         return []
     look = limit + 10
-    glanced = tx.glance_deliverable(now, limit=look)
-    shared = hold(tx, plans, glanced)
-    standings = tx.standings({seen.uid for seen in glanced}) if glanced else {}
+    peeked = tx.peek_deliverable(now, limit=look)
+    shared = hold(tx, plans, peeked)
+    counters = tx.counters({seen.uid for seen in peeked}) if peeked else {}
     jobs = tx.deliverable_jobs(now, limit=look)
-    standings |= tx.standings({job.uid for job in jobs} - standings.keys())
+    counters |= tx.counters({job.uid for job in jobs} - counters.keys())
     if len(jobs) == look:
-        jobs = with_those_beyond(tx, jobs, standings, now, None)
+        jobs = with_those_beyond(tx, jobs, counters, now, None)
     if not jobs:
         return []
     add_shared(tx, shared, (), jobs)
     known = plans_to_claim(tx, plans, shared, jobs)
     under_way = tx.on_their_way(jobs)
-    chosen = hand_over(jobs, known, standings, shared, under_way, limit=limit, now=now)
+    chosen = hand_over(jobs, known, counters, shared, under_way, limit=limit, now=now)
     if chosen.postponed:
         tx.postpone_jobs(chosen.postponed)
     numbers = tx.send_jobs(chosen.given, now, until) if chosen.given else {}
     if chosen.spoken:
-        _claim(tx, plans, chosen.spoken, standings, shared, node=SPEAKER, now=now)
+        _claim(tx, plans, chosen.spoken, counters, shared, node=SPEAKER, now=now)
     return [
         Delivery(
             j.job_id, numbers[j.job_id], j.queue, now, _seconds(known[j.uid, j.revision].definition.timeout)
@@ -83,19 +83,19 @@ def take_delivered(
     tx: Transaction, plans: PlanCache, now: int, *, node: str, job_id: str, number: int
 ) -> ClaimedJob | None:
     """Claim what a message brought; None when it is old, or the job has to wait after all."""
-    glanced = tx.glance_jobs([job_id])
-    shared = hold(tx, plans, glanced)
-    standings = tx.standings({seen.uid for seen in glanced}) if glanced else {}
+    peeked = tx.peek_jobs([job_id])
+    shared = hold(tx, plans, peeked)
+    counters = tx.counters({seen.uid for seen in peeked}) if peeked else {}
     found = _on_their_way(tx, {job_id: number})
     if not found:
         return None
     (job,) = found
-    standings |= tx.standings({job.uid} - standings.keys())
+    counters |= tx.counters({job.uid} - counters.keys())
     add_shared(tx, shared, (), [job])
     tx.close_deliveries([job])  # from here on no message counts
     known = plans_to_claim(tx, plans, shared, [job])
     is_paused = system_paused_at(tx) is not None
-    claims = claim([] if is_paused else [job], known, standings, shared, node=node, limit=1, now=now)
+    claims = claim([] if is_paused else [job], known, counters, shared, node=node, limit=1, now=now)
     if not claims.taken and not claims.postponed:
         tx.call_back([job], now)
     taken = write_claims(tx, plans, claims, shared, now)
@@ -132,8 +132,8 @@ def _end(tx: Transaction, plans: PlanCache, over: Sequence[Job], errors: dict[st
         return
     shared = Shared()
     add_shared(tx, shared, (), over)
-    standings = tx.standings({job.uid for job in over})
-    begun = _claim(tx, plans, over, standings, shared, node=CARRIED, now=now)
+    counters = tx.counters({job.uid for job in over})
+    begun = _claim(tx, plans, over, counters, shared, node=CARRIED, now=now)
     # Starting a job counts it, if it was not counted before.
     ended = [
         (one.job._replace(is_counted=True), Outcome("lost", error=errors[one.job.job_id])) for one in begun
@@ -144,9 +144,9 @@ def _end(tx: Transaction, plans: PlanCache, over: Sequence[Job], errors: dict[st
 
 def _locked(tx: Transaction, plans: PlanCache, deliveries: Sequence[Delivery]) -> list[Job]:
     """The jobs of messages that still count, with all that changing them needs held."""
-    glanced = tx.glance_jobs([delivery.job_id for delivery in deliveries])
-    hold(tx, plans, glanced)
-    tx.lock_schedules({seen.uid for seen in glanced})
+    peeked = tx.peek_jobs([delivery.job_id for delivery in deliveries])
+    hold(tx, plans, peeked)
+    tx.lock_schedules({seen.uid for seen in peeked})
     return _on_their_way(tx, {delivery.job_id: delivery.number for delivery in deliveries})
 
 
@@ -161,14 +161,14 @@ def _claim(
     tx: Transaction,
     plans: PlanCache,
     jobs: Sequence[Job],
-    standings: dict[str, Standing],
+    counters: dict[str, ScheduleCounters],
     shared: Shared,
     *,
     node: str,
     now: int,
 ) -> list[ClaimedJob]:
     known = plans.load(tx, [(job.uid, job.revision) for job in jobs])
-    claims = claim(jobs, known, standings, shared, node=node, limit=len(jobs), now=now)
+    claims = claim(jobs, known, counters, shared, node=node, limit=len(jobs), now=now)
     return write_claims(tx, plans, claims, shared, now)
 
 

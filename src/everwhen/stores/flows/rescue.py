@@ -1,7 +1,7 @@
 """Jobs whose node is gone: back into the queue, or ended as lost (R8).
 
 A node keeps what it runs by one heartbeat for all of it. When that has not come for a whole lease, or the node
-said farewell, any other node may take its jobs. The new fence shuts the old worker out, should it still live.
+said sign-off, any other node may take its jobs. The new fence shuts the old worker out, should it still live.
 
 A node that lives puts back what it never began, a claim whose answer was lost on the way, and gives back what it
 interrupts because it stops (G1).
@@ -20,7 +20,7 @@ from everwhen.stores.flows.commit import move_states, write_shared
 from everwhen.stores.flows.load import add_shared, hold
 from everwhen.stores.flows.settle import Ended, end_jobs
 from everwhen.stores.plans import PlanCache
-from everwhen.stores.transaction import Glimpse, Transaction
+from everwhen.stores.transaction import LockHint, Transaction
 
 
 def rescue_jobs(tx: Transaction, plans: PlanCache, now: int, *, node: str, lease: int) -> int:
@@ -48,7 +48,7 @@ def rescue_found(tx: Transaction, plans: PlanCache, found: Sequence[Job], now: i
     return len(jobs)
 
 
-def put_strays_back(tx: Transaction, plans: PlanCache, found: Sequence[Job], now: int) -> int:
+def put_orphans_back(tx: Transaction, plans: PlanCache, found: Sequence[Job], now: int) -> int:
     """Jobs whose own node knows that it never began them; how many were taken care of.
 
     Nobody ran them, so nothing was lost: it is none of the three rescues, and `on_lost: fail` does not forbid it.
@@ -77,7 +77,7 @@ def give_jobs_back(tx: Transaction, plans: PlanCache, found: Sequence[Job], now:
 
 
 def _hold(tx: Transaction, plans: PlanCache, found: Sequence[Job]) -> Shared:
-    seen = [Glimpse(j.uid, j.revision, j.guard_key, j.capacity_key, j.breaker_key) for j in found]
+    seen = [LockHint(j.uid, j.revision, j.guard_key, j.capacity_key, j.breaker_key) for j in found]
     shared = hold(tx, plans, seen)
     tx.lock_schedules({job.uid for job in found})
     return shared

@@ -17,9 +17,9 @@ from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
 from everwhen.ports.slots import JobEnd
 from everwhen.stores.flows.commit import commit_decisions, queues_behind, write_shared
-from everwhen.stores.flows.leave_behind import leave_behind
 from everwhen.stores.flows.load import add_shared, hold, schedules_of, with_jobs
-from everwhen.stores.flows.settle_ordinary import is_held_by, settle_ordinary, storable_outcome
+from everwhen.stores.flows.settle_fast import is_held_by, settle_fast, storable_outcome
+from everwhen.stores.flows.side_effects import write_side_effects
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Queue, Transaction
 
@@ -29,20 +29,18 @@ Ended = tuple[Job, Outcome]
 def settle_jobs(tx: Transaction, plans: PlanCache, ends: Sequence[JobEnd], now: int) -> int:
     """Write how claimed jobs ended; how many of the ends still mattered."""
     ids = [end.job_id for end in ends]
-    glanced = tx.glance_jobs(ids)
-    shared = hold(tx, plans, glanced)
-    tx.lock_schedules({seen.uid for seen in glanced})
-    left = settle_ordinary(tx, plans, ends, shared, now)
+    peeked = tx.peek_jobs(ids)
+    shared = hold(tx, plans, peeked)
+    tx.lock_schedules({seen.uid for seen in peeked})
+    left = settle_fast(tx, plans, ends, shared, now)
     settled = len(ends) - len(left)
     if left:
-        settled += settle_at_length(tx, plans, left, shared, now)
+        settled += settle_full(tx, plans, left, shared, now)
     write_shared(tx, shared, now)
     return settled
 
 
-def settle_at_length(
-    tx: Transaction, plans: PlanCache, ends: Sequence[JobEnd], shared: Shared, now: int
-) -> int:
+def settle_full(tx: Transaction, plans: PlanCache, ends: Sequence[JobEnd], shared: Shared, now: int) -> int:
     """Settle with everything that there is to consider; what is shared is left to be written."""
     jobs = tx.jobs([end.job_id for end in ends])
     current: dict[str, Ended] = {}
@@ -150,7 +148,7 @@ class _Ending:
         """Write what was decided since the last time, and forget it."""
         if self._ended:
             self._tx.end_jobs(self._ended, self._now)
-            leave_behind(self._tx, self._ended, self._now)
+            write_side_effects(self._tx, self._ended, self._now)
             left = [job for job, outcome in self._ended if outcome.is_still_running]
             if left:
                 self._tx.keep_jobs(left)

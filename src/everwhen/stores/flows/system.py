@@ -11,8 +11,8 @@ from everwhen.decide.status import leave_system_span
 from everwhen.errors import DuplicatePolicyError, PolicyInUseError, SourceError, UnknownPolicyError
 from everwhen.model.events import Event
 from everwhen.model.schedule import Plan, QuietHoursPolicy
+from everwhen.model.serialize import policy_of, policy_to_json
 from everwhen.model.shared import Shared
-from everwhen.model.words import policy_of, policy_words
 from everwhen.stores.flows.commit import commit_decisions, write_shared
 from everwhen.stores.flows.load import schedules_of, system_paused_at
 from everwhen.stores.plans import PlanCache
@@ -67,7 +67,7 @@ def write_policy(
         is_deferred = state.held_reason in plan.defers
         opening = plan.calendar(state.anchor_at).opening_from(now) if is_deferred else None
         rows.append((now if opening is None else opening, state.row_id))
-    tx.put_policy(policy.policy_id, policy.name, json.dumps(policy_words(policy)), now, source)
+    tx.put_policy(policy.policy_id, policy.name, json.dumps(policy_to_json(policy)), now, source)
     if rows:
         tx.update_states(("release_at",), rows)
     _touch_policies(tx)
@@ -103,12 +103,12 @@ def remove_own_policy(tx: Transaction, policy_id: str) -> None:
 
 
 def _own_policy(tx: Transaction, policy_id: str) -> QuietHoursPolicy:
-    words = dict(tx.policies()).get(policy_id)
-    if words is None:
+    fields = dict(tx.policies()).get(policy_id)
+    if fields is None:
         raise UnknownPolicyError(policy_id)
     if policy_id in dict(tx.policies("config")):
         raise SourceError(f'the policy "{policy_id}"', "config")
-    return policy_of(policy_id, json.loads(words))
+    return policy_of(policy_id, json.loads(fields))
 
 
 def remove_policy(tx: Transaction, policy_id: str) -> None:

@@ -19,9 +19,9 @@ from everwhen.stores.flows.load import (
     system_paused_at,
     without_busy,
 )
-from everwhen.stores.flows.say import say_at_once, say_fired
+from everwhen.stores.flows.publish import publish_fired, say_at_once
 from everwhen.stores.plans import PlanCache
-from everwhen.stores.transaction import Due, Glimpse, Transaction
+from everwhen.stores.transaction import Due, LockHint, Transaction
 
 PAGES = 8
 
@@ -35,16 +35,16 @@ def evaluate(
     shared = Shared()
     for page in range(PAGES):
         due = due._replace(page=page)
-        glanced = tx.glance_due(due)
-        schedules = _take(tx, plans, due, glanced, shared)
-        if schedules or not glanced:
+        peeked = tx.peek_due(due)
+        schedules = _take(tx, plans, due, peeked, shared)
+        if schedules or not peeked:
             break  # else others are at all of these, or at their keys, and this one goes on to the next
     if not schedules:
         return TickReport()
     decisions = _decided(
         tx, plans, schedules, shared, due.now, stagger, next_catch_up_at, alive_since=due.alive_since
     )
-    seen = max(len(schedules), len(glanced))
+    seen = max(len(schedules), len(peeked))
     return _reported(decisions, shared, due.now, is_full=seen >= due.limit)
 
 
@@ -52,7 +52,7 @@ def evaluate_one(tx: Transaction, plans: PlanCache, uid: str, now: int, *, stagg
     """Decide the due and released slots of one schedule, and wait for its row and its keys where others have them."""
     if system_paused_at(tx) is not None:
         return TickReport()
-    shared = hold(tx, plans, tx.glance_schedule(uid))
+    shared = hold(tx, plans, tx.peek_schedule(uid))
     state = tx.states({uid}).get(uid)
     if state is None or not _is_due(state, now):
         return TickReport()
@@ -89,7 +89,7 @@ def _decided(
     commit_decisions(tx, left, now)
     write_shared(tx, shared, now)
     hand_on_places(tx, left, shared, now)
-    say_fired(tx, plans, left, now)
+    publish_fired(tx, plans, left, now)
     return decisions
 
 
@@ -100,10 +100,10 @@ def _reported(decisions: Sequence[Decision], shared: Shared, now: int, *, is_ful
 
 
 def _take(
-    tx: Transaction, plans: PlanCache, due: Due, glanced: Sequence[Glimpse], shared: Shared
+    tx: Transaction, plans: PlanCache, due: Due, peeked: Sequence[LockHint], shared: Shared
 ) -> Sequence[Schedule]:
     """Those that nobody else has, with their keys. One key in other hands holds up its own schedules, and no more."""
-    hold(tx, plans, glanced, shared, wait=False)
+    hold(tx, plans, peeked, shared, wait=False)
     states = tx.due(due)
     if not states:
         return ()

@@ -1,0 +1,91 @@
+"""Both databases below a stack, for what benchmarks do beside the product: fill, look, clear away.
+
+The SQL of the benchmarks is the same for both; here is where they differ.
+"""
+
+from typing import Any, Protocol
+
+import psycopg
+
+from everwhen.stores.lanes import Lane
+from everwhen.stores.postgres_database import PostgresDatabase
+from everwhen.stores.sqlite_database import SqliteDatabase
+
+
+class Backend(Protocol):
+    def change(self, *statements: str) -> None:
+        """Statements in one transaction."""
+
+    def rows(self, query: str) -> list[Any]: ...
+
+    def columns(self, table: str) -> list[str]:
+        """Those that an insert names."""
+
+    def microseconds(self, column: str) -> str:
+        """An instant as an integer."""
+
+    def later(self, column: str, microseconds: str) -> str:
+        """An instant moved by an expression of microseconds."""
+
+    def tidy(self) -> None:
+        """As after a quiet while: logs written back, what is dead cleared away."""
+
+
+class SqliteBackend:
+    def __init__(self, database: SqliteDatabase) -> None:
+        self.database = database
+
+    def change(self, *statements: str) -> None:
+        self.database.write(Lane.API, lambda connection: [connection.execute(text) for text in statements])
+
+    def rows(self, query: str) -> list[Any]:
+        with self.database.read() as connection:
+            return connection.execute(query).fetchall()
+
+    def columns(self, table: str) -> list[str]:
+        return [row[1] for row in self.rows(f"PRAGMA table_info({table})") if row[1] != "row_id"]
+
+    def microseconds(self, column: str) -> str:
+        return column
+
+    def later(self, column: str, microseconds: str) -> str:
+        return f"{column} + {microseconds}"
+
+    def tidy(self) -> None:
+        self.database.fold()
+
+
+class PostgresBackend:
+    """On a connection of its own: a million rows take longer than the product lets a statement run."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self.url = database.url
+
+    def change(self, *statements: str) -> None:
+        with psycopg.connect(self.url) as connection:
+            for text in statements:
+                connection.execute(text.encode())
+
+    def rows(self, query: str) -> list[Any]:
+        with psycopg.connect(self.url) as connection:
+            return connection.execute(query.encode()).fetchall()
+
+    def columns(self, table: str) -> list[str]:
+        query = f"""SELECT column_name FROM information_schema.columns
+        WHERE table_name = '{table}' AND is_generated = 'NEVER' AND column_name <> 'row_id'"""
+        return [row[0] for row in self.rows(query)]
+
+    def microseconds(self, column: str) -> str:
+        return f"(extract(epoch FROM {column}) * 1000000)::bigint"
+
+    def later(self, column: str, microseconds: str) -> str:
+        return f"{column} + ({microseconds}) * interval '1 microsecond'"
+
+    def tidy(self) -> None:
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute("VACUUM (ANALYZE) schedules, schedule_revisions, jobs, limits")
+            connection.execute("CHECKPOINT")
+
+
+def backend_of(database: Any) -> Backend:
+    return SqliteBackend(database) if isinstance(database, SqliteDatabase) else PostgresBackend(database)

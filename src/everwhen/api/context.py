@@ -1,0 +1,135 @@
+"""What calls work with: the runtime, the settings, the rules for submissions, and what is remembered of callers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from starlette.requests import Request
+
+from everwhen.api.connections import ConnectionLimits
+from everwhen.api.node_hooks import NodeHooks
+from everwhen.api.rates import Rates
+from everwhen.api.readiness import Readiness, Unready
+from everwhen.api.record import event_source, message_source
+from everwhen.api.streams import Streams
+from everwhen.config.api_settings import ApiSettings
+from everwhen.config.submission import SubmissionRules
+from everwhen.errors import StoreError
+from everwhen.model.group import Groups
+from everwhen.model.retention import Retention
+from everwhen.model.token import Token
+from everwhen.operations.groups import usable_groups
+from everwhen.operations.submissions import Caller
+from everwhen.operations.tokens import hash_of
+from everwhen.ports.catalogue import Entry
+from everwhen.ports.runtime import Runtime
+from everwhen.targets.installed import safe_kinds
+from everwhen.telemetry.metrics import Metrics
+
+PER_SECOND, BURST = 500.0, 1_000  # of one token
+FAILURES_PER_MINUTE = 20  # of one address
+OUTAGES_PER_MINUTE = 2  # told in the log, of one kind
+
+log = logging.getLogger("everwhen")
+
+
+@dataclass(slots=True)
+class ApiContext:
+    """One for all requests of a process."""
+
+    runtime: Runtime
+    settings: ApiSettings
+    rules: Callable[[], SubmissionRules]  # of the configuration in force
+    unready: Unready | None = None  # of the node of this process, where it has one
+    changes: Callable[[], int] | None = None  # another number when anybody has committed
+    measured: Metrics | None = None  # of the node of this process, where it has one
+    node_hooks: NodeHooks = field(default_factory=NodeHooks, kw_only=True)
+    jobs_kept: int = field(default=Retention().jobs, kw_only=True)  # by retention
+    limits: ConnectionLimits = field(default_factory=ConnectionLimits, kw_only=True)
+    rates: Rates = field(init=False)
+    failures: Rates = field(init=False)
+    outages: Rates = field(init=False)
+    readiness: Readiness = field(init=False)
+    streams: Streams = field(init=False)
+    metrics: Metrics = field(init=False)
+    known_tokens: dict[str, tuple[Token, float]] = field(
+        default_factory=dict
+    )  # by hash, with when it was seen
+    insiders: dict[str, Token] = field(default_factory=dict)  # by hash
+    _places: tuple[int, Mapping[str, str]] = field(init=False)
+    _safe_kinds: frozenset[str] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        monotonic = self.runtime.clock.monotonic
+        self.rates = Rates(burst=BURST, per_second=PER_SECOND, monotonic=monotonic)
+        self.failures = Rates(
+            burst=FAILURES_PER_MINUTE, per_second=FAILURES_PER_MINUTE / 60, monotonic=monotonic
+        )
+        self.outages = Rates(burst=1, per_second=OUTAGES_PER_MINUTE / 60, monotonic=monotonic)
+        self.readiness = Readiness(self.runtime, self.unready, has_queue=self.node_hooks.dispatch != "local")
+        self.metrics = self.measured or Metrics(self.runtime)
+        self.streams = Streams(
+            self.runtime, event_source(self.runtime), message_source(self.runtime), self.changes
+        )
+        self._places = (0, {})
+
+    def authenticate(self, secret: str, token: Token) -> None:
+        """Let somebody in who is not on the list: whoever sits at the machine of the database."""
+        self.insiders[hash_of(secret)] = token
+
+    def safe_kinds(self) -> frozenset[str]:
+        """The kinds of targets that other packages bring and that run no code; looked up when first asked for."""
+        if self._safe_kinds is None:
+            self._safe_kinds = safe_kinds()
+        return self._safe_kinds
+
+    def groups(self) -> Groups:
+        """The groups of the configuration in force."""
+        return self.rules().groups
+
+    def log_outage(self, error: StoreError) -> None:
+        """Say why the database does not answer, where only the runtime can read it; not once for every request."""
+        if not self.outages.take(str(error)):
+            log.warning("a request is refused, because the database does not answer: %s", error)
+
+    def rules_for(self, caller: Caller, fields: object) -> SubmissionRules:
+        """What a submission of this caller is judged by."""
+        names = _policies(fields)
+        found = {policy.policy_id for policy in self.runtime.catalogue.policies()} if names else set()
+        around = self.rules()
+        return replace(
+            around,
+            now=self.runtime.clock.now(),
+            quiet_hours=frozenset(found),
+            groups=usable_groups(around.groups, caller.token.owner),
+            owner=caller.token.owner,
+            may_refer=caller.may_run_code,
+            # To look whether a function is there is to import its module, which runs it.
+            python_fault=around.python_fault if caller.may_run_code else None,
+        )
+
+    def place_of(self, entry: Entry) -> str | None:
+        """The file and line that declare a schedule."""
+        if entry.source != "config":
+            return None
+        revision, _ = self.runtime.catalogue.config_revision()
+        if self._places[0] != revision:
+            self._places = (revision, self.runtime.catalogue.config_places())
+        return self._places[1].get(entry.schedule.state.schedule_id)
+
+
+def _policies(fields: object) -> list[Any]:
+    """The quiet hours that are named somewhere in a submission, or in some of many."""
+    if isinstance(fields, list):
+        return [name for one in fields for name in _policies(one)]
+    if not isinstance(fields, dict):
+        return []
+    return [fields[key] for key in ("quiet_hours", "quiet_hours_policy_id") if fields.get(key) is not None]
+
+
+def context_of(request: Request) -> ApiContext:
+    context: ApiContext = request.app.state.context
+    return context

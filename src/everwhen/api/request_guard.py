@@ -1,0 +1,157 @@
+"""What happens to a request before anything is looked up: which host it means, where it comes from, how long it is.
+
+A page in somebody's browser may send requests here; it cannot choose the Host and Origin headers. So a Host that is
+not one of this service's names is refused (a foreign name that leads here), and so is a change with another Origin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from anyio import move_on_after
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from everwhen.api.connections import SLOWEST
+from everwhen.api.problems import RefusedError, problem
+from everwhen.api.security_headers import add_security_headers
+from everwhen.config.api_settings import LOOPBACK_NAMES, ApiSettings
+from everwhen.engine.low_priority import low_priority
+
+PREFIX = "/api/v1/"
+BATCH = "/api/v1/schedules/batch"
+NDJSON = "application/x-ndjson"
+NDJSON_NAMES = frozenset((NDJSON, "application/ndjson", "application/jsonl", "application/x-jsonlines"))
+MOST_LINES = 16 << 20
+LARGE = 64 << 10  # a body that is worth a thread
+PASSED_OVER = 32 << 20
+PATIENCE = 2.0  # seconds
+_CLOSE = {"connection": "close"}
+# Whoever asks these knows an address, not a name, and learns one word.
+ANY_HOST = frozenset(("/healthz", "/readyz"))
+SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
+
+
+class RequestGuard:
+    """Refuses what does not mean this service; lets paths end with or without a slash; counts bodies."""
+
+    def __init__(self, app: ASGIApp, settings: ApiSettings, body_within: float) -> None:
+        self._app = app
+        self._body_within = body_within
+        self._settings = settings
+        self._names = {name.lower() for name in (*LOOPBACK_NAMES, settings.host, *settings.allowed_hosts)}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers, send = Headers(scope=scope), add_security_headers(send)
+        refusal = None if scope["path"] in ANY_HOST else self._refusal(scope, headers)
+        if refusal is not None:
+            status, kind, detail = refusal
+            if not headers.get("expect"):  # who waits for a word before the body is told without it
+                await _passed_over(receive)
+            answer = problem(status, kind, detail, headers=_CLOSE)
+            await answer(scope, receive, send)
+            return
+        path = scope["path"]
+        if path.startswith(PREFIX) and not path.endswith("/"):
+            scope = {**scope, "path": f"{path}/", "raw_path": scope.get("raw_path", b"") + b"/"}
+        most = self._most(path, headers)
+        with ExitStack() as work:
+            await self._app(scope, _bounded(receive, most, self._body_within, work), send)
+
+    def _most(self, path: str, headers: Headers) -> int:
+        """How many bytes the body may have; that of a batch of lines is never held as a whole."""
+        is_batch = path.rstrip("/") == BATCH and media_type(headers) in NDJSON_NAMES
+        return max(MOST_LINES, self._settings.max_body) if is_batch else self._settings.max_body
+
+    def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str, str] | None:
+        host = headers.get("host", "")
+        if not self._is_ours(_name(host)):
+            return 421, "wrong-host", "This service has another name; add yours to api.allowed_hosts."
+        origin = headers.get("origin")
+        if (
+            scope["method"] not in SAFE
+            and origin is not None
+            and urlsplit(origin).netloc.lower() != host.lower()
+        ):
+            return 403, "forbidden", "A page of another origin may not change anything here."
+        length, most = headers.get("content-length", "0"), self._most(scope["path"], headers)
+        if length.isdecimal() and int(length[:20]) > most:
+            return 413, "too-large", f"A body has at most {most} bytes."
+        return None
+
+    def _is_ours(self, name: str) -> bool:
+        if name in self._names:
+            return True
+        # Without a list of names an address is taken as it is: a foreign page can lead a name here, not an address.
+        return not self._settings.is_local and not self._settings.allowed_hosts and _is_address(name)
+
+
+def media_type(headers: Headers) -> str:
+    """The type of the body, without its parameters."""
+    return headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def _name(host: str) -> str:
+    """The name in a Host header, without its port."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+async def _passed_over(receive: Receive) -> None:
+    """Read the rest of a body that nobody wants, up to a bound, and not for long: a client that is still sending when
+    the connection is closed would see a broken one instead of the answer."""
+    left = PASSED_OVER
+    with move_on_after(PATIENCE):
+        while left > 0:
+            message = await receive()
+            left -= len(message.get("body", b"")) + 1
+            if message["type"] != "http.request" or not message.get("more_body"):
+                return
+
+
+def _bounded(receive: Receive, most: int, within: float, work: ExitStack) -> Receive:
+    """A body that is counted while it comes, and waited for so long; the time that is spent on it is not its own.
+
+    What is done with a large one gives way to everybody else; a batch of lines is done in small portions anyway.
+    """
+    seen, waited, is_whole = 0, 0.0, False
+    now = asyncio.get_running_loop().time
+
+    async def bounded() -> Message:
+        nonlocal seen, waited, is_whole
+        if is_whole:  # whoever goes on listening waits for the end of the connection
+            return await receive()
+        began = now()
+        try:
+            async with asyncio.timeout(within + seen / SLOWEST - waited):
+                message = await receive()
+        except TimeoutError:
+            raise RefusedError(408, "The body did not come in time.", headers=_CLOSE) from None
+        waited += now() - began
+        before, seen = seen, seen + len(message.get("body", b""))
+        is_whole = not message.get("more_body")
+        if before <= LARGE < seen and most < MOST_LINES:
+            work.enter_context(low_priority())
+        if seen > most:
+            if not is_whole:
+                await _passed_over(receive)
+            raise RefusedError(413, f"A body has at most {most} bytes.", headers=_CLOSE)
+        return message
+
+    return bounded

@@ -1,0 +1,245 @@
+"""What can be done with a schedule by hand: pause, resume, revive, trigger, backfill; one at a time, or many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from everwhen.api.access import Operator
+from everwhen.api.authenticated_route import AuthenticatedRoute
+from everwhen.api.bodies import (
+    ApproveBody,
+    BackfillAnswer,
+    BackfillBody,
+    DeclineBody,
+    ManyIds,
+    ManyResults,
+    PauseBody,
+    TriggerBody,
+)
+from everwhen.api.calls import Context, IfMatch, ScheduleId, answer, nothing, responses, revision_in
+from everwhen.api.context import ApiContext
+from everwhen.api.job_payloads import Fired, job_to_json
+from everwhen.api.payloads import Object, when_text
+from everwhen.api.problems import fields_of
+from everwhen.api.schedule_payloads import Schedule, schedule_to_json
+from everwhen.errors import SchedulerError, UnknownScheduleError
+from everwhen.model.instants import instant_of
+from everwhen.operations import approvals, jobs, schedules, submissions
+from everwhen.operations.firing import trigger_schedule
+from everwhen.operations.submissions import Caller
+
+router = APIRouter(tags=["schedules"], route_class=AuthenticatedRoute)
+
+
+def _shown(context: ApiContext, schedule_id: str, caller: Caller) -> Response:
+    entry = submissions.get_entry(context.runtime, schedule_id, caller)
+    fields = schedule_to_json(entry, context.place_of(entry))
+    return answer(fields, headers={"etag": f'"{entry.schedule.state.revision}"'})
+
+
+@router.post(
+    "/schedules/{schedule_id}/pause/",
+    summary="Pause a schedule",
+    response_model=None,
+    responses=responses(Schedule, "The schedule, paused.", 404),
+)
+def pause(
+    context: Context, caller: Operator, schedule_id: ScheduleId, body: PauseBody | None = None
+) -> Response:
+    """Only an active one. Its queued jobs are cancelled; what runs goes on."""
+    _pause(context, caller, schedule_id, body or PauseBody())
+    return _shown(context, schedule_id, caller)
+
+
+def _pause(context: ApiContext, caller: Caller, schedule_id: str, body: PauseBody) -> None:
+    schedules.pause_schedule(
+        context.runtime,
+        schedule_id,
+        by="token",
+        actor=caller.actor,
+        note=body.note,
+        until=None if body.until is None else instant_of(body.until),
+        permit=caller.refuse_stranger,
+    )
+
+
+@router.post(
+    "/schedules/{schedule_id}/resume/",
+    summary="Resume a schedule",
+    response_model=None,
+    responses=responses(Schedule, "The schedule, active.", 404, 412, 428),
+)
+def resume(context: Context, caller: Operator, schedule_id: ScheduleId, if_match: IfMatch = None) -> Response:
+    """Only a paused one: an interval fires one interval from now, cron at its next match. With If-Match it is also an
+    approval of that revision; a schedule that waits for approval is not resumed without."""
+    approvals.resume_schedule(context.runtime, schedule_id, caller, expected=revision_in(if_match))
+    return _shown(context, schedule_id, caller)
+
+
+@router.post(
+    "/schedules/{schedule_id}/approve/",
+    summary="Approve a revision of a schedule",
+    response_model=None,
+    responses=responses(Schedule, "The schedule, approved.", 404, 412),
+)
+def approve(context: Context, caller: Operator, schedule_id: ScheduleId, body: ApproveBody) -> Response:
+    """Only of one that waits for approval, by a token that needs none itself. Nothing from the wait fires."""
+    approvals.approve_schedule(context.runtime, schedule_id, caller, revision=body.revision)
+    return _shown(context, schedule_id, caller)
+
+
+@router.post(
+    "/schedules/{schedule_id}/decline/",
+    summary="Decline a schedule that waits for approval",
+    status_code=204,
+    response_model=None,
+    responses=responses(None, "It is gone; the record says who declined it and why.", 404, status=204),
+)
+def decline(
+    context: Context, caller: Operator, schedule_id: ScheduleId, body: DeclineBody | None = None
+) -> Response:
+    """It is deleted."""
+    note = None if body is None else body.note
+    approvals.decline_schedule(context.runtime, schedule_id, caller, note=note)
+    return nothing()
+
+
+@router.post(
+    "/schedules/{schedule_id}/revive/",
+    summary="Start a dead or done schedule anew",
+    response_model=None,
+    responses=responses(Schedule, "The schedule, active.", 404, 428),
+)
+def revive(context: Context, caller: Operator, schedule_id: ScheduleId) -> Response:
+    """Its repeats and retries count from zero."""
+    permit = approvals.permit_revival(caller)
+    schedules.revive_schedule(context.runtime, schedule_id, by=caller.actor, permit=permit)
+    return _shown(context, schedule_id, caller)
+
+
+@router.post(
+    "/schedules/{schedule_id}/trigger/",
+    summary="Run a schedule now",
+    status_code=202,
+    response_model=None,
+    responses=responses(Fired, "The job, or why there is none.", 404, status=202),
+)
+def trigger(
+    context: Context, caller: Operator, schedule_id: ScheduleId, body: TriggerBody | None = None
+) -> Response:
+    """Beside its slots: neither next_run_at nor the counters move."""
+    body = body or TriggerBody(payload=None)
+    firing = trigger_schedule(
+        context.runtime,
+        schedule_id,
+        payload=body.payload,
+        if_running=body.if_running,
+        actor=caller.actor,
+        permit=caller.refuse_unapproved if body.payload is None else caller.refuse_other_keys,
+        budget=caller.budget,
+    )
+    job = None if firing.job_id is None else job_to_json(jobs.get_job(context.runtime, firing.job_id))
+    return answer({"job": job, "skipped": firing.skip_reason}, 202)
+
+
+@router.post(
+    "/schedules/{schedule_id}/backfill/",
+    summary="Run past slots that have no job",
+    response_model=None,
+    responses=responses(BackfillAnswer, "The slots, and whether they were only counted.", 404),
+)
+def backfill(context: Context, caller: Operator, schedule_id: ScheduleId, body: BackfillBody) -> Response:
+    """The slots of the revisions in force then, in [from, to), at most 1,000. `dry_run` only tells which."""
+    found = jobs.backfill(
+        context.runtime,
+        schedule_id,
+        body.from_,
+        body.to,
+        if_running=body.if_running,
+        dry_run=body.dry_run,
+        permit=caller.refuse_unapproved,
+        budget=caller.budget,
+    )
+    fields = {
+        "slots": [when_text(slot) for slot in found.slots],
+        "count": len(found.slots),
+        "dry_run": body.dry_run,
+        "skipped": found.skip_reason,
+    }
+    return answer(fields)
+
+
+# -- many at once --
+
+
+def _many(context: ApiContext, caller: Caller, ids: list[str], do: Callable[[str], None]) -> Response:
+    results: list[Object] = []
+    for schedule_id in ids:
+        try:
+            do(schedule_id)
+            entry = submissions.get_entry(context.runtime, schedule_id, caller)
+            fields = schedule_to_json(entry, context.place_of(entry))
+            results.append({"id": schedule_id, "schedule": fields, "problem": None})
+        except SchedulerError as error:
+            results.append({"id": schedule_id, "schedule": None, "problem": fields_of(error)})
+    failed = sum(one["problem"] is not None for one in results)
+    return answer({"items": results, "total": len(results), "failed": failed})
+
+
+@router.post(
+    "/schedules/batch-pause/",
+    summary="Pause many schedules",
+    response_model=None,
+    responses=responses(ManyResults, "One result per id."),
+)
+def pause_many(context: Context, caller: Operator, body: ManyIds) -> Response:
+    """Each by itself: one that cannot be paused says why, and the others are paused."""
+    return _many(context, caller, body.schedule_ids, lambda each: _pause(context, caller, each, PauseBody()))
+
+
+@router.post(
+    "/schedules/batch-resume/",
+    summary="Resume many schedules",
+    response_model=None,
+    responses=responses(ManyResults, "One result per id."),
+)
+def resume_many(context: Context, caller: Operator, body: ManyIds) -> Response:
+    """Each by itself: one that cannot be resumed says why, and the others are resumed."""
+
+    def resume_one(schedule_id: str) -> None:
+        approvals.resume_schedule(context.runtime, schedule_id, caller)
+
+    return _many(context, caller, body.schedule_ids, resume_one)
+
+
+@router.post(
+    "/schedules/batch-delete/",
+    summary="Delete many schedules",
+    status_code=204,
+    response_model=None,
+    responses=responses(None, "They are gone; ids that are unknown were passed over.", 409, status=204),
+)
+def delete_many(context: Context, caller: Operator, body: ManyIds) -> Response:
+    """Unknown ids, and someone else's, are ignored. One of the configuration file refuses the whole call."""
+    found = []
+    for schedule_id in dict.fromkeys(body.schedule_ids):
+        try:
+            found.append(submissions.get_entry(context.runtime, schedule_id, caller))
+        except UnknownScheduleError:
+            continue
+    for entry in found:
+        submissions.refuse_declared_external(entry)
+    for entry in found:
+        try:
+            schedules.delete_schedule(
+                context.runtime,
+                entry.schedule.state.schedule_id,
+                by=caller.actor,
+                permit=caller.refuse_stranger,
+            )
+        except UnknownScheduleError:  # somebody else was faster
+            continue
+    return nothing()

@@ -1,0 +1,209 @@
+"""What will happen and what has happened: previews, upcoming slots, the ledger of slots, explanations, figures."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from everwhen.api.access import Viewer
+from everwhen.api.calls import (
+    DEFAULT_LIMIT,
+    Context,
+    Cursor,
+    Limit,
+    ScheduleId,
+    ScheduleJson,
+    answer,
+    cursor_of,
+    request_body,
+    responses,
+    row_in,
+)
+from everwhen.api.datetimes import Moment
+from everwhen.api.job_payloads import job_to_json
+from everwhen.api.payloads import Object, when_text
+from everwhen.api.schedule_payloads import RevisionList, Stats, revision_to_json, stats_to_json
+from everwhen.api.schemas import SCHEDULE_BODY
+from everwhen.api.slot_payloads import (
+    Explanation,
+    Preview,
+    SlotList,
+    UpcomingList,
+    slot_to_json,
+    upcoming_list,
+    upcoming_to_json,
+)
+from everwhen.config.submission import read_submission
+from everwhen.decide.explain import Evidence
+from everwhen.model.instants import instant_of
+from everwhen.model.shared import FOR_EVER
+from everwhen.operations import preview, record, submissions, upcoming, why
+
+router = APIRouter(tags=["history"])
+Count = Annotated[int, Query(ge=1, le=500, description="How many slots.")]
+ANYTHING = {"message": {"text": "preview"}}
+PREVIEW_EXAMPLES = {
+    "weekdays": {"cron": "0 9 * * 1-5", "timezone": "Europe/Berlin"},
+    "office hours": {"every": "30m", "only_between": "08:00-18:00", "not_on": ["sat", "sun"]},
+}
+
+
+@router.post(
+    "/preview/",
+    summary="What a trigger would do",
+    response_model=None,
+    responses=responses(Preview, "In words, and the next slots with what clock changes do to them.", 404),
+    openapi_extra=request_body(SCHEDULE_BODY, PREVIEW_EXAMPLES),
+)
+def preview_schedule(context: Context, caller: Viewer, body: ScheduleJson, limit: Count = 10) -> Response:
+    """Any trigger with its constraints; `run` may be left out. Nothing is written."""
+    fields = _with_a_target(body.fields)
+    around = context.rules_for(caller, fields)
+    declared = read_submission(fields, submissions.new_id(around.now), around)
+    found = preview.preview(context.runtime, declared, limit)
+    items = [
+        {**upcoming_to_json(slot), "note": note} for slot, note in zip(found.slots, found.notes, strict=True)
+    ]
+    definition = declared.definition
+    return answer(
+        {
+            "sentence": found.sentence,
+            "type": definition.type,
+            "timezone": definition.zone.name,
+            "items": items,
+            "total": len(items),
+        }
+    )
+
+
+def _with_a_target(fields: Any) -> Any:
+    if not isinstance(fields, dict) or any(
+        fields.get(key) is not None for key in ("run", "workflow_id", "type")
+    ):
+        return fields
+    return {**fields, "run": ANYTHING}
+
+
+@router.get(
+    "/upcoming/",
+    summary="The next slots of all schedules",
+    response_model=None,
+    responses=responses(UpcomingList, "The soonest first."),
+)
+def upcoming_of_all(context: Context, caller: Viewer, limit: Count = DEFAULT_LIMIT) -> Response:
+    """Of all that the token may see."""
+    slots = upcoming.upcoming_of_all(context.runtime, limit, owner=caller.token.owner)
+    return answer(upcoming_list(slots, upcoming.explain_silence(context.runtime)))
+
+
+@router.get(
+    "/schedules/{schedule_id}/upcoming/",
+    summary="The next slots of a schedule",
+    response_model=None,
+    responses=responses(UpcomingList, "Exact instants, with jitter and the skips that are certain.", 404),
+)
+def upcoming_of(context: Context, caller: Viewer, schedule_id: ScheduleId, limit: Count = 10) -> Response:
+    """Of a completion chain the first is exact, and the others are estimates."""
+    schedule = submissions.get_entry(context.runtime, schedule_id, caller).schedule
+    slots = upcoming.upcoming_of(schedule, limit, upcoming.conditions_of(context.runtime, [schedule]))
+    return answer(upcoming_list(slots, upcoming.explain_silence(context.runtime, schedule)))
+
+
+@router.get(
+    "/schedules/{schedule_id}/slots/",
+    summary="What became of each slot",
+    response_model=None,
+    responses=responses(SlotList, "A page of the ledger, newest first.", 404),
+)
+def slots_of(
+    context: Context,
+    caller: Viewer,
+    schedule_id: ScheduleId,
+    limit: Limit = DEFAULT_LIMIT,
+    cursor: Cursor = None,
+) -> Response:
+    """Fired, skipped, missed, caught up or held, each with its reason; of deleted schedules, too."""
+    uid = record.uid_for(context.runtime, schedule_id, caller)
+    found = record.slots_of(context.runtime, uid, limit=limit, before=row_in(cursor))
+    following = cursor_of(found[-1].slot_at) if len(found) == limit else None
+    fields = {"items": [slot_to_json(one) for one in found], "total": len(found), "next_cursor": following}
+    return answer(fields)
+
+
+@router.get(
+    "/schedules/{schedule_id}/why/",
+    summary="Why a slot fired, or why not",
+    response_model=None,
+    responses=responses(Explanation, "One sentence, and the evidence.", 404),
+)
+def explain(
+    context: Context,
+    caller: Viewer,
+    schedule_id: ScheduleId,
+    at: Annotated[Moment | None, Query(description="Near which instant; the last slot if none.")] = None,
+) -> Response:
+    """The slot nearest to the instant, what became of it, and what fires next; of deleted schedules, too."""
+    instant = _instant(at)
+    uid = record.uid_for(context.runtime, schedule_id, caller, FOR_EVER if instant is None else instant)
+    found = why.why(context.runtime, uid, instant)
+    fields = {
+        "schedule_id": schedule_id,
+        "timezone": found.zone.name,
+        "slot_at": when_text(found.slot_at),
+        "fate": found.fate,
+        "reason": found.reason,
+        "sentence": found.sentence,
+        "evidence": _evidence(found.evidence),
+        "next_run_at": when_text(found.next_run_at),
+    }
+    return answer(fields)
+
+
+def _evidence(found: Evidence | None) -> list[Object]:
+    """What the answer rests on, each piece under the word for what it is."""
+    if found is None:
+        return []
+    revision = {"revision": found.revision.revision, "cause": found.revision.cause}
+    fields: list[Object] = [revision] if found.is_in_force else []
+    fields += [{"job": job_to_json(job)} for job in found.jobs]
+    fields += [
+        {"event": one.event.type, "at": when_text(one.event.at), "reason": one.event.reason, "id": one.id}
+        for one in found.events
+    ]
+    fields += [
+        {"transition": one.to_state, "at": when_text(one.at), "reason": one.reason}
+        for one in found.transitions
+    ]
+    return fields + [{"scheduler": node.node} for node in found.schedulers]
+
+
+def _instant(moment: datetime | None) -> int | None:
+    return None if moment is None else instant_of(moment)
+
+
+@router.get(
+    "/schedules/{schedule_id}/stats/",
+    summary="How the last jobs went",
+    response_model=None,
+    responses=responses(Stats, "Outcomes and durations.", 404),
+)
+def stats_of(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
+    """From the last 1,000 jobs of every origin."""
+    uid = record.uid_for(context.runtime, schedule_id, caller)
+    return answer(stats_to_json(record.figures_of(context.runtime, uid)))
+
+
+@router.get(
+    "/schedules/{schedule_id}/revisions/",
+    summary="How a schedule was defined, and when",
+    response_model=None,
+    responses=responses(RevisionList, "Newest first.", 404),
+)
+def revisions_of(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
+    """Every definition that it had, and from when on it was in force."""
+    uid = record.uid_for(context.runtime, schedule_id, caller)
+    found = [revision_to_json(one) for one in record.revisions_of(context.runtime, uid)]
+    return answer({"items": found, "total": len(found)})

@@ -1,0 +1,140 @@
+"""The API in front of a runtime: its server, the token of the first start, and what operators are told of both.
+
+Nothing of the web framework is imported before a server is wanted: other commands start without it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from everwhen.api.node_hooks import NodeHooks
+from everwhen.cli.configuration import this_host
+from everwhen.cli.terminal import echo, secho
+from everwhen.config.api_settings import ApiSettings, api_settings_of
+from everwhen.config.read import Configuration
+from everwhen.config.submission import SubmissionRules, rules_of
+from everwhen.engine.service import Service
+from everwhen.errors import TokenError
+from everwhen.operations.tokens import first_token
+from everwhen.ports.runtime import Runtime
+from everwhen.telemetry.durations import JobDurations
+
+if TYPE_CHECKING:
+    from everwhen.api.server import ApiServer
+
+token_file_option = click.option(
+    "--token-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the admin token of the first start here (0600) instead of printing it.",
+)
+
+
+def api_settings(configuration: Configuration) -> ApiSettings:
+    """The settings of the file and the environment; what would expose tokens is refused."""
+    settings = api_settings_of(configuration.sections.get("api"), os.environ)
+    settings.refuse_exposure()
+    return settings
+
+
+def load_front() -> None:
+    """Import all that a server needs, so that opening it takes no time."""
+    import_module("everwhen.api.server")
+    import_module("everwhen.api.app")
+    import_module("everwhen.telemetry.metrics")
+
+
+def open_front(
+    runtime: Runtime,
+    current: Callable[[], Configuration],
+    settings: ApiSettings,
+    *,
+    token_file: Path | None = None,
+    changes: Callable[[], int] | None = None,
+    node: Service | None = None,
+    durations: JobDurations | None = None,
+    node_hooks: NodeHooks | None = None,
+) -> ApiServer:
+    """Serve the API of a runtime; `current` is the configuration in force, `changes` another number when anybody has
+    committed, `node` what this process does, `durations` how long its jobs take, `node hooks` what else it has."""
+    from everwhen.api.app import create_app
+    from everwhen.api.context import ApiContext
+    from everwhen.api.server import ApiServer
+    from everwhen.telemetry.metrics import LoopSigns, Metrics
+
+    def loop() -> LoopSigns:
+        assert node is not None
+        return LoopSigns(node.ticker.counts.checks, node.ticker.counts.last_check_at)
+
+    context = ApiContext(
+        runtime,
+        settings,
+        Around(current),
+        unready=None if node is None else node.unreadiness,
+        changes=changes,
+        node_hooks=node_hooks or NodeHooks(),
+        jobs_kept=current().settings.retention.jobs,
+        measured=Metrics(
+            runtime,
+            loop=None if node is None else loop,
+            durations=durations,
+            service=current().settings.name,
+        ),
+    )
+    server = ApiServer(create_app(context), settings)
+    server.start()
+    try:
+        tell_first_token(runtime, token_file)
+    except BaseException:
+        server.stop()
+        raise
+    secho(f"API on {server.url}/api/v1/, documented at {server.url}/api/docs", err=True, bold=True)
+    return server
+
+
+class Around:
+    """What submissions are judged by, worked out once for each configuration."""
+
+    def __init__(self, current: Callable[[], Configuration]) -> None:
+        self._current = current
+        self._known: tuple[Configuration, SubmissionRules] | None = None
+
+    def __call__(self) -> SubmissionRules:
+        configuration = self._current()
+        if self._known is None or self._known[0] is not configuration:
+            self._known = (configuration, rules_of(configuration, this_host(), ()))
+        return replace(self._known[1])
+
+
+def tell_first_token(runtime: Runtime, token_file: Path | None) -> None:
+    """Make the token of the first start, and tell it once: on standard output, or in a file of the owner's only."""
+    preset = os.environ.get("EVERWHEN_ADMIN_TOKEN") or None
+    handle = None if token_file is None or preset else _opened(token_file)
+    try:
+        made = first_token(runtime, preset)
+        if made is None or preset is not None:
+            return
+        if handle is None:
+            echo(f"admin token: {made.secret}")
+        else:
+            os.write(handle, f"{made.secret}\n".encode())
+            secho(f"the admin token is in {token_file}", err=True)
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _opened(path: Path) -> int:
+    """The file for the token, before the token is made: one that could not be written would be lost."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        os.fchmod(handle, 0o600)
+        return handle
+    except OSError as error:
+        raise TokenError(f"--token-file {path} cannot be written: {error.strerror}") from error

@@ -1,0 +1,1 @@
+"""Shapes, function names and importers of Pipelit, SYRIS, herdctl, Ductile, crontab and Celery."""

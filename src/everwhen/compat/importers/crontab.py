@@ -1,0 +1,154 @@
+"""A crontab, of a user or of the system, as general schedules.
+
+Cron hands a line to a shell, lets runs overlap, knows no time limit and uses the host's clock; the schedules say the
+same. What cannot be kept (`@reboot`, mail, the user of a system crontab) is noted with its line.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass, field
+from typing import Any
+
+from everwhen.compat.importers.imported import Imported, Names
+from everwhen.errors import SchedulerError
+from everwhen.timetable.civil_time import zone
+from everwhen.timetable.cron import parse_cron
+
+_SETTING = re.compile(r"""\s*(?:(["'])(?P<quoted>\w+)\1|(?P<name>\w+))\s*=\s*(?P<value>.*?)\s*""")
+_BLANK = re.compile(r"[ \t]+")
+_UNTIL_PERCENT = re.compile(r"(?:\\.|[^%\\])*", re.DOTALL)
+_NOT_HANDED_ON = ("MAILTO", "MAILFROM", "SHELL", "CRON_TZ", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING")
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What the lines so far have set."""
+
+    is_system: bool
+    imported: Imported
+    names: Names = field(default_factory=Names)
+    timezone: str = "local"
+    shell: str = "/bin/sh"
+    environment: dict[str, str] = field(default_factory=dict)
+    comment: str = ""
+
+
+def import_crontab(text: str, *, is_system: bool = False) -> Imported:
+    """The entries of a crontab as schedules."""
+    imported = Imported({"schedules": []})
+    reading = _Reading(is_system, imported)
+    for number, line in enumerate(text.splitlines(), 1):
+        _read(line.strip(), number, reading)
+    if imported.document["schedules"]:
+        imported.note(
+            "commands run in the directory and with the PATH of the service, not in the user's home with /usr/bin:/bin"
+        )
+    return imported
+
+
+def _read(line: str, number: int, reading: _Reading) -> None:
+    if not line:
+        reading.comment = ""
+        return
+    if line.startswith("#"):
+        reading.comment = line.lstrip("# \t")
+        return
+    comment, reading.comment = reading.comment, ""
+    setting = _SETTING.fullmatch(line)
+    if setting is not None:
+        _set(setting["quoted"] or setting["name"], _unquoted(setting["value"]), number, reading)
+    else:
+        _entry(line, number, comment, reading)
+
+
+def _unquoted(value: str) -> str:
+    return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value
+
+
+def _set(name: str, value: str, number: int, reading: _Reading) -> None:
+    note = reading.imported.note
+    if name == "CRON_TZ":
+        try:
+            reading.timezone = zone(value).name
+        except SchedulerError as error:
+            note(f"line {number}: CRON_TZ: {error}; the host's zone is used")
+            reading.timezone = "local"
+    elif name == "SHELL":
+        reading.shell = value
+    elif name == "MAILTO":
+        where = f"mail to {value}" if value else "no mail"
+        note(f"line {number}: MAILTO ({where}): output is kept with each job, and nobody is sent mail")
+    elif name not in _NOT_HANDED_ON:
+        reading.environment[name] = value
+
+
+def _entry(line: str, number: int, comment: str, reading: _Reading) -> None:
+    note = reading.imported.note
+    is_silent = line.startswith("-")  # a minus in front keeps an entry out of the system's log
+    fields = 1 if line.lstrip("-").startswith("@") else 5
+    parts = _BLANK.split(line.lstrip("-"), fields + reading.is_system)
+    if len(parts) < fields + reading.is_system + 1:
+        note(f"line {number}: left out, it is no entry: {line}")
+        return
+    expression, command = " ".join(parts[:fields]), parts[-1]
+    if is_silent:
+        note(f"line {number}: the minus that keeps it out of the log means nothing here")
+    if expression.lower() == "@reboot":
+        note(
+            f"line {number}: left out, @reboot: nothing here runs at boot; let the service manager start {command}"
+        )
+        return
+    try:
+        parse_cron(expression)
+    except SchedulerError as error:
+        note(f"line {number}: left out: {error}")
+        return
+    user = parts[fields] if reading.is_system else None
+    reading.imported.document["schedules"].append(
+        _schedule(expression, command, user, number, comment, reading)
+    )
+
+
+def _schedule(
+    expression: str, command: str, user: str | None, number: int, comment: str, reading: _Reading
+) -> dict[str, Any]:
+    script = _script(command, number, reading.imported)
+    if user is not None and user != "root":
+        reading.imported.note(
+            f"line {number}: cron runs it as {user}; the service runs it as its own user, or through sudo -u {user}"
+        )
+    run: dict[str, Any] = {"command": [reading.shell, "-c", script]}
+    if reading.environment:
+        run["env"] = dict(reading.environment)
+    schedule: dict[str, Any] = {"id": reading.names.take(_name_of(script))}
+    if comment:
+        schedule["description"] = comment
+    return schedule | {
+        "cron": expression,
+        "timezone": reading.timezone,
+        "if_running": "allow",
+        "timeout": 0,
+        "run": run,
+    }
+
+
+def _script(command: str, number: int, imported: Imported) -> str:
+    """Up to the first % it is the command, what follows is its standard input, with each % a new line."""
+    found = _UNTIL_PERCENT.match(command)
+    assert found is not None
+    script, rest = found[0].replace(r"\%", "%").rstrip(), command[found.end() :]
+    if not rest:
+        return script
+    lines = "\n".join(part.replace(r"\%", "%") for part in re.split(r"(?<!\\)%", rest[1:]))
+    imported.note(f"line {number}: what follows % is standard input; it is piped into the command")
+    return f"printf '%s\\n' {shlex.quote(lines)} | {{ {script}; }}"
+
+
+def _name_of(script: str) -> str:
+    """The program of a command line, without variables before it and without its folders."""
+    parts = [word for word in script.split() if not re.fullmatch(r"\w+=.*", word)]
+    skipped = ("cd", "&&", "sudo", "nice", "exec", "test", "[", "printf", "{", "|")
+    names = [word for word in parts if word not in skipped and not word.startswith(("-", "/dev", "'", '"'))]
+    return names[0].rpartition("/")[2].rpartition(".")[0] or names[0].rpartition("/")[2] if names else "job"

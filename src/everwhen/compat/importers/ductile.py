@@ -1,0 +1,197 @@
+"""A configuration of Ductile: its plugins come over as they are, and what belongs to its other parts is noted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from everwhen.compat.importers.imported import Imported, Names, merged
+from everwhen.errors import ConfigError
+
+_PLUGIN = (
+    "enabled",
+    "config",
+    "timeouts",
+    "circuit_breaker",
+    "max_outstanding_polls",
+    "schedule",
+    "schedules",
+)
+_SCHEDULE = (
+    "id",
+    "command",
+    "every",
+    "cron",
+    "at",
+    "after",
+    "jitter",
+    "catch_up",
+    "if_running",
+    "only_between",
+    "timezone",
+    "not_on",
+    "payload",
+)
+_BREAKER = ("threshold", "reset_after")
+_FILE = ("plugins", "service", "state", "include")
+_DIRECTORIES = ("plugin_dirs", "plugin_roots", "plugins_dir", "plugin_dir")
+
+
+def import_ductile(document: Any, read: Callable[[str], Any] | None = None) -> Imported:
+    """The plugins of a Ductile configuration, with their schedules; `read` reads the files that it includes."""
+    imported = Imported()
+    document = _whole(document, read, imported)
+    if not isinstance(document, Mapping) or not any(key in document for key in _FILE):
+        raise ConfigError("this is no configuration of Ductile: it has no plugins")
+    _service(document, imported)
+    imported.document["plugin_dirs"] = _directories(document)
+    plugins = {
+        str(name): _plugin(str(name), fields, imported)
+        for name, fields in _plugins(document, imported).items()
+    }
+    imported.document["plugins"] = {name: fields for name, fields in plugins.items() if fields}
+    for key in document:
+        if key not in (*_FILE, *_DIRECTORIES):
+            imported.note(f"{key}: left out, it is no part of the scheduler")
+    return imported
+
+
+def _whole(document: Any, read: Callable[[str], Any] | None, imported: Imported) -> Any:
+    """A file with what it includes: mappings are joined, and what comes later stands before."""
+    if not isinstance(document, Mapping) or not document.get("include"):
+        return document
+    paths = document["include"] if isinstance(document["include"], list) else [document["include"]]
+    found: dict[str, Any] = {key: value for key, value in document.items() if key != "include"}
+    for path in paths:
+        included = None if read is None else _whole(read(_at_home(path)), read, imported)
+        if isinstance(included, Mapping):
+            found = merged(found, included)
+        else:
+            imported.note(f"include {path}: left out, it is no configuration of Ductile")
+    return {**found, "include": paths}
+
+
+def _plugins(document: Mapping[str, Any], imported: Imported) -> dict[str, Any]:
+    """By the name of the plugin that is run. One that is used under another name (`uses`) can be used once here."""
+    plugins = document.get("plugins")
+    if plugins is not None and not isinstance(plugins, Mapping):
+        imported.note("plugins: left out, they are no mapping")
+    given = plugins if isinstance(plugins, Mapping) else {}
+    found = {name: fields for name, fields in given.items() if _used_by(fields) in (None, name)}
+    for name, fields in given.items():
+        base = _used_by(fields)
+        if base in (None, name):
+            continue
+        if base in found:
+            imported.note(
+                f"plugins.{name}: left out, it uses {base}, which is here once; copy that plugin's folder as {name}"
+            )
+        else:
+            found[base] = fields
+            imported.note(f"plugins.{name}: is named {base}, the plugin that it uses")
+    return found
+
+
+def _used_by(fields: Any) -> str | None:
+    uses = fields.get("uses") if isinstance(fields, Mapping) else None
+    return None if uses is None else str(uses)
+
+
+def _service(document: Mapping[str, Any], imported: Imported) -> None:
+    fields = document.get("service")
+    service: dict[str, Any] = {}
+    for key, value in (fields if isinstance(fields, Mapping) else {}).items():
+        if key == "name":
+            service["name"] = value
+        elif key == "tick_interval":
+            service["check_interval"] = value
+        elif key == "max_workers":
+            service["max_workers"] = value
+        elif key not in _DIRECTORIES:
+            imported.note(f"service.{key}: left out")
+    if "state" in document:
+        imported.note("state: Ductile's database is not read; counters, breakers and plugin state begin anew")
+    if service:
+        imported.document["service"] = service
+
+
+def _directories(document: Mapping[str, Any]) -> list[str]:
+    service = document.get("service")
+    for place in (document, service if isinstance(service, Mapping) else {}):
+        for key in _DIRECTORIES:
+            value = place.get(key)
+            if value:
+                return [_at_home(path) for path in (value if isinstance(value, list) else [value])]
+    return ["plugins"]
+
+
+def _at_home(path: Any) -> str:
+    """`~` is the home of whoever imports."""
+    return str(Path(str(path)).expanduser())
+
+
+def _plugin(name: str, fields: Any, imported: Imported) -> dict[str, Any]:
+    if not isinstance(fields, Mapping):
+        imported.note(f"plugins.{name}: left out, it is no mapping")
+        return {}
+    plugin = {key: fields[key] for key in _PLUGIN if fields.get(key) is not None}
+    if fields.get("parallelism") is not None:
+        plugin["max_concurrent"] = fields["parallelism"]
+    for key in fields:
+        if key not in (*_PLUGIN, "parallelism", "uses"):
+            imported.note(f"plugins.{name}.{key}: left out")
+    if isinstance(plugin.get("circuit_breaker"), Mapping):
+        plugin["circuit_breaker"] = _only(
+            plugin["circuit_breaker"], _BREAKER, f"plugins.{name}.circuit_breaker", imported
+        )
+    if "schedule" in plugin and "schedules" in plugin:
+        imported.note(
+            f"plugins.{name}: has schedule and schedules, which Ductile refuses; schedules is taken"
+        )
+        del plugin["schedule"]
+    if "schedule" in plugin:
+        plugin["schedule"] = _schedule(plugin["schedule"], f"plugins.{name}.schedule", imported)
+    if "schedules" in plugin:
+        plugin["schedules"] = _schedules(name, plugin["schedules"], imported)
+    return plugin
+
+
+def _schedules(plugin: str, entries: Any, imported: Imported) -> list[dict[str, Any]]:
+    found = [
+        _schedule(entry, f"plugins.{plugin}.schedules[{number}]", imported)
+        for number, entry in enumerate(entries if isinstance(entries, list) else [])
+    ]
+    names = Names()
+    for entry in found:
+        names.take(str(entry.get("id", "")), "default")
+    for number, entry in enumerate(found if len(found) > 1 else ()):
+        if "id" not in entry:
+            found[number] = {"id": names.take(str(entry.get("command", "poll"))), **entry}
+            imported.note(
+                f'plugins.{plugin}.schedules[{number}]: has no id, which several schedules need; it is "'
+                f'{found[number]["id"]}"'
+            )
+    return found
+
+
+def _schedule(entry: Any, place: str, imported: Imported) -> dict[str, Any]:
+    if not isinstance(entry, Mapping):
+        imported.note(f"{place}: left out, it is no mapping")
+        return {}
+    if entry.get("every") is None and entry.get("catch_up") not in (None, "skip"):
+        imported.note(f"{place}.catch_up: Ductile catches up for every only; here it holds for each trigger")
+    if entry.get("after") is not None:
+        imported.note(
+            f"{place}.after: counts from the first load of this file, not from each start of the service"
+        )
+    return _only(entry, _SCHEDULE, place, imported)
+
+
+def _only(
+    fields: Mapping[str, Any], known: tuple[str, ...], place: str, imported: Imported
+) -> dict[str, Any]:
+    for key in fields:
+        if key not in known:
+            imported.note(f"{place}.{key}: left out")
+    return {key: fields[key] for key in known if fields.get(key) is not None}

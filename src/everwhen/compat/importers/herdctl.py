@@ -1,0 +1,201 @@
+"""Agents of herdctl: one agent's file, or a fleet and the files of its agents."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from everwhen.compat.importers.imported import Imported, Names, merged
+from everwhen.errors import ConfigError, shown
+
+_SCHEDULE = ("type", "interval", "cron", "expression", "prompt", "enabled")
+_AGENT = ("default_prompt", "instances", "command", "env", "cwd")
+_RENAMED = {"working_directory": "cwd", "workspace": "cwd"}
+_KNOWN = (*_AGENT, *_RENAMED, "name", "schedules", "model", "work_source")
+_SOURCES = ("directory", "command")
+_DEFAULTS = ("instances", "model", "work_source")
+_FILE = ("agents", "fleets", "defaults", "fleet", "version", "schedules", "name")
+
+Read = Callable[[str], Any]
+
+
+class _Agent(NamedTuple):
+    """An agent, and the folder of its file, from which its paths are meant; `team`: of a fleet inside a fleet."""
+
+    fields: Mapping[str, Any]
+    folder: str
+    team: str = ""
+
+
+def import_herdctl(document: Any, read: Read, folder: str = ".") -> Imported:
+    """The agents of a file in that folder; `read` reads the files that a fleet names, by their paths from there."""
+    if not isinstance(document, Mapping):
+        raise ConfigError("this is no file of herdctl: it is no mapping")
+    if not any(key in document for key in _FILE):
+        raise ConfigError("this is no file of herdctl: it has neither agents nor schedules")
+    imported, names = Imported({"agents": {}}), Names()
+    for found in _agents(document, read, folder, "", imported):
+        wish = str(found.fields.get("name") or "agent")
+        name = names.take(f"{found.team}-{wish}" if found.team else wish)
+        imported.document["agents"][name] = _agent(name, found, imported)
+    imported.note(".herdctl/state.yaml is not read: disabled schedules have to be paused again")
+    return imported
+
+
+def _agents(
+    document: Mapping[str, Any], read: Read, folder: str, team: str, imported: Imported
+) -> Iterator[_Agent]:
+    """Those of a file, then those of the fleets that it names."""
+    if not any(key in document for key in ("agents", "fleets", "fleet", "defaults", "version")):
+        yield _Agent(document, folder, team)
+        return
+    place = f"{team}: " if team else ""
+    for key in document:
+        if key not in ("agents", "fleets", "defaults", "version"):
+            imported.note(f"{place}{key}: left out")
+    shared = _defaults(document.get("defaults"), place, imported)
+    for entry in _entries(document.get("agents"), f"{place}agents", imported):
+        fields, home = _agent_to_json(entry, read, folder, imported)
+        yield _Agent(merged(shared, fields), home, team)
+    for number, entry in enumerate(_entries(document.get("fleets"), f"{place}fleets", imported)):
+        yield from _fleet(entry, f"fleets[{number}]", read, folder, team, imported)
+
+
+def _fleet(
+    entry: Any, place: str, read: Read, folder: str, team: str, imported: Imported
+) -> Iterator[_Agent]:
+    path = entry if isinstance(entry, str) else entry.get("path") if isinstance(entry, Mapping) else None
+    document = None if path is None else read(_joined(folder, str(path)))
+    if path is None or not isinstance(document, Mapping):
+        imported.note(f"{place}: left out, it names no file of a fleet")
+        return
+    given = entry if isinstance(entry, Mapping) else {}
+    document = merged(document, given.get("overrides") or {})
+    about = document.get("fleet")
+    called = given.get("name") or (about.get("name") if isinstance(about, Mapping) else None)
+    name = str(called or posixpath.splitext(posixpath.basename(str(path)))[0])
+    imported.note(f"{place}: its agents are named {name}-…, as everwhen knows one level of names")
+    home = posixpath.dirname(_joined(folder, str(path)))
+    yield from _agents(document, read, home, f"{team}-{name}" if team else name, imported)
+
+
+def _defaults(defaults: Any, place: str, imported: Imported) -> dict[str, Any]:
+    fields = defaults if isinstance(defaults, Mapping) else {}
+    for key in fields:
+        if key not in _DEFAULTS:
+            imported.note(f"{place}defaults.{key}: left out")
+    return {key: fields[key] for key in _DEFAULTS if key in fields}
+
+
+def _entries(entries: Any, place: str, imported: Imported) -> list[Any]:
+    if isinstance(entries, Mapping):
+        entries = [
+            {"name": name, **fields} if isinstance(fields, Mapping) else fields
+            for name, fields in entries.items()
+        ]
+    if entries is not None and not isinstance(entries, list):
+        imported.note(f"{place}: left out, it is no list")
+    return list(entries) if isinstance(entries, list) else []
+
+
+def _agent_to_json(entry: Any, read: Read, folder: str, imported: Imported) -> tuple[Mapping[str, Any], str]:
+    """The words of an agent, with what its fleet overrides, and the folder of its file."""
+    path = entry if isinstance(entry, str) else entry.get("path") if isinstance(entry, Mapping) else None
+    if path is None:
+        if not isinstance(entry, Mapping):
+            imported.note(f"agents: {shown(entry)} is left out, it is neither an agent nor a path")
+        return (entry if isinstance(entry, Mapping) else {}), folder
+    fields = read(_joined(folder, str(path)))
+    if not isinstance(fields, Mapping):
+        raise ConfigError(f"{path}: is no agent of herdctl: it is no mapping")
+    given = entry if isinstance(entry, Mapping) else {}
+    for key in given:
+        if key not in ("path", "overrides", "name"):
+            imported.note(f"{path}: {key} beside the path is left out")
+    overrides = given.get("overrides")
+    if overrides is not None and not isinstance(overrides, Mapping):
+        imported.note(f"{path}: overrides are left out, they are no mapping")
+        overrides = None
+    named = {"name": given["name"]} if given.get("name") else {}
+    return merged(merged(fields, overrides or {}), named), posixpath.dirname(_joined(folder, str(path)))
+
+
+def _joined(folder: str, path: str) -> str:
+    """A path that was meant from a folder; `~` is the home of whoever imports."""
+    return posixpath.normpath(posixpath.join(folder, posixpath.expanduser(path)))
+
+
+def _agent(name: str, found: _Agent, imported: Imported) -> dict[str, Any]:
+    fields = found.fields
+    agent: dict[str, Any] = {"command": _command(name, fields, imported)}
+    for key in ("default_prompt", "env"):
+        if fields.get(key) is not None:
+            agent[key] = fields[key]
+    _take_folder(name, agent, found, imported)
+    instances = fields.get("instances")
+    if isinstance(instances, Mapping) and instances.get("max_concurrent") is not None:
+        agent["max_concurrent"] = instances["max_concurrent"]
+    for key in instances if isinstance(instances, Mapping) else ():
+        if key != "max_concurrent":
+            imported.note(f"agents.{name}.instances.{key}: left out")
+    for key in fields:
+        if key not in _KNOWN:
+            imported.note(f"agents.{name}.{key}: left out, it belongs to the agent's program")
+    agent["schedules"] = _schedules(name, fields, imported)
+    return agent
+
+
+def _take_folder(name: str, agent: dict[str, Any], found: _Agent, imported: Imported) -> None:
+    """Where it runs: relative to the agent's own file, and not to whichever file it is imported into."""
+    for key in ("cwd", *_RENAMED):
+        value = found.fields.get(key)
+        path = value.get("root") if isinstance(value, Mapping) else value
+        if isinstance(path, str):
+            agent["cwd"] = _joined(found.folder, path)
+        elif value is not None:
+            imported.note(f"agents.{name}.{key}: left out, only a path is taken")
+        for further in value if isinstance(value, Mapping) else ():
+            if further != "root":
+                imported.note(f"agents.{name}.{key}.{further}: left out")
+
+
+def _schedules(name: str, fields: Mapping[str, Any], imported: Imported) -> dict[str, Any]:
+    schedules, source = fields.get("schedules"), fields.get("work_source")
+    found: dict[str, Any] = {}
+    for key, entry in schedules.items() if isinstance(schedules, Mapping) else ():
+        place = f"agents.{name}.schedules.{key}"
+        if not isinstance(entry, Mapping):
+            imported.note(f"{place}: left out, it is no mapping")
+            continue
+        given = entry if source is None or "work_source" in entry else {**entry, "work_source": source}
+        found[str(key)] = _schedule(place, given, imported)
+    if schedules is not None and not isinstance(schedules, Mapping):
+        imported.note(f"agents.{name}.schedules: left out, they are no mapping")
+    return found
+
+
+def _command(name: str, fields: Mapping[str, Any], imported: Imported) -> list[str]:
+    if isinstance(fields.get("command"), list):
+        return [str(word) for word in fields["command"]]
+    imported.note(
+        f"agents.{name}.command: herdctl runs the agent itself; here a program does, with the prompt on standard input"
+    )
+    model = ["--model", str(fields["model"])] if fields.get("model") else []
+    return ["claude", "-p", *model]
+
+
+def _schedule(place: str, entry: Mapping[str, Any], imported: Imported) -> dict[str, Any]:
+    schedule = {key: entry[key] for key in _SCHEDULE if entry.get(key) is not None}
+    source = entry.get("work_source")
+    if isinstance(source, Mapping) and source.get("type") in _SOURCES:
+        schedule["work_source"] = dict(source)
+    elif source is not None:
+        kind = source.get("type") if isinstance(source, Mapping) else source
+        imported.note(
+            f"{place}.work_source: {kind} is not among those that come with everwhen (directory, command); left out"
+        )
+    for key in entry:
+        if key not in (*_SCHEDULE, "work_source"):
+            imported.note(f"{place}.{key}: left out")
+    return schedule

@@ -1,0 +1,134 @@
+"""Pipelit's three functions: start a scheduled job, execute it, recover those that are past their time.
+
+With `dispatch: rq-chain` they are all that there is: an RQ worker calls `execute_scheduled_job`, which puts the next
+run into the queue before this one begins. With any other dispatch they do the same work without a queue.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from everwhen.clock import SystemClock
+from everwhen.engine.chain import PATIENCE, Chain
+from everwhen.engine.loop import FIRST_PAUSE, LONGEST_PAUSE
+from everwhen.engine.ticker import BATCH
+from everwhen.errors import StoreError, UnknownScheduleError
+from everwhen.model.chained import RQ_CHAIN
+from everwhen.model.link import Link
+from everwhen.ports.links import Links
+from everwhen.ports.runtime import Runtime
+from everwhen.wiring import open_links
+from everwhen.worker_runtime import WorkerRuntime, open_worker_runtime
+
+T = TypeVar("T")
+
+log = logging.getLogger("everwhen")
+
+
+def start_scheduled_job(database: str | None, schedule_id: str) -> bool:
+    """Have an active schedule run at its next_run_at, at once where that is past; False when that is so already.
+
+    Without `rq-chain` schedules are started by being active: then what is due is decided now.
+    """
+    return _at_worker_runtime(database, lambda post: _start(post, schedule_id))
+
+
+def execute_scheduled_job(
+    database: str | None, schedule_id: str, *, uid: str | None = None, at: int = 0
+) -> int:
+    """Decide what is due of a schedule, enqueue its next run, and run what is ready, here; how many jobs that were.
+
+    A schedule that is not active does nothing. `database` None is the one of the configuration, so that nothing secret
+    need lie in a queue. Links in a queue have a `uid`, which tells a schedule from another that was added later under
+    the same id; while the database is away they wait, as nobody else would come for what they are to do. `at` is the
+    instant for which they are: where the database's clock is a little behind RQ's, they wait for that, too.
+    """
+
+    def execute() -> int:
+        return _at_worker_runtime(
+            database, lambda post: _chain(post).execute(post.job_runner(), schedule_id, uid, at)
+        )
+
+    return execute() if uid is None else _patiently(execute)
+
+
+def recover_scheduled_jobs(database: str | None = None) -> int:
+    """Start what active schedules are behind with; how many they were.
+
+    Calling it again, or from several processes, changes nothing more. Schedules that are paused, done or dead are left
+    alone.
+    """
+    return _at_worker_runtime(database, _recover)
+
+
+def _patiently(work: Callable[[], T]) -> T:
+    """Whatever was done of it before the database went away is found done, and the rest is done."""
+    clock, pause = SystemClock(), FIRST_PAUSE
+    deadline = clock.monotonic() + PATIENCE
+    while True:
+        try:
+            return work()
+        except StoreError as error:
+            if clock.monotonic() > deadline:
+                raise
+            log.error("a link waits for the database: %s", error)
+        threading.Event().wait(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def _at_worker_runtime(database: str | None, work: Callable[[WorkerRuntime], T]) -> T:
+    post = open_worker_runtime(database)
+    try:
+        return work(post)
+    finally:
+        post.close()
+
+
+def _is_chained(post: WorkerRuntime) -> bool:
+    return post.settings.dispatch == RQ_CHAIN
+
+
+def _chain(post: WorkerRuntime) -> Chain:
+    links: Links = _NoLinks()
+    if _is_chained(post):
+        links = open_links(post.settings.redis)
+        post.stack.leave.append(links.close)
+    return Chain(post.runtime, links)
+
+
+def _start(post: WorkerRuntime, schedule_id: str) -> bool:
+    if _is_chained(post):
+        return _chain(post).start(schedule_id)
+    schedule = post.runtime.catalogue.get(schedule_id)
+    if schedule is None:
+        raise UnknownScheduleError(schedule_id)
+    return post.runtime.slots.tick_one(post.runtime.clock.now(), schedule.state.uid).fired > 0
+
+
+def _recover(post: WorkerRuntime) -> int:
+    return _chain(post).recover(post.job_runner()) if _is_chained(post) else sum(_decided(post.runtime))
+
+
+def _decided(runtime: Runtime) -> Iterator[int]:
+    for behind in (False, True):
+        is_left = True
+        while is_left:
+            report = runtime.slots.tick(runtime.clock.now(), limit=BATCH, behind=behind)
+            is_left = report.more
+            yield report.schedules
+
+
+class _NoLinks:
+    """Where schedulers watch the clock nobody needs links."""
+
+    def put(self, link: Link, now: int) -> bool:
+        return False
+
+    def ping(self) -> None:
+        return None
+
+    def close(self) -> None:
+        return None

@@ -1,0 +1,177 @@
+"""What all doors share: a schedule is tried as a whole, its id is taken, and it is let in or complained about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from everwhen.config.node import Node
+from everwhen.config.problems import Place, Report, unknown
+from everwhen.decide.edit import raise_past
+from everwhen.decide.slots import first_slot
+from everwhen.errors import SchedulerError, TimetableError, shown
+from everwhen.model.chained import RQ_CHAIN, chain_faults
+from everwhen.model.declare import declare
+from everwhen.model.declared import Declared
+from everwhen.model.fields import Shape
+from everwhen.model.manifest import Manifest
+from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Target
+from everwhen.ports.plugins import Plugin, Plugins
+from everwhen.ports.workflows import Workflow
+from everwhen.timetable.trigger import Once, OnRequest
+
+Fields = dict[str, Any]
+NOTHING = Target("nothing")  # stands for a target that was complained about
+_NO_TRIGGER = "requires one of"
+
+
+class NoPlugins:
+    """Where nothing is installed."""
+
+    def find(self, name: str) -> Plugin | None:
+        return None
+
+
+@dataclass(slots=True)
+class ScheduleCollector:
+    """Who came in so far, and what newcomers are judged by."""
+
+    report: Report
+    now: int
+    timezone: str
+    local_zone: Callable[[], str]
+    misfire_grace: str | int = "auto"
+    dispatch: str = "local"
+    shape: Shape = "general"
+    is_file: bool = True  # or one schedule by itself, which is told less about others
+    owner: str | None = None  # of whoever submits one by itself: what names no owner is theirs
+    may_be_past: bool = True  # with a warning, or refused (T6)
+    policies: dict[str, QuietHoursPolicy] = field(default_factory=dict)
+    policy_places: dict[str, Place] = field(default_factory=dict)  # of the unsound ones as well
+    budgets: dict[str, Fields] = field(default_factory=dict)
+    plugins: Plugins = field(default_factory=NoPlugins)
+    plugin_dirs: str = "plugins"
+    python_fault: Callable[[str], str | None] | None = None
+    group_places: dict[str, tuple[Place, str]] = field(default_factory=dict)  # by name, with the kind
+    groups: dict[tuple[str, str], Fields] = field(default_factory=dict)  # by kind and name
+    manifests: dict[str, Manifest | None] = field(default_factory=dict)
+    workflows: dict[str, Workflow] = field(default_factory=dict)
+    collected: dict[str, Declared] = field(default_factory=dict)
+    remembered: dict[str, Declared] = field(
+        default_factory=dict
+    )  # of the last reading, in the same surroundings
+    _places: dict[str, Place] = field(default_factory=dict)
+
+    def add(
+        self,
+        node: Node,
+        schedule_id: str,
+        fields: Mapping[str, Any],
+        target: Target,
+        *,
+        group: str | None = None,
+        tenant: str | None = None,
+        spelled: Mapping[str, str] | None = None,
+    ) -> None:
+        """Let a schedule in, or say why not.
+
+        The words are those that are sound one by one; with others left out they are tried all the same, so that
+        everything is told at once. `spelled` says under which key of the file a word stood.
+        """
+        was_sound = node.is_sound
+        place = node.place
+        first = self._places.setdefault(schedule_id, place)
+        if first is not place:
+            local_id = schedule_id.rpartition(".")[2]
+            node.complain(f'duplicate schedule id "{shown(local_id)}", first in {first}')
+        try:
+            complete = self._completed(fields, group)
+            definition = declare(
+                schedule_id,
+                complete,
+                target=target,
+                now=self.now,
+                timezone=self.timezone,
+                group=group,
+                tenant=tenant,
+            )
+        except SchedulerError as error:
+            if was_sound or not str(error).startswith(_NO_TRIGGER):  # it may be the one that was left out
+                _complain(node, error, spelled or {})
+            return
+        self._refuse_unchainable(node, definition, spelled or {})
+        self._refuse_unknown_policy(node, definition)
+        self._try_first_slot(node, schedule_id, definition)
+        if node.is_sound:
+            self.collected[schedule_id] = Declared(
+                schedule_id, complete, target, definition, group, str(place)
+            )
+
+    def add_again(self, node: Node) -> bool:
+        """Let in what was let in before, when neither its words nor what it was judged by have changed."""
+        schedule_id = node.value.get("id") if isinstance(node.value, dict) else None
+        known = self.remembered.get(schedule_id) if isinstance(schedule_id, str) else None
+        if known is None or schedule_id in self._places or not self.report.trusts(node.value):
+            return False
+        place = self._places[known.schedule_id] = node.place
+        text = str(place)
+        self.collected[known.schedule_id] = known if text == known.place else replace(known, place=text)
+        return True
+
+    def _completed(self, fields: Mapping[str, Any], group: str | None) -> Fields:
+        """The words with what stands elsewhere in the file: the service's grace, the host's zone, budgets."""
+        complete = {key: value for key, value in fields.items() if value is not None}
+        complete.setdefault("timezone", self.timezone)
+        if complete["timezone"] == "local":
+            complete["timezone"] = self.local_zone()
+        if complete.get("circuit_breaker") is False:
+            del complete["circuit_breaker"]
+        for key in ("max_outstanding", "max_concurrent"):
+            if complete.get(key) == 0:
+                del complete[key]
+        if self.misfire_grace != "auto":
+            complete.setdefault("misfire_grace", self.misfire_grace)
+        names = [name for name in (group, complete.get("owner")) if name is not None and name in self.budgets]
+        if names:
+            complete["budgets"] = {name: self.budgets[name] for name in dict.fromkeys(names)}
+        return complete
+
+    def _refuse_unchainable(self, node: Node, definition: Definition, spelled: Mapping[str, str]) -> None:
+        """What cannot run without a scheduler is said when it is loaded, not when it does not run."""
+        for key, fault in chain_faults(definition) if self.dispatch == RQ_CHAIN else ():
+            _complain(node, TimetableError(fault, key=key, value=None), spelled)
+
+    def _refuse_unknown_policy(self, node: Node, definition: Definition) -> None:
+        wanted = definition.quiet_hours_id
+        if wanted is not None and wanted not in self.policy_places:
+            hint = unknown("policy", wanted, self.policy_places).removeprefix("unknown policy")
+            node.complain(f'there are no quiet hours "{shown(wanted)}"{hint}', "quiet_hours")
+
+    def _try_first_slot(self, node: Node, schedule_id: str, definition: Definition) -> None:
+        """Bounds and one-shots may leave no slot to come: a file may say so, and is warned."""
+        is_bounded = (definition.start_at, definition.end_at, definition.first_run) != (None, None, None)
+        if isinstance(definition.trigger, OnRequest) or not (
+            is_bounded or isinstance(definition.trigger, Once)
+        ):
+            return
+        try:
+            found = first_slot(Plan(schedule_id, definition, None), self.now)
+            if found.slot_at is None and not self.may_be_past:
+                raise_past(definition, self.now)
+        except SchedulerError as error:
+            _complain(node, error, {})
+            return
+        if found.slot_at is None:
+            key = "at" if isinstance(definition.trigger, Once) else "end_at"
+            node.complain(
+                "has no slot to come: the schedule is done and fires nothing",
+                *([key] if key in node.value else []),
+                severity="warning",
+            )
+
+
+def _complain(node: Node, error: SchedulerError, spelled: Mapping[str, str]) -> None:
+    word = str(getattr(error, "key", ""))
+    key = spelled.get(word, word)
+    node.complain(str(error), *([key] if key in node.value else []))

@@ -1,0 +1,97 @@
+"""The plugins door: Ductile's plugins and their schedules, checked against the manifests that are installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from everwhen.config.node import Node
+from everwhen.config.problems import Path, Severity
+from everwhen.config.sections.collector import ScheduleCollector
+from everwhen.config.sections.groups import find_tenant, join
+from everwhen.errors import ManifestError, shown
+from everwhen.model.fields import with_defaults
+from everwhen.model.manifest import Manifest, missing_config
+from everwhen.model.plugin_schedule import DEFAULT_COMMAND, plugin_schedule_faults, plugin_target
+
+_BOTH = 'set either "schedule" or "schedules", not both'
+_NO_ID = "id is required when a plugin has several schedules"
+
+
+def read_plugins(node: Node, collector: ScheduleCollector) -> None:
+    for name, plugin in node.entries():
+        group = join(plugin, name, "plugin", collector)
+        manifest = find_manifest(plugin, name, collector)
+        if manifest is not None:
+            _refuse_missing_config(plugin, manifest, group)
+        entries = _entries(plugin)
+        for entry in entries:
+            schedule_id = entry.value.get("id") if isinstance(entry.value, dict) else None
+            if schedule_id is None and len(entries) > 1:
+                entry.complain(_NO_ID)
+            elif isinstance(entry.value, dict):
+                _read(entry, name, str(schedule_id or "default"), group, manifest, collector)
+
+
+def find_manifest(node: Node, name: str, collector: ScheduleCollector) -> Manifest | None:
+    """The manifest of an installed plugin; one that is missing or broken is complained about once."""
+    if name in collector.manifests:
+        return collector.manifests[name]
+    manifest: Manifest | None = None
+    try:
+        plugin = collector.plugins.find(name)
+        manifest = plugin.manifest if plugin is not None else None
+        for warning in plugin.warnings if plugin is not None else ():
+            node.complain(warning, severity="warning")
+        if plugin is None:
+            severity: Severity = "warning" if node.value.get("enabled") is False else "error"
+            node.complain(
+                f'plugin "{shown(name)}" is not installed in {collector.plugin_dirs}', severity=severity
+            )
+    except ManifestError as error:
+        node.complain(str(error))
+    collector.manifests[name] = manifest
+    return manifest
+
+
+def _refuse_missing_config(node: Node, manifest: Manifest, group: dict[str, Any]) -> None:
+    for key in missing_config(manifest, group.get("config") or {}):
+        node.complain(
+            f'config lacks "{shown(key)}", which the plugin requires',
+            *(["config"] if "config" in group else []),
+        )
+
+
+def _entries(plugin: Node) -> list[Node]:
+    fields = plugin.value if isinstance(plugin.value, dict) else {}
+    has_one, has_many = fields.get("schedule") is not None, fields.get("schedules") is not None
+    if has_one and has_many:
+        plugin.complain(_BOTH)
+    return [plugin["schedule"]] if has_one else plugin["schedules"].items() if has_many else []
+
+
+def _read(
+    entry: Node,
+    plugin: str,
+    schedule_id: str,
+    group: dict[str, Any],
+    manifest: Manifest | None,
+    collector: ScheduleCollector,
+) -> None:
+    own = entry.fields()
+    command = own.get("command", DEFAULT_COMMAND)
+    tenant = find_tenant(entry, own, "plugin", group, command)
+    fields = with_defaults(own, "plugin", group=group, manifest=manifest)
+    fields.pop("id", None)
+    if manifest is not None:
+        refuse_faults(entry, (), manifest, schedule_id, command, fields.get("payload") or {})
+    target = plugin_target(plugin, command, group.get("config"), tenant=tenant)
+    collector.add(entry, f"{plugin}.{schedule_id}", fields, target, group=plugin, tenant=tenant)
+
+
+def refuse_faults(
+    entry: Node, within: Path, manifest: Manifest, schedule_id: str, command: str, payload: dict[str, Any]
+) -> None:
+    """D38–D40: what the plugin's manifest says against it; `within` leads to where the command stands."""
+    for fault in plugin_schedule_faults(manifest, schedule_id, command, payload):
+        path = ("payload",) if "payload" in fault else (*within, "command")
+        entry.complain(fault, *(path if entry.has(path) else within))

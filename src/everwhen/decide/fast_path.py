@@ -1,0 +1,98 @@
+"""The decisions about nearly every slot, by a short way: it fires on time, and its run succeeds.
+
+`tick` and `settle` ask here first, and so does whoever writes messages. What is answered is what the long way would
+have answered, word for word (property tests hold the two against each other); None means that there is more to
+consider, and nothing was touched.
+"""
+
+from __future__ import annotations
+
+from everwhen.model.decision import Decision
+from everwhen.model.job import Job, Line, NewJob, job_id
+from everwhen.model.outcome import Outcome
+from everwhen.model.schedule import Definition, Schedule, State
+from everwhen.model.shared import Shared
+
+
+def fire_fast(schedule: Schedule, now: int, shared: Shared) -> Decision | None:
+    """Fire the one slot that is due, or leave everything to the long way."""
+    state, plan, _ = schedule
+    slot_at = state.next_slot_at
+    if not plan.is_plain or slot_at is None or slot_at > now or state.next_run_at != slot_at:
+        return None
+    if state.status != "active" or state.outstanding or state.waiting:
+        return None
+    if state.held_slot_at is not None or state.skip_reason is not None:
+        return None
+    following = plan.calendar(state.anchor_at).next_after(slot_at)
+    if following is None or following <= now:  # the last one, or one of several: lateness has to be looked at
+        return None
+    if now - slot_at > plan.grace_of(slot_at, following) or not _takes_places(schedule, shared):
+        return None
+    number = state.fire_count + 1
+    line: Line | None = None if plan.definition.if_running == "allow" else "own"
+    job = NewJob(job_id(state.uid, number, 0), number, 0, "schedule", slot_at, slot_at, line=line)
+    return Decision(state, state.fired(now, following), plan, [job], [], [])
+
+
+def _takes_places(schedule: Schedule, shared: Shared) -> bool:
+    """Take a place of the guard and of the capacity, if both have one, or may be exceeded."""
+    definition = schedule.plan.definition
+    guard, capacity = definition.guard, definition.capacity
+    if definition.if_running in ("skip", "allow"):
+        if guard is not None and shared.limit(guard.key).outstanding >= guard.limit:
+            return False
+        if capacity is not None and shared.limit(capacity.key).outstanding >= capacity.limit:
+            return False
+    if guard is not None:
+        shared.move(guard.key, outstanding=1)
+    if capacity is not None:
+        shared.move(capacity.key, outstanding=1)
+    return True
+
+
+def succeed_fast(job: Job, outcome: Outcome, schedule: Schedule, now: int) -> Decision | None:
+    """Count the success of an own job, where neither a breaker, nor a repeat limit, nor a chain waits for it."""
+    state, plan, _ = schedule
+    if outcome.status != "succeeded" or outcome.is_still_running or not job.is_own:
+        return None
+    if job.breaker_key is not None or awaits_successes(plan.definition):
+        return None
+    return Decision(state, state.succeeded(now, job.job_id), plan, [], [], [])
+
+
+def speak_ordinary(decision: Decision, now: int) -> State | None:
+    """The row after an ordinary firing whose job succeeds in the same moment, as a message does; None where somebody
+    stands in front of it, or something hangs on it."""
+    if len(decision.jobs) != 1 or decision.events or decision.cancelled:
+        return None
+    before, after, job, definition = (
+        decision.before,
+        decision.after,
+        decision.jobs[0],
+        decision.plan.definition,
+    )
+    if (
+        before.outstanding
+        or before.running_jobs
+        or before.held_slot_at is not None
+        or before.skip_reason is not None
+    ):
+        return None
+    if after.status != "active" or after.outstanding != 1 or after.held_slot_at is not None:
+        return None
+    if (
+        job.origin != "schedule"
+        or job.not_before is not None
+        or not job.is_ready
+        or job.line not in (None, "own")
+    ):
+        return None
+    if definition.guard or definition.capacity or definition.breaker or awaits_successes(definition):
+        return None
+    return after.started(now).succeeded(now, job.job_id)
+
+
+def awaits_successes(definition: Definition) -> bool:
+    """Whether the success of a run may end the schedule, or makes its next slot."""
+    return bool(definition.total_repeats) or definition.is_chain

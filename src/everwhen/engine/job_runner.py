@@ -1,0 +1,162 @@
+"""The job runner: runs jobs that a queue delivered, one after another, in a process that belongs to the queue.
+
+RQ and Celery start processes, hand them a message, and end them as they please. What they bring is the name of a job;
+the job itself, its turn and its end stay in the database. So a job runner is a node like any other while it has a job:
+it draws an id, holds a lease, beats, hears of cancels, and settles under the fence of its claim. Only that it decides
+nothing by itself: whoever opens it hands in the claim.
+
+*Who may do what.* As everywhere (`engine.lease`): what it runs is its own while its lease lasts.
+
+*When it dies* (kill -9, a machine that is gone) it says nothing; its lease runs out, and a scheduler rescues the job.
+When it is told to go (an exception out of the block: the queue's own time limit, a cold stop) it ends what it runs and
+gives its lease up, so that the job is rescued at once.
+
+*When the database is away* at the end of a job, the job runner stays and tries again: the outcome exists nowhere else.
+
+*Nodes do not pile up.* A process that lives for one job leaves no row behind, unless something is still on record as
+its own: then the row is what the rescue finds it by.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Self
+
+from everwhen.engine.greeting import Greet, Greeting
+from everwhen.engine.lease import LEASE, Lease
+from everwhen.engine.loop import FIRST_PAUSE, LONGEST_PAUSE, Loop
+from everwhen.engine.wake import Wake
+from everwhen.engine.worker import Worker
+from everwhen.errors import StoreError
+from everwhen.model.claim import ClaimedJob
+from everwhen.model.node import WhenCutOff
+from everwhen.ports.observer import Observer
+from everwhen.ports.runtime import Runtime
+from everwhen.ports.target import Target
+
+LOOK_FOR_CANCELS = 0.5
+LOOK_AGAIN = 1.0
+ABANDON = 7.0  # a target has five seconds between SIGTERM and SIGKILL
+LOOP_END = 10.0
+
+Claim = Callable[[str], ClaimedJob | None]  # for a node
+
+log = logging.getLogger("everwhen")
+
+
+class JobRunner:
+    """A node for as long as its block lasts; entered again it is another node."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        targets: Mapping[str, Target],
+        *,
+        lease: float = LEASE,
+        observer: Observer | None = None,
+        name: str = "",
+        greet: Greet | None = None,
+        when_cut_off: WhenCutOff = "continue",
+    ) -> None:
+        self._runtime = runtime
+        self._wake = Wake()
+        self.lease = Lease(runtime, role="worker", seconds=lease, service=name)
+        self._worker = Worker(
+            runtime.slots,
+            runtime.clock,
+            targets,
+            node=self.node,
+            max_workers=1,
+            wake=self._wake,
+            observer=observer,
+        )
+        self._greeting = Greeting(self.lease, self._worker, greet, when_cut_off=when_cut_off)
+        self._gone = threading.Event()
+        self._keeper: Loop | None = None
+        self._greeter: Loop | None = None
+        self._is_sure = True  # that nothing was claimed here but what is run here
+
+    @property
+    def node(self) -> str:
+        return self.lease.node
+
+    def __enter__(self) -> Self:
+        self.lease.begin()  # before any claim: a job is found through the row of its node
+        self._worker.begin(self.node)
+        self._is_sure = True
+        self._gone.clear()
+        self._keeper = Loop("carrier", "heartbeat", self._keep_once, self._gone)
+        self._keeper.start()
+        self._greeter = self._greeting.start(self._gone)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        try:
+            self._worker.abandon(ABANDON)
+        finally:
+            self._worker.close()
+            self._leave()
+
+    def carry(self, claim: Claim) -> bool:
+        """Run what the claim gives, to its settled end; False when it gave nothing.
+
+        A job whose work goes on after its end (R9) is carried until that has returned.
+        """
+        if not self._begun(claim):
+            return False
+        pause = FIRST_PAUSE
+        while self._worker.running_count:
+            self._wake.wait(LOOK_AGAIN)
+            try:
+                self._worker.settle()
+                pause = FIRST_PAUSE
+            except StoreError as error:
+                log.error("Error during settlement: %s", error)
+                self._gone.wait(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+        return True
+
+    def _begun(self, claim: Claim) -> bool:
+        """A claim can be committed and its answer lost; what nobody began is put back, and is no rescue."""
+        try:
+            claimed = claim(self.node)
+            if claimed is not None:
+                self._worker.take([claimed])
+        except BaseException:
+            self._is_sure = False
+            self._put_back()
+            raise
+        return claimed is not None
+
+    def _put_back(self) -> None:
+        self._worker.look_for_orphans()
+        try:
+            self._worker.put_orphans_back()
+        except StoreError as error:  # the lease is given up, or runs out
+            log.warning("what was claimed and never began is left to the others: %s", error)
+
+    def _leave(self) -> None:
+        self._gone.set()
+        if self._keeper is not None:
+            self._keeper.join(LOOP_END)
+        if self._greeter is not None:
+            self._greeter.join(LOOP_END)
+        try:
+            # A commit whose answer was lost may still come: then the row has to be there.
+            self.lease.give_up(is_passing=self._is_sure)
+        except StoreError as error:  # its lease runs out by itself
+            log.error("the sign-off is not on record: %s", error)
+
+    def _keep_once(self) -> None:
+        due = max(self.lease.beat_every - self.lease.age, 0.0)
+        if self._gone.wait(min(due, LOOK_FOR_CANCELS)):
+            return
+        if due <= LOOK_FOR_CANCELS:
+            self.lease.beat()
+        if self._worker.running_count:
+            self._worker.cancel(self._runtime.slots.cancel_requests(self.node))

@@ -1,0 +1,52 @@
+"""How much of a schedule's row a claim looks at, and what the start of a job adds to it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from everwhen.model.schedule import State
+
+
+class ScheduleCounters(NamedTuple):
+    """Where a schedule stands, as far as its jobs in line are concerned."""
+
+    row_id: int
+    uid: str
+    outstanding: int
+    running_jobs: int
+    current_repeat: int
+
+    def started(self, running_jobs: int) -> ScheduleCounters:
+        return ScheduleCounters(
+            self.row_id, self.uid, self.outstanding, self.running_jobs + running_jobs, self.current_repeat
+        )
+
+
+class Start(NamedTuple):
+    """What the start of a job adds to the row of its schedule; an own one is its last run."""
+
+    running_jobs: int = 1
+    waiting: int = 0
+    retries_waiting: int = 0
+    is_own: bool = True
+
+    def added_to(self, state: State, now: int) -> State:
+        """The row after it."""
+        if self == ORDINARY:
+            return state.started(now)
+        return state._replace(
+            running_jobs=state.running_jobs + self.running_jobs,
+            waiting=state.waiting + self.waiting,
+            retries_waiting=state.retries_waiting + self.retries_waiting,
+            last_run_at=now if self.is_own else state.last_run_at,
+        )
+
+
+ORDINARY = Start()
+NO_CHANGE = Start(running_jobs=0, is_own=False)  # a backfill: it moves nothing
+
+
+def counters_of(state: State) -> ScheduleCounters:
+    return ScheduleCounters(
+        state.row_id, state.uid, state.outstanding, state.running_jobs, state.current_repeat
+    )

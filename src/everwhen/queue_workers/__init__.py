@@ -1,0 +1,100 @@
+"""What workers of a queue call: `run_job`, in whatever process the queue has started for it.
+
+The message holds the id of a job and the number of the message, and nothing else: no address, no secret, no definition.
+Which database that is, and what its targets are, the process finds out by itself (`everwhen.worker_runtime`).
+
+A process that the queue forks for each job opens the database for that job; one that lives on keeps it open.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from dataclasses import dataclass, field
+from functools import partial
+
+from everwhen.config.settings import Settings
+from everwhen.engine.job_runner import JobRunner
+from everwhen.engine.loop import FIRST_PAUSE, LONGEST_PAUSE
+from everwhen.errors import QueueError, StoreError, shown_url
+from everwhen.model.claim import ClaimedJob
+from everwhen.ports.runtime import Runtime
+from everwhen.worker_runtime import WorkerRuntime, found_configuration, open_worker_runtime
+
+log = logging.getLogger("everwhen")
+
+
+def run_job(job_id: str, number: int) -> bool:
+    """Run a job to its end, if this message about it counts; whether it did.
+
+    While the database is away it waits: the queue has no better place for the message.
+    """
+    pause = FIRST_PAUSE
+    while True:
+        try:
+            place = _here()
+            with place.job_runner() as job_runner:
+                is_carried = job_runner.carry(partial(_claim, place.worker_runtime.runtime, job_id, number))
+            if not is_carried:
+                _refuse_unknown(place.worker_runtime, job_id)
+            return is_carried
+        except StoreError as error:
+            log.error("job %s cannot be taken yet: %s", job_id, error)
+        threading.Event().wait(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def settings_here() -> Settings:
+    """The settings that hold where this process was started."""
+    return found_configuration().settings
+
+
+def _claim(runtime: Runtime, job_id: str, number: int, node: str) -> ClaimedJob | None:
+    return runtime.outbox.take(runtime.clock.now(), node=node, job_id=job_id, number=number)
+
+
+def _refuse_unknown(worker_runtime: WorkerRuntime, job_id: str) -> None:
+    """An old message is dropped in silence; one about a job that never was is a mistake that somebody has to see."""
+    if worker_runtime.runtime.ledger.job(job_id) is None:
+        raise QueueError(
+            f"job {job_id} is not in {shown_url(worker_runtime.settings.database)}; "
+            "start the worker with the configuration of the scheduler that sent it"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The worker runtime of this process; a job runner for each thread that asks."""
+
+    pid: int
+    worker_runtime: WorkerRuntime
+    job_runners: threading.local = field(default_factory=threading.local)
+
+    def job_runner(self) -> JobRunner:
+        found: JobRunner | None = getattr(self.job_runners, "own", None)
+        if found is None:
+            found = self.job_runners.own = self.worker_runtime.job_runner()
+        return found
+
+
+_guard = threading.Lock()
+_place: _Place | None = None
+
+
+def _here() -> _Place:
+    """What this process has open. What a parent had open before a fork is left alone: it is the parent's."""
+    global _place  # noqa: PLW0603 - a queue calls a function, and gives it no place of its own
+    with _guard:
+        if _place is None or _place.pid != os.getpid():
+            _place = _Place(os.getpid(), open_worker_runtime())
+        return _place
+
+
+def leave() -> None:
+    """Close what this process has open; the next job opens it again."""
+    global _place
+    with _guard:
+        left, _place = _place, None
+    if left is not None and left.pid == os.getpid():
+        left.worker_runtime.close()

@@ -1,0 +1,136 @@
+"""What a scheduler answers, with datetimes in UTC in place of the core's integers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from everwhen.decide.explain import Explanation, Fate
+from everwhen.model.instants import moment_of, optional_moment
+from everwhen.model.reasons import SkipReason
+from everwhen.model.schedule import State, Status
+from everwhen.operations.jobs import Backfill
+from everwhen.operations.upcoming import UpcomingSlot
+from everwhen.scheduler.options import SchedulerStatus
+
+
+class SchedulerState(NamedTuple):
+    """How a scheduler is doing; the counts are those of this process since it was made."""
+
+    status: SchedulerStatus
+    started_at: datetime | None
+    check_count: int
+    trigger_count: int
+    last_check_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleInfo:
+    """Where a schedule stands."""
+
+    id: str
+    uid: str
+    status: Status
+    status_reason: str | None
+    paused_by: str | None
+    next_run_at: datetime | None
+    last_run_at: datetime | None
+    last_completed_at: datetime | None
+    last_success_at: datetime | None
+    last_success_job_id: str | None
+    last_error: str | None
+    run_count: int
+    error_count: int
+    fire_count: int
+    running_jobs: int
+    outstanding: int
+    revision: int
+
+
+class Upcoming(NamedTuple):
+    """A slot to come; `skip_reason` where it is known that it will not fire, `is_estimate` in a chain.
+
+    `hold_reason`: it will be held; `until`: how long either reason holds, where that is known.
+    """
+
+    slot_at: datetime
+    due_at: datetime
+    skip_reason: str | None
+    is_estimate: bool
+    hold_reason: str | None = None
+    until: datetime | None = None
+
+
+class Why(NamedTuple):
+    """What became of a slot: a sentence, and the same for programs."""
+
+    sentence: str
+    fate: Fate
+    slot_at: datetime | None
+    reason: str | None
+    job_id: str | None
+    next_run_at: datetime | None
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
+class Backfilled(NamedTuple):
+    """Which slots a backfill filled (or would fill), or the reason why none."""
+
+    slots: tuple[datetime, ...]
+    skip_reason: SkipReason | None
+
+
+def schedule_info(state: State) -> ScheduleInfo:
+    return ScheduleInfo(
+        id=state.schedule_id,
+        uid=state.uid,
+        status=state.status,
+        status_reason=state.status_reason,
+        paused_by=state.paused_by,
+        next_run_at=optional_moment(state.next_run_at),
+        last_run_at=optional_moment(state.last_run_at),
+        last_completed_at=optional_moment(state.last_completed_at),
+        last_success_at=optional_moment(state.last_success_at),
+        last_success_job_id=state.last_success_job_id,
+        last_error=state.last_error,
+        run_count=state.run_count,
+        error_count=state.error_count,
+        fire_count=state.firings,
+        running_jobs=state.running_jobs,
+        outstanding=state.outstanding,
+        revision=state.revision,
+    )
+
+
+def upcoming_of(slots: Iterable[UpcomingSlot]) -> list[Upcoming]:
+    return [
+        Upcoming(
+            moment_of(slot.slot_at),
+            moment_of(slot.due_at),
+            slot.skip_reason,
+            slot.is_estimate,
+            slot.hold_reason,
+            optional_moment(slot.until),
+        )
+        for slot in slots
+    ]
+
+
+def why_of(found: Explanation) -> Why:
+    job_id = None if found.job is None else found.job.job_id
+    return Why(
+        found.sentence,
+        found.fate,
+        optional_moment(found.slot_at),
+        found.reason,
+        job_id,
+        optional_moment(found.next_run_at),
+    )
+
+
+def backfilled(found: Backfill) -> Backfilled:
+    return Backfilled(tuple(moment_of(slot) for slot in found.slots), found.skip_reason)

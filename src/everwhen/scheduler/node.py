@@ -1,0 +1,75 @@
+"""What a scheduler has open in one process: its database, what it can run, and the service that does it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from everwhen.engine.service import Service
+from everwhen.errors import SchedulerError
+from everwhen.ports.subscriber import Subscriber
+from everwhen.scheduler.host_loop import HostLoop
+from everwhen.scheduler.options import SchedulerTriggerCallback
+from everwhen.scheduler.tasks import Tasks
+from everwhen.target_registry import open_target_registry
+from everwhen.wiring import Stack, build_service, open_node_stack
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOptions:
+    """What a node is made from."""
+
+    database: str
+    check_interval: float
+    timezone: str
+    max_workers: int
+    lease: float
+    queues: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """Open in the process with this id: what a fork inherits is the parent's."""
+
+    stack: Stack
+    service: Service
+    loop: HostLoop
+    process: int = field(default_factory=os.getpid)
+
+    @property
+    def is_of_this_process(self) -> bool:
+        return self.process == os.getpid()
+
+    def refuse_fork_of_running(self) -> None:
+        """A thread that was inside the database's library at the fork leaves its locks locked for ever here."""
+        if self.service.status != "stopped":
+            raise SchedulerError(
+                "the scheduler was running when this process was forked; start it after the fork"
+            )
+
+
+def open_node(
+    options: NodeOptions,
+    tasks: Tasks,
+    on_trigger: SchedulerTriggerCallback | None,
+    subscribers: Sequence[Subscriber],
+) -> Node:
+    """Open the database and put a node together; nothing runs yet."""
+    stack = open_node_stack(
+        options.database, timezone=options.timezone, check_interval=options.check_interval
+    )
+    loop = HostLoop()
+    target_registry = open_target_registry(
+        stack.runtime, max_workers=options.max_workers, functions=tasks, on_trigger=on_trigger, loop=loop
+    )
+    service = build_service(
+        stack,
+        queues=options.queues,
+        check_interval=options.check_interval,
+        max_workers=options.max_workers,
+        lease=options.lease,
+        target_registry=target_registry,
+        subscribers=subscribers,
+    )
+    return Node(stack, service, loop)

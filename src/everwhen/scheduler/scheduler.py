@@ -1,0 +1,322 @@
+"""The scheduler that a program embeds: functions become schedules, and a node of this process fires and runs them."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from everwhen.clock import local_zone_name
+from everwhen.engine.service import Service
+from everwhen.errors import SchedulerError
+from everwhen.model.bound_queue import bound_queue
+from everwhen.model.instants import optional_moment
+from everwhen.ports.runtime import Runtime
+from everwhen.ports.subscriber import Subscriber
+from everwhen.scheduler.agents import Agents, named
+from everwhen.scheduler.answers import SchedulerState
+from everwhen.scheduler.declaring import declare_on, judge_task
+from everwhen.scheduler.node import Node, NodeOptions, open_node
+from everwhen.scheduler.operations import SchedulerOperations
+from everwhen.scheduler.options import (
+    AnyFunction,
+    Duration,
+    Instant,
+    SchedulerLogger,
+    SchedulerStatus,
+    SchedulerTriggerCallback,
+    TaskOptions,
+)
+from everwhen.scheduler.submission import checked_name, id_of, plain
+from everwhen.scheduler.tasks import Task, Tasks
+from everwhen.signals import ProcessSignals, wait_until
+from everwhen.targets.subscribers import CallbackSubscriber
+from everwhen.telemetry.log_to import LogTo
+from everwhen.timetable.civil_time import zone
+
+
+class Scheduler(SchedulerOperations):
+    """Fires what is declared in code and what is added, in this process and in every other of the same name.
+
+    >>> scheduler = Scheduler("sqlite://", name="docs")
+    >>> @scheduler.every("5m", id="poll")
+    ... def poll(run):
+    ...     return "polled"
+    >>> with scheduler:
+    ...     scheduler.get_status(), [slot.is_estimate for slot in scheduler.upcoming("poll", 2)]
+    ('running', [False, False])
+    """
+
+    def __init__(
+        self,
+        database: str,
+        *,
+        name: str = "app",
+        check_interval: float = 1.0,
+        on_trigger: SchedulerTriggerCallback | None = None,
+        logger: SchedulerLogger | None = None,
+        timezone: str = "UTC",
+        max_workers: int = 8,
+        lease: float = 30.0,
+        queues: Sequence[str] = ("default",),
+    ) -> None:
+        checked_name("name", name)
+        super().__init__(name, lambda: self._node.stack.runtime, has_host=on_trigger is not None)
+        own_queues = [bound_queue(checked_name("queue", queue), name) for queue in queues]
+        where = local_zone_name() if timezone == "local" else zone(timezone).name
+        self._options = NodeOptions(database, check_interval, where, max_workers, lease, own_queues)
+        self._on_trigger = on_trigger
+        self._tasks = Tasks(name, on_trigger)
+        self._agents: Agents = {}
+        self._subscribers: list[Subscriber] = []
+        self._log_to = None if logger is None else LogTo(logger)
+        self._opened: Node | None = None
+        self._of_parents: list[Node] = []  # never closed here: their locks and sockets are the parent's
+        self._guard = threading.RLock()
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def timezone(self) -> str:
+        return self._options.timezone
+
+    @property
+    def queues(self) -> Sequence[str]:
+        """The queues that its jobs stand in, as the store knows them."""
+        return self._options.queues
+
+    @property
+    def functions(self) -> Tasks:
+        """What it has declared in this process."""
+        return self._tasks
+
+    @property
+    def on_trigger(self) -> SchedulerTriggerCallback | None:
+        return self._on_trigger
+
+    # -- declaring --
+
+    def every(
+        self, interval: Duration, **options: Unpack[TaskOptions]
+    ) -> Callable[[AnyFunction], AnyFunction]:
+        """Run a function at an interval: `5m`, `1h30m`, `daily`, `monthly`, a timedelta."""
+        return self._declaring({"every": interval}, options)
+
+    def cron(self, expression: str, **options: Unpack[TaskOptions]) -> Callable[[AnyFunction], AnyFunction]:
+        """Run a function whenever five fields match: `0 9 * * 1-5`."""
+        return self._declaring({"cron": expression}, options)
+
+    def at(self, moment: Instant, **options: Unpack[TaskOptions]) -> Callable[[AnyFunction], AnyFunction]:
+        """Run a function once, at an instant; without an offset it is read in the schedule's zone."""
+        return self._declaring({"at": moment}, options)
+
+    def after(self, delay: Duration, **options: Unpack[TaskOptions]) -> Callable[[AnyFunction], AnyFunction]:
+        """Run a function once, so long after the schedule was first declared; a restart does not count anew."""
+        return self._declaring({"after": delay}, options)
+
+    def subscribe(self, callback: Callable[[dict[str, Any]], Any], *, id: str | None = None) -> None:
+        """Have a function, plain or async, called with every message, at least once each and in order.
+
+        The id names its place in the stream, which survives restarts.
+        """
+        subscriber = CallbackSubscriber(id or id_of(callback), callback)
+        with self._guard:
+            self._subscribers.append(subscriber)
+            if self._own_node is not None:
+                self._own_node.service.subscribe(subscriber)
+
+    # -- life --
+
+    def run(self, agents: Agents | None = None) -> None:
+        """Start, and go on until SIGINT or SIGTERM; then stop, and wait for what runs."""
+        with _stop_signals(self._node.service) as stopped:
+            self.start(agents)
+            try:
+                wait_until(stopped, self.is_running)
+            finally:
+                self.stop()
+                self.close()
+
+    def start(self, agents: Agents | None = None) -> None:
+        """Bring the database to what is declared here, then fire and run; returns at once."""
+        self._start(agents, None)
+
+    def stop(self, *, wait_for_jobs: bool = True, timeout: float = 30.0) -> None:
+        """Fire nothing more, and wait for running jobs; past the timeout they are ended, with an error."""
+        node = self._own_node
+        if node is None:
+            return
+        try:
+            node.service.stop(wait_for_jobs=wait_for_jobs, timeout=timeout)
+        finally:
+            node.loop.lend(None)
+            if self._log_to is not None:
+                self._log_to.end()
+
+    def close(self) -> None:
+        """Close the database of a stopped scheduler; whatever is asked next opens it again."""
+        with self._guard:
+            node = self._own_node
+            if node is not None:
+                self._opened = None
+                node.stack.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.stop()
+        finally:
+            self._close_file()
+
+    async def __aenter__(self) -> Self:
+        """Inside, coroutines run on the loop of the program."""
+        await asyncio.to_thread(self._start, None, asyncio.get_running_loop())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await asyncio.to_thread(self.stop)  # the jobs that are awaited may run on this loop
+        finally:
+            await asyncio.to_thread(self._close_file)
+
+    def set_agents(self, agents: Agents) -> None:
+        """Replace the agents, also while it runs; schedules of those that are gone are removed."""
+        with self._guard:
+            before, self._agents = self._agents, named(agents)
+            try:
+                if self.is_running():
+                    self._reconcile()
+            except BaseException:
+                self._agents = before
+                raise
+
+    # -- questions --
+
+    def is_running(self) -> bool:
+        return self.get_status() == "running"
+
+    def get_status(self) -> SchedulerStatus:
+        node = self._own_node
+        return "stopped" if node is None else node.service.status
+
+    def get_state(self) -> SchedulerState:
+        """Status and counts of this process."""
+        node = self._own_node
+        if node is None:
+            return SchedulerState("stopped", None, 0, 0, None)
+        service, counts = node.service, node.service.ticker.counts
+        return SchedulerState(
+            service.status,
+            optional_moment(service.started_at),
+            counts.checks,
+            counts.fired,
+            optional_moment(counts.last_check_at),
+        )
+
+    def get_running_job_count(self, group: str) -> int:
+        """How many jobs of an agent, plugin or workflow this process runs."""
+        node = self._own_node
+        return 0 if node is None else node.service.worker.running_count_of(group)
+
+    def get_total_running_job_count(self) -> int:
+        """How many jobs this process runs."""
+        node = self._own_node
+        return 0 if node is None else node.service.worker.running_count
+
+    # -- inside --
+
+    def _declaring(
+        self, trigger: dict[str, Any], options: TaskOptions
+    ) -> Callable[[AnyFunction], AnyFunction]:
+        fields: dict[str, Any] = {**trigger, **plain(options)}
+        given, isolate = fields.pop("id", None), bool(fields.pop("isolate", False))
+
+        def declare(function: AnyFunction) -> AnyFunction:
+            schedule_id = checked_name("id", given) if given is not None else id_of(function)
+            self._declare(Task(schedule_id, plain(fields), function, isolate))
+            return function
+
+        return declare
+
+    def _declare(self, task: Task) -> None:
+        with self._guard:
+            self._tasks.add(task)
+            try:
+                judge_task(task, self._name, self.timezone)
+                if self.is_running():
+                    self._reconcile()
+            except BaseException:
+                self._tasks.drop(task.schedule_id)
+                raise
+
+    @property
+    def _own_node(self) -> Node | None:
+        """What is open, if this process has opened it: what a fork inherits is the parent's."""
+        node = self._opened
+        return node if node is not None and node.is_of_this_process else None
+
+    @property
+    def _node(self) -> Node:
+        with self._guard:
+            node = self._opened
+            if node is not None and not node.is_of_this_process:
+                node.refuse_fork_of_running()
+                self._of_parents.append(node)
+                node = None
+            if node is None:
+                node = open_node(self._options, self._tasks, self._on_trigger, self._subscribers)
+                self._opened = node
+            return node
+
+    def _start(self, agents: Agents | None, loop: asyncio.AbstractEventLoop | None) -> None:
+        with self._guard:
+            if self.get_status() != "stopped":
+                raise SchedulerError(f"the scheduler is {self.get_status()}; stop it before it starts again")
+            if agents is not None:
+                self._agents = named(agents)
+            node = self._node
+            node.loop.lend(loop)
+            if self._log_to is not None:
+                self._log_to.begin()
+            try:
+                node.service.start(self._reconcile)
+            except BaseException:
+                node.loop.lend(None)
+                if self._log_to is not None:
+                    self._log_to.end()
+                raise
+
+    def _reconcile(self) -> None:
+        """What is declared here is what there is of this name; what is no longer declared goes."""
+        self.declare_on(self._node.stack.runtime)
+
+    def declare_on(self, runtime: Runtime) -> None:
+        """What a start does to the database, done to this one; for tests."""
+        declare_on(runtime, self._tasks, self._agents)
+
+    def _close_file(self) -> None:
+        """What is in memory would be lost, and can still be asked about."""
+        if self._options.database != "sqlite://":
+            self.close()
+
+
+@contextmanager
+def _stop_signals(service: Service) -> Iterator[threading.Event]:
+    """Set by SIGINT and SIGTERM. Python handles signals in the main thread only: elsewhere the event is never set."""
+    if threading.current_thread() is not threading.main_thread():
+        yield threading.Event()
+        return
+    with ProcessSignals() as signals:
+        yield signals.on_stop(service.kill, service.prepare_to_stop)

@@ -1,0 +1,152 @@
+"""Message jobs end where they begin: the transaction that starts one writes its message and settles it.
+
+There is nothing to run, so no worker is asked and no crash can come between a slot and its message. Nearly all are
+fired with nobody in front of them: their jobs are written once, as they will be for ever. To enqueue, read, start and
+settle each of them took three times as long, and a second with a thousand of them was half over before the last was
+committed. The others follow one another, as everywhere; each round ends the first in every line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from operator import itemgetter
+
+from everwhen.decide.claim import claim
+from everwhen.decide.fast_path import speak_ordinary
+from everwhen.model.claim import ClaimedJob
+from everwhen.model.decision import Decision
+from everwhen.model.job import Job
+from everwhen.model.message import MESSAGE, Speaking, message_of
+from everwhen.model.outcome import NewMessage, Outcome
+from everwhen.model.schedule import State
+from everwhen.model.shared import Shared
+from everwhen.ports.slots import JobEnd
+from everwhen.stores.flows.commit import FIRED, JOB_INSERTED, job_row, write_shared, write_starts
+from everwhen.stores.flows.load import add_shared, plans_to_claim
+from everwhen.stores.flows.settle import end_jobs
+from everwhen.stores.flows.settle_fast import settle_fast
+from everwhen.stores.plans import PlanCache
+from everwhen.stores.transaction import Row, Transaction
+
+SPEAKER = "scheduler"  # stands where the node of a job stands
+MOST_ROUNDS = 1_000
+
+
+# What a firing and a success move on the row of a schedule; the rest stays as it is.
+SPOKEN = (
+    *FIRED,
+    "current_repeat",
+    "current_retry",
+    "run_count",
+    "last_run_at",
+    "last_completed_at",
+    "last_success_at",
+    "last_success_job_id",
+    "failed_slots",
+)
+_MOVED = itemgetter(*(State._fields.index(name) for name in (*SPOKEN, "row_id")))
+_ATTEMPT, _READY_AT = JOB_INSERTED.index("attempt"), JOB_INSERTED.index("ready_at")
+
+
+def say_at_once(tx: Transaction, decisions: Sequence[Decision], now: int) -> Sequence[Decision]:
+    """Write what is fired and over in the same moment; the decisions that are left."""
+    left: list[Decision] = []
+    spoken: list[tuple[Decision, State]] = []
+    for decision in decisions:
+        is_message = decision.plan.definition.target.kind == MESSAGE
+        after = speak_ordinary(decision, now) if is_message else None
+        if after is None:
+            left.append(decision)
+        else:
+            spoken.append((decision, after))
+    if spoken:
+        tx.insert_ended_jobs([_ended_row(decision, now) for decision, _ in spoken])
+        tx.update_states(SPOKEN, [_MOVED(after) for _, after in spoken])
+        tx.insert_messages([_spoken_message(decision, now) for decision, _ in spoken], now)
+    return left
+
+
+def _ended_row(decision: Decision, now: int) -> Row:
+    """A job that has begun and succeeded, in the order of JOB_ENDED."""
+    row = list(job_row(decision.jobs[0], decision.after, decision.plan, now))
+    row[_ATTEMPT], row[_READY_AT] = decision.jobs[0].attempt + 1, None
+    timeout = decision.plan.definition.timeout
+    deadline_at = None if timeout is None else now + timeout
+    return (*row, "succeeded", now, deadline_at, now, now, SPEAKER, 1)
+
+
+def _spoken_message(decision: Decision, now: int) -> NewMessage:
+    job, state = decision.jobs[0], decision.after
+    speaking = Speaking(job.job_id, job.number, state.schedule_id, state.uid, job.payload)
+    return message_of(speaking, decision.plan.definition, now)
+
+
+def publish_fired(tx: Transaction, plans: PlanCache, decisions: Sequence[Decision], now: int) -> None:
+    """What a tick has just fired, as far as it is messages."""
+    uids = {d.after.uid for d in decisions if d.jobs and d.plan.definition.target.kind == MESSAGE}
+    if uids:
+        _publish_ready(tx, plans, uids, now)
+
+
+def publish_claimed(
+    tx: Transaction, plans: PlanCache, claimed: Sequence[ClaimedJob], now: int
+) -> list[ClaimedJob]:
+    """Settle those of the claimed jobs that are messages; the rest is for the worker."""
+    spoken = [one for one in claimed if one.definition.target.kind == MESSAGE]
+    if not spoken:
+        return list(claimed)
+    _end(tx, plans, spoken, _shared(tx, plans, [one.job for one in spoken]), now)
+    _publish_ready(tx, plans, {one.job.uid for one in spoken}, now)
+    return [one for one in claimed if one.definition.target.kind != MESSAGE]
+
+
+def _publish_ready(tx: Transaction, plans: PlanCache, uids: Collection[str], now: int) -> None:
+    for _ in range(MOST_ROUNDS):
+        jobs = [job for line in tx.outstanding(uids).values() for job in line if _may_start(job, now)]
+        if not jobs:  # nearly always after the first round
+            return
+        known = plans.load(tx, [(job.uid, job.revision) for job in jobs])
+        jobs = [job for job in jobs if known[job.uid, job.revision].definition.target.kind == MESSAGE]
+        counters = tx.counters({job.uid for job in jobs})
+        shared = _shared(tx, plans, jobs)
+        claims = claim(jobs, known, counters, shared, node=SPEAKER, limit=len(jobs), now=now)
+        if not claims.taken:
+            return
+        write_starts(tx, claims, now)
+        _end(tx, plans, claims.taken, shared, now)
+
+
+def _may_start(job: Job, now: int) -> bool:
+    return job.status == "queued" and job.is_ready and (job.not_before is None or job.not_before <= now)
+
+
+def _end(tx: Transaction, plans: PlanCache, claimed: Sequence[ClaimedJob], shared: Shared, now: int) -> None:
+    """Nearly all by the short way, as with any other job; a thousand messages a second leave no time for the long."""
+    ended = {job.job_id: (job, outcome) for job, outcome in _ended(tx, claimed, now)}
+    ends = [JobEnd(job.job_id, job.fence, outcome) for job, outcome in ended.values()]
+    left = settle_fast(tx, plans, ends, shared, now)
+    if left:
+        end_jobs(tx, plans, [ended[end.job_id] for end in left], shared, now)
+    else:
+        write_shared(tx, shared, now)
+
+
+def _ended(tx: Transaction, claimed: Sequence[ClaimedJob], now: int) -> list[tuple[Job, Outcome]]:
+    # Starting a job counts it, if it was not counted before; what was read before the start does not show it.
+    return [
+        (one.job._replace(is_counted=True), Outcome("succeeded", also=_message(tx, one, now)))
+        for one in claimed
+    ]
+
+
+def _message(tx: Transaction, claimed: ClaimedJob, now: int) -> NewMessage:
+    """Whoever asked for a job by hand is who speaks."""
+    actor = tx.requester(claimed.job) if claimed.job.origin == "manual" else None
+    return message_of(claimed.job, claimed.definition, now, actor)
+
+
+def _shared(tx: Transaction, plans: PlanCache, jobs: Sequence[Job]) -> Shared:
+    shared = Shared()
+    add_shared(tx, shared, (), jobs)
+    plans_to_claim(tx, plans, shared, jobs)
+    return shared

@@ -1,0 +1,75 @@
+"""A connection that stays in hand for single questions, lent by the pool.
+
+The pool lends its connections in turn. Each is a process of its own in the server, and one that has slept for a few
+rounds answers in twice the time of one that has just answered: with ten of them an idle scheduler would wake them all.
+Who finds the connection in use asks another one. It goes back from time to time, so that the pool can renew it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from psycopg import Connection, Cursor
+from psycopg_pool import ConnectionPool
+
+KEPT = 60.0  # seconds
+
+
+class QueryConnection:
+    """Questions to one database, from any thread."""
+
+    def __init__(
+        self,
+        pool: ConnectionPool[Any],
+        take: Callable[[], Connection[Any]],
+        give_back: Callable[[Connection[Any]], None],
+    ) -> None:
+        self._pool = pool
+        self._take = take
+        self._give_back = give_back
+        self._lock = threading.Lock()
+        self._cursor: Cursor[Any] | None = None
+        self._kept_since = 0.0
+
+    def ask(self, query: bytes, values: tuple[object, ...]) -> list[Any]:
+        if not self._lock.acquire(blocking=False):
+            return self._ask_another(query, values)
+        try:
+            return self._kept().execute(query, values).fetchall()
+        finally:
+            self._let_go_if_due()
+            self._lock.release()
+
+    def close(self) -> None:
+        """Before the pool is closed. A question that is under way gives its connection back itself."""
+        if self._lock.acquire(blocking=False):
+            self._let_go()
+            self._lock.release()
+
+    def _ask_another(self, query: bytes, values: tuple[object, ...]) -> list[Any]:
+        connection = self._take()
+        try:
+            return connection.execute(query, values, binary=True).fetchall()
+        finally:
+            self._give_back(connection)
+
+    def _kept(self) -> Cursor[Any]:
+        if self._cursor is None:
+            self._cursor = self._take().cursor(binary=True)
+            self._kept_since = time.monotonic()
+        return self._cursor
+
+    def _let_go_if_due(self) -> None:
+        if self._cursor is None:
+            return
+        is_old = time.monotonic() - self._kept_since > KEPT
+        if is_old or self._cursor.connection.broken or self._pool.closed:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        cursor, self._cursor = self._cursor, None
+        if cursor is not None:
+            self._give_back(cursor.connection)

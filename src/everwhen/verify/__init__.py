@@ -1,0 +1,1 @@
+"""The proof: recompute every slot from the record. Nothing here calls `decide`."""

@@ -1,0 +1,197 @@
+"""Completion chains: their slots are those that the recorded ends imply.
+
+Within a stretch each slot follows from its predecessor: end + interval, where the end is that of the last
+attempt, or due_at when there was no job. So the chain is walked from entry to entry. Which slot begins a stretch
+is fixed by its creation, or by the run that was in flight; of the latter only the order is checked.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Generator, Iterator, Sequence
+
+from everwhen.model.history import ScheduleHistory
+from everwhen.model.instants import SECOND
+from everwhen.timetable.interval import chain_slot
+from everwhen.timetable.trigger import Every
+from everwhen.verify.counters import Tally
+from everwhen.verify.entries import Entries, Fault, Range
+from everwhen.verify.periods import Stretch, SystemSpan, first_instant
+
+
+def check_chain(
+    history: ScheduleHistory,
+    stretch: Stretch,
+    entries: Entries,
+    spans: Sequence[SystemSpan],
+    decided_until: int | None,
+    tally: Tally,
+) -> Generator[Fault, None, int | None]:
+    """Check one stretch of a chain; returns the last slot that it decided, or what was decided before."""
+    first = first_instant(stretch)
+    if stretch.begun_by == "schedule.updated":
+        first = stretch.after  # a chain counted anew may have its slot at that very instant (T3)
+    if decided_until is not None:
+        first = max(first, decided_until + 1)
+    spans = [s for s in spans if s.begun_id < stretch.closed_by and s.closed_by > stretch.begun_id]
+    if not stretch.is_steady:
+        return (yield from _take_only(history, stretch, entries, decided_until, first, tally))
+    walk = _Walk(history, stretch, entries, spans)
+    yield from walk.faults(first)
+    tally.slots += walk.steps
+    yield from _check_end(history, stretch, walk, entries, first)
+    return decided_until if walk.last is None else walk.last
+
+
+def _take_only(
+    history: ScheduleHistory,
+    stretch: Stretch,
+    entries: Entries,
+    decided_until: int | None,
+    first: int,
+    tally: Tally,
+) -> Generator[Fault, None, int | None]:
+    """The clock went back: no telling from the record which end came before which slot. Each counts once."""
+    marks = entries.between(first, max(stretch.until, stretch.reach))
+    ranges = entries.take_ranges(stretch.begun_id, stretch.closed_by)
+    own = [mark for mark in marks if entries.is_within(mark, stretch)]
+    entries.take_marks(own)
+    tally.slots += len(own) + sum(r.slot_count for r in ranges)
+    yield from _check_row(history, stretch, first)
+    return max([*own[-1:], *(r.last for r in ranges)], default=decided_until)
+
+
+def _check_row(history: ScheduleHistory, stretch: Stretch, first: int) -> Iterator[Fault]:
+    """A chain that is active has a slot to come, one that it holds, or a run."""
+    state = history.state
+    if not stretch.is_open or state is None:
+        return
+    following = state.next_slot_at if state.held_slot_at is None else state.held_slot_at
+    if following is None and state.outstanding == 0:
+        yield Fault(
+            "state", history.uid, history.schedule_id, None, "the chain has stopped: no slot, and no run"
+        )
+    if following is not None and following < first:
+        sentence = f"the row's next slot lies before {first}: it was decided before"
+        yield Fault("state", history.uid, history.schedule_id, following, sentence)
+
+
+class _Walk:
+    """From slot to slot. Afterwards `last` is the last that has an entry, `following` what it implies."""
+
+    def __init__(
+        self, history: ScheduleHistory, stretch: Stretch, entries: Entries, spans: Sequence[SystemSpan]
+    ) -> None:
+        self.last: int | None = None
+        self.following: int | None = None
+        self.steps = 0
+        self._life = history
+        self._stretch = stretch
+        self._entries = entries
+        self._spans = spans
+        self._calendar = stretch.plan.calendar(stretch.anchor_at)
+
+    def faults(self, first: int) -> Iterator[Fault]:
+        history, entries, stretch = self._life, self._entries, self._stretch
+        marks = entries.between(first, max(stretch.until, stretch.reach))
+        entries.take_marks(marks)
+        ranges = sorted(entries.take_ranges(stretch.begun_id, stretch.closed_by))
+        left = [r.slot_count for r in ranges]
+        slot_at = _beginning(marks, ranges)
+        if slot_at is None and stretch.is_open and stretch.begun_by == "schedule.created":
+            self.following = self._calendar.first_from(first)
+        while slot_at is not None:
+            if not self._counts(slot_at, marks, ranges, left):
+                self.following = slot_at
+                later = _beginning(marks[bisect_right(marks, slot_at) :], _unspent(ranges, left, slot_at))
+                if later is not None and not self.is_spanned(self.last or slot_at, later):
+                    sentence = f"the ends on record imply {slot_at}, and it has no entry; the next is {later}"
+                    yield Fault("lost", history.uid, history.schedule_id, slot_at, sentence)
+                slot_at = later
+                continue
+            self.steps += 1
+            self.last = slot_at
+            self.following = implied = self._implied(slot_at)
+            early = _first_after(marks, slot_at)
+            if early is not None and (implied is None or early < implied):
+                if not self.is_spanned(slot_at, early):
+                    sentence = f"after {slot_at} the next slot of the chain is {implied}"
+                    yield Fault("extra", history.uid, history.schedule_id, early, sentence)
+                implied = early
+            slot_at = implied
+        for r, too_many in zip(ranges, left, strict=True):
+            if too_many:
+                sentence = (
+                    f"{r.fields} counts {r.slot_count} slots until {r.last}; {too_many} of them are not there"
+                )
+                yield Fault("range", history.uid, history.schedule_id, r.first, sentence)
+
+    def is_spanned(self, before: int, slot_at: int) -> bool:
+        """Whether the system switch was on in between: then the chain was counted anew."""
+        return any(
+            min(span.after, span.until) < slot_at and max(span.after, span.until) > before
+            for span in self._spans
+        )
+
+    @staticmethod
+    def _counts(slot_at: int, marks: Sequence[int], ranges: Sequence[Range], left: list[int]) -> bool:
+        """Whether the slot has an entry of its own, or a place in a range, which it takes."""
+        at = bisect_right(marks, slot_at)
+        if at and marks[at - 1] == slot_at:
+            return True
+        around = [n for n, r in enumerate(ranges) if r.first <= slot_at <= r.last and left[n]]
+        if not around:
+            return False
+        left[min(around, key=lambda n: ranges[n].last)] -= 1
+        return True
+
+    def _implied(self, slot_at: int) -> int | None:
+        """The slot that follows; None while the run has not ended, or when the chain is at its end."""
+        job = self._entries.jobs.get(slot_at)
+        ended_at = self._calendar.due_at(slot_at) if job is None else job.ended_at
+        if ended_at is None:
+            return None
+        definition = self._stretch.plan.definition
+        assert isinstance(definition.trigger, Every)
+        second = chain_slot(
+            ended_at=ended_at / SECOND,
+            interval=definition.trigger.seconds,
+            previous_slot_at=slot_at // SECOND,
+        )
+        return None if definition.end_at is not None and second >= definition.end_at else second * SECOND
+
+
+def _check_end(
+    history: ScheduleHistory, stretch: Stretch, walk: _Walk, entries: Entries, first: int
+) -> Iterator[Fault]:
+    """What follows the last slot: the row's next one, a held one, or nothing while a run is in flight."""
+    state, implied = history.state, walk.following
+    if not stretch.is_open or state is None:
+        if walk.last is None or implied is None or stretch.is_void or implied > stretch.until:
+            return
+        # A slot that was ended by the very commit that stopped the schedule has no successor.
+        is_ended = entries.events.get(walk.last, (0, 0))[1] == stretch.until
+        if not is_ended and not walk.is_spanned(walk.last, stretch.until):
+            sentence = "it was the chain's next when the schedule stopped, and has no entry"
+            yield Fault("lost", history.uid, history.schedule_id, implied, sentence)
+        return
+    yield from _check_row(history, stretch, first)
+    following = state.next_slot_at if state.held_slot_at is None else state.held_slot_at
+    if walk.last is None and stretch.begun_by != "schedule.created":
+        return
+    if following != implied and not walk.is_spanned(walk.last or first, following or implied or 0):
+        sentence = f"the row's next slot is {following}, the ends on record imply {implied}"
+        yield Fault("state", history.uid, history.schedule_id, following, sentence)
+
+
+def _beginning(marks: Sequence[int], ranges: Sequence[Range]) -> int | None:
+    return min([*marks[:1], *(r.first for r in ranges)], default=None)
+
+
+def _unspent(ranges: Sequence[Range], left: Sequence[int], after: int) -> list[Range]:
+    return [r for r, count in zip(ranges, left, strict=True) if count == r.slot_count and r.first > after]
+
+
+def _first_after(marks: Sequence[int], slot_at: int) -> int | None:
+    at = bisect_right(marks, slot_at)
+    return marks[at] if at < len(marks) else None

@@ -1,0 +1,169 @@
+"""What is under way, recounted from the jobs: columns of a row, shared limits, lines; and jobs that cannot be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from everwhen.model.history import ScheduleHistory
+from everwhen.model.job import FINAL, Job, Line
+from everwhen.model.limits import Limit
+from everwhen.verify.entries import Fault
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the jobs of one life add up to, and those of all lives for the limits that they share."""
+
+    slots: int = 0
+    jobs: int = 0
+    outstanding: int = 0
+    running: int = 0
+    waiting: int = 0
+    retries_waiting: int = 0
+    highest_number: int = 0
+    firings: int = 0
+    running_in: Counter[Line] = field(default_factory=Counter)
+    behind: Counter[Line] = field(default_factory=Counter)
+    in_front: Counter[Line] = field(default_factory=Counter)
+    taken: Counter[str] = field(default_factory=Counter)
+    running_of: Counter[str] = field(default_factory=Counter)
+    probes: set[str] = field(default_factory=set)  # outstanding ones
+
+    def begin(self) -> None:
+        """Another life."""
+        self.outstanding = self.running = self.waiting = self.retries_waiting = 0
+        self.highest_number = self.firings = 0
+        self.running_in.clear()
+        self.behind.clear()
+        self.in_front.clear()
+
+    def add(self, job: Job) -> None:
+        self.jobs += 1
+        self.firings += not job.retry
+        if job.number > self.highest_number:
+            self.highest_number = job.number
+        is_unreleased = job.node is not None and job.released_at is None
+        if not is_unreleased and job.status in FINAL:
+            return  # nearly all
+        if is_unreleased:
+            self.running += job.origin != "backfill"
+            if job.capacity_key is not None:
+                self.running_of[job.capacity_key] += 1
+        if job.is_outstanding:
+            self._add_outstanding(job)
+        self._add_to_line(job)
+
+    def _add_outstanding(self, job: Job) -> None:
+        self.outstanding += job.origin != "backfill"
+        if job.is_probe:
+            self.probes.add(job.job_id)
+        if job.is_counted:
+            self.taken.update(key for key in (job.guard_key, job.capacity_key) if key is not None)
+        if job.status == "queued" and job.not_before is not None and not job.fence:
+            self.waiting += 1
+            self.retries_waiting += job.origin == "retry"
+
+    def _add_to_line(self, job: Job) -> None:
+        """Whoever is ready, runs, or has a worker still, calls the next of its line when it is gone."""
+        if job.line is not None:
+            self.running_in[job.line] += job.status == "running"
+        if job.status == "queued" and job.ready_at is None:
+            self.behind[job.line or "own"] += 1
+            return
+        if job.line is not None and job.line != "own":
+            self.in_front[job.line] += 1
+        if job.origin != "backfill":
+            self.in_front["own"] += 1
+
+    def check_limits(self, limits: Sequence[Limit]) -> Iterator[Fault]:
+        """The rows that schedules share, against the jobs of all of them."""
+        rows = {limit.key: limit for limit in limits}
+        for key in sorted(rows.keys() | self.taken.keys() | self.running_of.keys()):
+            row = rows.get(key) or Limit(key)
+            for word, on_row, counted in (
+                ("outstanding", row.outstanding, self.taken[key]),
+                ("running", row.running, self.running_of[key]),
+            ):
+                if on_row != counted:
+                    sentence = f"limit {key}: the row says {on_row} {word}, the jobs make {counted}"
+                    yield Fault("counter", "", key, None, sentence)
+
+
+def check_counters(history: ScheduleHistory, tally: Tally, *, is_whole: bool) -> Iterator[Fault]:
+    """The columns of the row, against the jobs of this life. `is_whole`: retention has taken none of them."""
+    yield from _check_lines(history, tally)
+    state = history.state
+    if state is None:
+        return
+    for word, on_row, counted in (
+        ("outstanding", state.outstanding, tally.outstanding),
+        ("running_jobs", state.running_jobs, tally.running),
+        ("waiting", state.waiting, tally.waiting),
+        ("retries_waiting", state.retries_waiting, tally.retries_waiting),
+    ):
+        if on_row != counted:
+            sentence = f"{word}: the row says {on_row}, the jobs make {counted}"
+            yield Fault("counter", history.uid, history.schedule_id, None, sentence)
+    highest = tally.highest_number
+    if state.fire_count < highest:
+        sentence = f"fire_count: the row says {state.fire_count}, the highest number of a job is {highest}"
+        yield Fault("counter", history.uid, history.schedule_id, None, sentence)
+    elif is_whole and state.firings != tally.firings:
+        sentence = f"fire_count: the row says {state.firings} firings, the jobs make {tally.firings}"
+        yield Fault("counter", history.uid, history.schedule_id, None, sentence)
+
+
+def _check_lines(history: ScheduleHistory, tally: Tally) -> Iterator[Fault]:
+    for line, running in tally.running_in.items():
+        if running > 1:
+            sentence = f"{running} jobs of the line {line} run at once that must run one after another"
+            yield Fault("job", history.uid, history.schedule_id, None, sentence)
+    for line, behind in tally.behind.items():
+        if not tally.in_front[line]:
+            sentence = (
+                f"{behind} queued jobs of the line {line} stand behind nobody: they will never be ready"
+            )
+            yield Fault("job", history.uid, history.schedule_id, None, sentence)
+
+
+def check_job(history: ScheduleHistory, job: Job, *, is_steady: bool) -> Iterator[Fault]:
+    """A job in a state that no path leads to. `is_steady`: the clock was never put back."""
+    if is_steady and job.created_at < job.due_at and job.origin in ("schedule", "catch_up"):
+        yield _impossible(history, job, "fired before it was due")
+    if job.status in FINAL:
+        if job.ended_at is None or job.released_at is None or not job.attempt:
+            yield from _check_ended(history, job)
+    else:
+        yield from _check_outstanding(history, job)
+
+
+def _check_ended(history: ScheduleHistory, job: Job) -> Iterator[Fault]:
+    may_be_held = job.status in ("cancelled", "timed_out")  # its worker goes on until it is killed
+    for is_wrong, sentence in (
+        (job.ended_at is None, f"is {job.status} and never ended"),
+        (job.status != "cancelled" and not job.attempt, f"is {job.status} and never started"),
+        (job.released_at is None and not (may_be_held and job.node), "is over and was never let go of"),
+    ):
+        if is_wrong:
+            yield _impossible(history, job, sentence)
+
+
+def _check_outstanding(history: ScheduleHistory, job: Job) -> Iterator[Fault]:
+    is_running = job.status == "running"
+    for is_wrong, sentence in (
+        (job.ended_at is not None, f"is {job.status} and has ended"),
+        (job.released_at is not None, f"is {job.status} and was let go of"),
+        (not is_running and job.node is not None, "is queued and belongs to a node"),
+        (is_running and (job.node is None or job.started_at is None), "runs nowhere"),
+        (is_running and not job.attempt, "runs in no attempt"),
+        (is_running and not job.is_counted, "runs and takes no place"),
+        (is_running and job.ready_at is not None, "runs and may be claimed"),
+    ):
+        if is_wrong:
+            yield _impossible(history, job, sentence)
+
+
+def _impossible(history: ScheduleHistory, job: Job, sentence: str) -> Fault:
+    return Fault("job", history.uid, history.schedule_id, job.slot_at, f"{job.job_id} {sentence}")

@@ -1,0 +1,137 @@
+"""The ledger checker (L1), after Jepsen's test of Chronos: every slot has exactly one entry, and counts agree.
+
+It recomputes the slots from revisions, spans and recorded ends, by `timetable` alone, and matches each with one
+job, skip, miss, or place in the count of a range event. It never calls the code that decides slots: a checker
+that shared it would share its mistakes.
+
+An entry that has no slot is `extra`, a slot without an entry is `lost`, one with two is `doubled`. A range whose
+number does not fit is a `range` fault. `state` faults are rows that do not follow from their record, `counter`
+faults numbers that do not follow from the jobs, `job` faults jobs that cannot be as they are or that nobody will
+ever call, `breaker` faults breakers that do not follow from their record or will never move.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from everwhen.model.history import History, ScheduleHistory
+from everwhen.model.schedule import Status
+from everwhen.verify.breakers import check_breakers
+from everwhen.verify.chains import check_chain
+from everwhen.verify.counters import Tally, check_counters, check_job
+from everwhen.verify.entries import Entries, Fault, Kind, entries_of
+from everwhen.verify.outcomes import Outcomes, check_outcomes
+from everwhen.verify.periods import SystemSpan, reach_of, stretches_of, system_spans
+from everwhen.verify.slots import check_grid
+
+__all__ = ["Fault", "LedgerReport", "check_ledger"]
+
+FAULTS_KEPT = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerReport:
+    """What a check found; `fault_count` counts also those beyond the first thousand."""
+
+    schedules: int
+    slots: int
+    jobs: int
+    faults: tuple[Fault, ...]
+    fault_count: int
+
+    @property
+    def is_clean(self) -> bool:
+        return self.fault_count == 0
+
+    def of(self, kind: Kind) -> list[Fault]:
+        """The faults of one kind."""
+        return [fault for fault in self.faults if fault.kind == kind]
+
+    def __str__(self) -> str:
+        head = f"{self.schedules} schedules, {self.slots} slots, {self.jobs} jobs: "
+        if self.is_clean:
+            return head + "every slot has exactly one entry"
+        lines = [f"{f.kind} {f.schedule_id} ({f.uid}) {f.slot_at}: {f.sentence}" for f in self.faults]
+        return "\n".join([f"{head}{self.fault_count} faults", *lines])
+
+
+def check_ledger(record: History, now: int) -> LedgerReport:
+    """Prove that every slot of the history is in the ledger exactly once, and that every count agrees."""
+    spans = system_spans(record.system)
+    tally = Tally()
+    faults: list[Fault] = []
+    schedules = fault_count = 0
+    for history in record.histories:
+        schedules += 1
+        for fault in check_history(history, record, spans, tally, now):
+            if fault.slot_at is not None and fault.slot_at < record.retained_from:
+                continue  # its entry may have been forgotten on purpose
+            fault_count += 1
+            if len(faults) < FAULTS_KEPT:
+                faults.append(fault)
+    shared = list(_check_shared(record, tally))
+    fault_count += len(shared)
+    faults += shared
+    return LedgerReport(schedules, tally.slots, tally.jobs, tuple(faults), fault_count)
+
+
+def _check_shared(record: History, tally: Tally) -> Iterator[Fault]:
+    if record.limits is not None:
+        yield from tally.check_limits(record.limits)
+    if record.breakers is not None:
+        yield from check_breakers(record.breakers, tally.probes, is_whole=not record.retained_from)
+
+
+def check_history(
+    history: ScheduleHistory, record: History, spans: list[SystemSpan], tally: Tally, now: int
+) -> Iterator[Fault]:
+    """Everything wrong with one schedule's record."""
+    tally.begin()
+    entries, outcomes = Entries(known_from=record.retained_from), Outcomes()
+    is_steady, is_whole = reach_of(record.system) == 0, not record.retained_from
+    for job in history.jobs:
+        tally.add(job)
+        outcomes.add(job)
+        entries.add_job(job)
+        yield from check_job(history, job, is_steady=is_steady)
+    entries_of(history, entries)
+    yield from entries.faults(history)
+    stretches, status = stretches_of(history, record.system, now)
+    yield from _check_status(history, status)
+    decided_until = None
+    for stretch in stretches:
+        check = check_chain if stretch.plan.definition.is_chain else check_grid
+        decided_until = yield from check(history, stretch, entries, spans, decided_until, tally)
+    yield from entries.left(history, since=_known_from(history))
+    yield from check_counters(history, tally, is_whole=is_whole)
+    if is_whole:
+        yield from check_outcomes(history, outcomes, is_steady=is_steady, ruled_from=record.ruled_from)
+
+
+def _check_status(history: ScheduleHistory, status: Status | None) -> Iterator[Fault]:
+    state = history.state
+    if state is None:
+        if status is not None:
+            yield Fault(
+                "state", history.uid, history.schedule_id, None, "the row is gone, and no deletion recorded"
+            )
+        return
+    if status is None:
+        sentence = "the row is there although its deletion, or no creation, is recorded"
+        yield Fault("state", history.uid, history.schedule_id, None, sentence)
+    elif state.status != status:
+        sentence = f"the row says {state.status}, the events say {status}"
+        yield Fault("state", history.uid, history.schedule_id, None, sentence)
+    if state.status != "active" and (state.next_slot_at, state.held_slot_at) != (None, None):
+        sentence = f"it is {state.status} and still has a slot to come or one held"
+        yield Fault(
+            "state", history.uid, history.schedule_id, state.next_slot_at or state.held_slot_at, sentence
+        )
+
+
+def _known_from(history: ScheduleHistory) -> int:
+    """From when on the record is whole: retention takes away its beginning."""
+    if not history.events or history.events[0].event.type == "schedule.created":
+        return 0
+    return history.events[0].event.at + 1

@@ -1,0 +1,267 @@
+"""What the ended jobs of one schedule make of its row: counts of successes and failures, and the last_* (R0).
+
+Ends at one instant may have settled in any order, so numbers that depend on the order are only known to lie
+between two bounds there. Several nodes settle side by side, each with the instant at which its transaction began: what
+was later may be written first, so there the last_* are only known to lie within a minute, and nothing is said of what
+depends on the order.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Literal, NamedTuple
+
+from everwhen.model.history import Revision, ScheduleHistory
+from everwhen.model.instants import MINUTE
+from everwhen.model.job import FAILURES, OWN_ORIGINS, Job
+from everwhen.model.outcome import message_of
+from everwhen.model.policy import OnExhausted
+from everwhen.model.schedule import State
+from everwhen.verify.entries import Fault
+
+
+class Bounds(NamedTuple):
+    """Somewhere from `least` to `most`."""
+
+    least: int = 0
+    most: int = 0
+
+    def holds(self, number: int) -> bool:
+        return self.least <= number <= self.most
+
+    def __str__(self) -> str:
+        return str(self.least) if self.least == self.most else f"{self.least} to {self.most}"
+
+
+class End(NamedTuple):
+    """How and when an own job ended, and which attempt of which firing it was."""
+
+    at: int
+    kind: Literal["succeeded", "failed", "cancelled"]
+    number: int
+    retry: int
+
+
+RuleAt = Callable[[int], OnExhausted | None]
+"""What `on_exhausted` was at an instant; None at one where a revision took effect, before it or after."""
+
+
+@dataclass(slots=True)
+class Outcomes:
+    """The own jobs of one life, as far as their ends and beginnings bear on the row."""
+
+    ends: list[End] = field(default_factory=list)
+    last_ends: list[tuple[int, int, int]] = field(
+        default_factory=list
+    )  # when, number, retry; perhaps the last
+    repeated: set[tuple[int, int]] = field(default_factory=set)  # number and retry that a further job follows
+    last_fired_at: int | None = None
+    last_run_at: int | None = None
+    last_success_at: int | None = None
+    success_ids: set[str] = field(default_factory=set)  # of that instant
+    last_failure_at: int | None = None
+    errors: set[str] = field(default_factory=set)  # of that instant
+    nodes: set[str] = field(default_factory=set)  # that ran them
+
+    def add(self, job: Job) -> None:
+        if job.origin not in OWN_ORIGINS:
+            return
+        if job.retry:
+            self.repeated.add((job.number, job.retry - 1))
+        else:
+            self.last_fired_at = _later(self.last_fired_at, job.created_at)
+        if job.started_at is not None:
+            self.last_run_at = _later(self.last_run_at, job.started_at)
+        if job.node is not None:
+            self.nodes.add(job.node)
+        if job.ended_at is None:
+            return
+        if job.status == "cancelled":
+            if job.node is not None:  # it ran
+                self.last_ends.append((job.ended_at, job.number, job.retry))
+            self.ends.append(End(job.ended_at, "cancelled", job.number, job.retry))
+            return
+        self.last_ends.append((job.ended_at, job.number, job.retry))
+        is_success = job.status not in FAILURES
+        kind: Literal["succeeded", "failed"] = "succeeded" if is_success else "failed"
+        self.ends.append(End(job.ended_at, kind, job.number, job.retry))
+        if is_success:
+            self._add_success(job, job.ended_at)
+        else:
+            self._add_failure(job, job.ended_at)
+
+    def _add_success(self, job: Job, ended_at: int) -> None:
+        if self.last_success_at != ended_at:
+            if self.last_success_at is not None and ended_at < self.last_success_at:
+                return
+            self.last_success_at = ended_at
+            self.success_ids.clear()
+        self.success_ids.add(job.job_id)
+
+    def _add_failure(self, job: Job, ended_at: int) -> None:
+        if self.last_failure_at != ended_at:
+            if self.last_failure_at is not None and ended_at < self.last_failure_at:
+                return
+            self.last_failure_at = ended_at
+            self.errors.clear()
+        self.errors.add(message_of(job.error or job.status))
+
+    def last_completed_at(self) -> int | None:
+        """The end of the last attempt of some slot."""
+        found = (
+            at for at, *which in sorted(self.last_ends, reverse=True) if tuple(which) not in self.repeated
+        )
+        return next(found, None)
+
+    def count(self, kind: str) -> int:
+        return sum(end.kind == kind for end in self.ends)
+
+    def in_a_row(self, resets: Sequence[int], rule_at: RuleAt) -> tuple[Bounds, Bounds]:
+        """current_repeat and current_retry: successes, and failures since the last one, since the last reset."""
+        repeat = retry = Bounds()
+        since = max(resets, default=None)
+        for at, ends in self._by_instant(since):
+            successes = sum(end.kind == "succeeded" for end in ends)
+            is_unsure = at == since  # before the reset or after it
+            repeat = Bounds(repeat.least + (0 if is_unsure else successes), repeat.most + successes)
+            retry = self._retries_after(retry, ends, None if is_unsure else rule_at(at))
+        return repeat, retry
+
+    def failed_slots(self) -> Bounds:
+        """Slots in a row that ended failed: the failures since the last success that no further job follows."""
+        slots = Bounds()
+        for _, ends in self._by_instant(None):
+            failed = sum(end.kind == "failed" and self._is_last(end) for end in ends)
+            if any(end.kind == "succeeded" for end in ends):
+                slots = Bounds(0, failed)
+            else:
+                slots = Bounds(slots.least + failed, slots.most + failed)
+        return slots
+
+    def _by_instant(self, since: int | None) -> Iterator[tuple[int, list[End]]]:
+        ends = sorted(end for end in self.ends if since is None or end.at >= since)
+        for at, group in groupby(ends, key=lambda end: end.at):
+            yield at, list(group)
+
+    def _retries_after(self, retry: Bounds, ends: Sequence[End], rule: OnExhausted | None) -> Bounds:
+        """current_retry when these have ended: `continue` forgets the failures of a slot that is given up (R3)."""
+        failures = sum(end.kind == "failed" for end in ends)
+        if any(end.kind == "succeeded" for end in ends):
+            return Bounds(0, failures)
+        most = retry.most + failures
+        if rule is None:
+            return Bounds(0, most)
+        if rule == "stop" or not any(self._gives_up(end) for end in ends):
+            return Bounds(retry.least + failures, most)
+        return Bounds() if len(ends) == 1 else Bounds(0, most)
+
+    def _gives_up(self, end: End) -> bool:
+        return end.retry > 0 if end.kind == "cancelled" else self._is_last(end)
+
+    def _is_last(self, end: End) -> bool:
+        return (end.number, end.retry) not in self.repeated
+
+    def is_ruled(self, ruled_from: int) -> bool:
+        """Whether what the row counts in a row was counted by the rules of this release alone."""
+        if any(end.kind == "succeeded" and end.at >= ruled_from for end in self.ends):
+            return True
+        return all(end.at >= ruled_from for end in self.ends)
+
+
+def check_outcomes(
+    history: ScheduleHistory, outcomes: Outcomes, *, is_steady: bool, ruled_from: int = 0
+) -> Iterator[Fault]:
+    """The row against the ends on record, of which none may be missing. `is_steady`: they are in order.
+
+    Before `ruled_from` the release before may have counted, by rules of its own.
+    """
+    state = history.state
+    if state is None:
+        return
+    yield from _differ(history, "run_count", state.run_count, outcomes.count("succeeded"))
+    yield from _differ(history, "error_count", state.error_count, outcomes.count("failed"))
+    yield from _check_deaths(history, ruled_from)
+    if not is_steady:
+        return
+    is_in_order = len(outcomes.nodes) <= 1
+    yield from _check_last(history, state, outcomes, 0 if is_in_order else MINUTE)
+    if is_in_order:
+        yield from _check_in_a_row(history, state, outcomes, is_ruled=outcomes.is_ruled(ruled_from))
+        yield from _check_to_json(history, state, outcomes)
+
+
+def _check_in_a_row(
+    history: ScheduleHistory, state: State, outcomes: Outcomes, *, is_ruled: bool
+) -> Iterator[Fault]:
+    resets = [r.event.at for r in history.events if r.event.type == "schedule.revived"]
+    repeat, retry = outcomes.in_a_row(resets, rule_of(history.revisions))
+    counts = [("current_repeat", state.current_repeat, repeat)]
+    if is_ruled:
+        counts.append(("current_retry", state.current_retry, retry))
+        counts.append(("failed_slots", state.failed_slots, outcomes.failed_slots()))
+    for word, on_row, counted in counts:
+        if not counted.holds(on_row):
+            yield _wrong(history, f"{word}: the row says {on_row}, the jobs make {counted}")
+
+
+def _check_deaths(history: ScheduleHistory, ruled_from: int) -> Iterator[Fault]:
+    """Only `on_exhausted: stop` lets a schedule die."""
+    rule_at = rule_of(history.revisions)
+    for recorded in history.events:
+        event = recorded.event
+        if event.type == "schedule.died" and event.at >= ruled_from and rule_at(event.at) == "continue":
+            sentence = "it died although on_exhausted says continue"
+            yield Fault("state", history.uid, history.schedule_id, None, sentence)
+
+
+def rule_of(revisions: Sequence[Revision]) -> RuleAt:
+    """What `on_exhausted` was, by the revisions; without `max_retries` every slot is given up at once."""
+    since = [revision.in_force_at for revision in revisions]
+
+    def rule_at(at: int) -> OnExhausted | None:
+        position = bisect_right(since, at) - 1
+        if position < 0 or (position > 0 and since[position] == at):
+            return None
+        return "stop" if revisions[position].plan.definition.stops_when_exhausted else "continue"
+
+    return rule_at
+
+
+def _check_last(history: ScheduleHistory, state: State, outcomes: Outcomes, slack: int) -> Iterator[Fault]:
+    for word, on_row, counted in (
+        ("last_fired_at", state.last_fired_at, outcomes.last_fired_at),
+        ("last_run_at", state.last_run_at, outcomes.last_run_at),
+        ("last_completed_at", state.last_completed_at, outcomes.last_completed_at()),
+        ("last_success_at", state.last_success_at, outcomes.last_success_at),
+    ):
+        is_near = on_row is not None and counted is not None and 0 <= counted - on_row <= slack
+        if not is_near:
+            yield from _differ(history, word, on_row, counted)
+
+
+def _check_to_json(history: ScheduleHistory, state: State, outcomes: Outcomes) -> Iterator[Fault]:
+    if not _is_one_of(state.last_success_job_id, outcomes.success_ids):
+        yield _wrong(history, f"last_success_job_id: {state.last_success_job_id} is not the last success")
+    # A release before this one kept the traceback as well.
+    if not _is_one_of(None if state.last_error is None else message_of(state.last_error), outcomes.errors):
+        yield _wrong(history, f"last_error: “{state.last_error}” is not what the last failure said")
+
+
+def _differ(history: ScheduleHistory, word: str, on_row: int | None, counted: int | None) -> Iterator[Fault]:
+    if on_row != counted:
+        yield _wrong(history, f"{word}: the row says {on_row}, the jobs make {counted}")
+
+
+def _is_one_of(word: str | None, fields: Collection[str]) -> bool:
+    return word in fields if fields else word is None
+
+
+def _wrong(history: ScheduleHistory, sentence: str) -> Fault:
+    return Fault("counter", history.uid, history.schedule_id, None, sentence)
+
+
+def _later(known: int | None, instant: int) -> int:
+    return instant if known is None or instant > known else known

@@ -1,0 +1,179 @@
+"""When a schedule was active, and with which slots: stretches from its events, spans of the system switch.
+
+A stretch begins with creation, resume, revival, restoration or an edit of the times, and ends with the next
+change of status or times. Slots reached before its end were decided in it; what lies between two stretches is a
+span, and has no entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from everwhen.model.events import Event, EventType
+from everwhen.model.history import STARTS, STOPS, Recorded, Revision, ScheduleHistory
+from everwhen.model.schedule import Plan, Status
+from everwhen.timetable.trigger import Every, EveryMonth
+
+OPEN = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Active with one set of slots: those after `after`, up to `until` (OPEN: still going on).
+
+    `reach`: the clock stood there within the stretch before it was put back, so that slots up to there may have
+    been decided although the stretch ended earlier. `closed_by` is the id of the event that ended it. `is_steady`:
+    the clock was never put back after it began, so that instants on record are in the order in which they came.
+    """
+
+    plan: Plan
+    anchor_at: int | None
+    begun_by: EventType
+    after: int
+    begun_at: int
+    begun_id: int
+    revision: int
+    until: int = OPEN
+    last_revision: int = OPEN
+    reach: int = 0
+    closed_by: int = OPEN
+    is_void: bool = False
+    is_steady: bool = True
+    now: int = 0
+    first_run: object = None  # of `monthly`, as it was created
+
+    @property
+    def is_open(self) -> bool:
+        return self.until == OPEN
+
+
+class SystemSpan(NamedTuple):
+    """Nothing fires from `after` on, until `until`, both instants of the clock."""
+
+    after: int
+    until: int
+    begun_id: int
+    closed_by: int
+    reach: int
+
+
+def system_spans(system: Sequence[Recorded]) -> list[SystemSpan]:
+    """The spans of the one stored switch, and those between a backup and its restore."""
+    spans = restored_spans(system)
+    begun: Recorded | None = None
+    for recorded in system:
+        if recorded.event.type == "system.paused" and begun is None:
+            begun = recorded
+        elif recorded.event.type == "system.resumed" and begun is not None:
+            spans.append(_span(system, begun, recorded.event.at, recorded.id))
+            begun = None
+    if begun is not None:
+        spans.append(_span(system, begun, OPEN, OPEN))
+    return spans
+
+
+def restored_spans(system: Sequence[Recorded]) -> list[SystemSpan]:
+    """The times between a backup and its restore, but where they were to be caught up (R5).
+
+    Nothing on record lies within, unless the clock had been put back before the backup: what happened there, the
+    restore has taken away.
+    """
+    return [
+        SystemSpan(
+            int(str(event.detail["backed_up_at"])), event.at, number, number, reach_of(system, 0, number)
+        )
+        for number, event in system
+        if event.type == "system.restored" and not event.detail.get("catch_up")
+    ]
+
+
+def stretches_of(
+    history: ScheduleHistory, system: Sequence[Recorded], now: int
+) -> tuple[list[Stretch], Status | None]:
+    """The active stretches in order, and the status in which the events leave the schedule."""
+    revisions = {revision.revision: revision for revision in history.revisions}
+    found: list[Stretch] = []
+    current: Stretch | None = None
+    status: Status | None = None
+    revision = min(revisions, default=1)
+    for previous, (number, event) in zip([None, *history.events], history.events, strict=False):
+        before = revision
+        if event.type == "schedule.updated":
+            revision = int(str(event.detail.get("revision", revision)))
+            if current is None or "anchor_at" not in event.detail:
+                continue
+        elif event.type in STOPS:
+            status = STOPS[event.type]
+        elif event.type == "schedule.created" or event.type in STARTS:
+            status = "active"
+        else:
+            continue
+        if current is not None:
+            current = replace(current, last_revision=before)
+            found.append(_closed(current, previous, number, event, system))
+            current = None
+        if status == "active" and event.type not in STOPS:
+            current = _begun(revisions[revision], number, event, system)
+    if current is not None:
+        current = replace(current, reach=reach_of(system, current.begun_id, OPEN), now=now)
+        found.append(current)
+    return found, status
+
+
+def first_instant(stretch: Stretch) -> int:
+    """The earliest instant that a slot of the stretch may have, were it the only one."""
+    definition, anchor_at = stretch.plan.definition, stretch.anchor_at
+    is_interval = isinstance(definition.trigger, Every | EveryMonth)
+    if stretch.begun_by != "schedule.created" or not is_interval or definition.start_at is not None:
+        return stretch.after + 1
+    if anchor_at is None:
+        return stretch.after + 1
+    if stretch.first_run == "after_interval":  # of a month: the anchor is creation, and no slot
+        return anchor_at + 1
+    return anchor_at  # an interval begins at its anchor, which may lie in the very second of creation
+
+
+def _span(system: Sequence[Recorded], begun: Recorded, until: int, closed_by: int) -> SystemSpan:
+    return SystemSpan(begun.event.at, until, begun.id, closed_by, reach_of(system, 0, begun.id))
+
+
+def _begun(revision: Revision, number: int, event: Event, system: Sequence[Recorded]) -> Stretch:
+    anchor = event.detail.get("anchor_at")
+    return Stretch(
+        plan=revision.plan,
+        anchor_at=None if anchor is None else int(str(anchor)),
+        begun_by=event.type,
+        after=event.at,
+        begun_at=event.at,
+        begun_id=number,
+        revision=revision.revision,
+        first_run=event.detail.get("first_run"),
+        is_steady=reach_of(system, number, OPEN) == 0,
+    )
+
+
+def _closed(
+    stretch: Stretch, previous: Recorded | None, number: int, event: Event, system: Sequence[Recorded]
+) -> Stretch:
+    # Created already stopped (a file with enabled: false, an instant in the past): it was never active.
+    is_void = (
+        stretch.begun_by == "schedule.created"
+        and previous is not None
+        and previous.id == stretch.begun_id
+        and event.at == stretch.begun_at
+    )
+    reach = reach_of(system, stretch.begun_id, number)
+    return replace(stretch, until=event.at, closed_by=number, reach=reach, is_void=is_void)
+
+
+def reach_of(system: Sequence[Recorded], after_id: int = 0, before_id: int = OPEN) -> int:
+    """How far the clock had come when it was put back in that part of the record (E9); 0 when it was not."""
+    steps = (
+        recorded.event.detail
+        for recorded in system
+        if recorded.event.type == "scheduler.clock_stepped" and after_id < recorded.id < before_id
+    )
+    ends = ((int(str(step.get("from", 0))), int(str(step.get("to", 0)))) for step in steps)
+    return max((start for start, end in ends if end < start), default=0)

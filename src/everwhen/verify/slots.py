@@ -1,0 +1,252 @@
+"""Matching a stretch's slots with its entries, where the slots lie on a grid or in a calendar.
+
+Slots with an entry of their own are crossed off. The others must be counted by range events, each of which holds
+its number of slots somewhere between its ends. Ranges may lie within each other (an open stretch of time around
+closed ones), so slots are dealt out piece by piece, to the range that ends first.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Generator, Iterator, Sequence
+from heapq import heappop, heappush
+from itertools import islice, pairwise
+from typing import NamedTuple
+
+from everwhen.model.calendar import MANY, Calendar
+from everwhen.model.history import ScheduleHistory
+from everwhen.model.instants import SECOND
+from everwhen.model.schedule import State
+from everwhen.timetable.interval import IntervalSeries
+from everwhen.timetable.trigger import OnRequest
+from everwhen.verify.counters import Tally
+from everwhen.verify.entries import EXAMPLES, Entries, Fault, Range
+from everwhen.verify.periods import Stretch, SystemSpan, first_instant
+
+
+class Piece(NamedTuple):
+    """From start to end (exclusive), `free` slots have no entry of their own."""
+
+    start: int
+    end: int
+    free: int
+    is_optional: bool
+
+
+def check_grid(
+    history: ScheduleHistory,
+    stretch: Stretch,
+    entries: Entries,
+    spans: Sequence[SystemSpan],
+    decided_until: int | None,
+    tally: Tally,
+) -> Generator[Fault, None, int | None]:
+    """Match one stretch; returns the last slot that it decided, or what was decided before."""
+    calendar = stretch.plan.calendar(stretch.anchor_at)
+    first = first_instant(stretch)
+    if decided_until is not None:
+        first = max(first, decided_until + 1)
+    if stretch.is_open:
+        yield from _check_next(history, stretch, calendar, first)
+    spans = [s for s in spans if s.begun_id < stretch.closed_by and s.closed_by > stretch.begun_id]
+    slots = _without_spans(_slots(history, stretch, calendar, first, entries, spans), stretch, entries, spans)
+    if slots:
+        marks = entries.take(slots)
+        tally.slots += len(slots)
+        yield from _check_jobs(history, calendar, marks, entries)
+        yield from _check_ranges(history, stretch, slots, marks, entries, spans)
+    return slots[-1] if slots else decided_until
+
+
+def slots_between(calendar: Calendar, first: int, last: int) -> Sequence[int]:
+    """The slots from first to last. A year of seconds is no list."""
+    occurrences = calendar.slots
+    start, end = -(-first // SECOND), last // SECOND + 1
+    if not isinstance(occurrences.series, IntervalSeries):
+        return [second * SECOND for second in occurrences.between(start, end, MANY)]
+    beginning = occurrences.next_after(start - 1)
+    if beginning is None:
+        return ()
+    step = occurrences.series.interval * SECOND
+    return range(beginning * SECOND, min(end, occurrences.end_at) * SECOND, step)
+
+
+def _slots(
+    history: ScheduleHistory,
+    stretch: Stretch,
+    calendar: Calendar,
+    first: int,
+    entries: Entries,
+    spans: Sequence[SystemSpan],
+) -> Sequence[int]:
+    """The slots that must have been decided: up to the end of the stretch, or up to the row's next slot."""
+    if stretch.is_open:
+        state = history.state
+        if state is not None and state.next_slot_at is not None:
+            return slots_between(calendar, first, state.next_slot_at - 1)
+        return slots_between(calendar, first, max(stretch.now, stretch.reach))
+    ahead = _decided_ahead(stretch, calendar, first, entries, spans)
+    if stretch.is_void:
+        return ahead
+    slots = slots_between(calendar, first, stretch.until)
+    return [*slots, *ahead] if ahead else slots
+
+
+def _without_spans(
+    slots: Sequence[int], stretch: Stretch, entries: Entries, spans: Sequence[SystemSpan]
+) -> Sequence[int]:
+    """Leave out slots inside a span of the system switch: they need no entry.
+
+    A person who paused the schedule meanwhile gave them one all the same; a job in there is none of theirs,
+    unless the clock was put back to before the span (X7, X8).
+    """
+    for span in spans:
+        start, end = bisect_right(slots, span.after), bisect_right(slots, span.until)
+        if start < end:
+            inside = [s for s in slots[start:end] if entries.has(s, stretch, jobs=s <= span.reach)]
+            slots = [*slots[:start], *inside, *slots[end:]]
+    return slots
+
+
+def _decided_ahead(
+    stretch: Stretch, calendar: Calendar, first: int, entries: Entries, spans: Sequence[SystemSpan]
+) -> list[int]:
+    """Slots beyond the end of the stretch that were decided before the clock was put back."""
+    found: list[int] = []
+    until = stretch.begun_at if stretch.is_void else stretch.reach
+    slot_at = calendar.first_from(first if stretch.is_void else max(first, stretch.until + 1))
+    while slot_at is not None and slot_at <= until:
+        if entries.has(slot_at, stretch):
+            found.append(slot_at)
+        elif slot_at >= entries.known_from and not any(s.after < slot_at <= s.until for s in spans):
+            break
+        slot_at = calendar.next_after(slot_at)
+    return found
+
+
+def _check_next(
+    history: ScheduleHistory, stretch: Stretch, calendar: Calendar, first: int
+) -> Iterator[Fault]:
+    """The row's next slot must be one, not decided yet, and due when it says."""
+    state = history.state
+    if state is None:
+        return
+    slot_at = state.next_slot_at
+    if slot_at is None:
+        if isinstance(stretch.plan.definition.trigger, OnRequest):
+            return
+        if (following := calendar.next_after(max(stretch.now, stretch.reach, first - 1))) is not None:
+            sentence = "the schedule is active, and its row knows no next slot"
+            yield Fault("state", history.uid, history.schedule_id, following, sentence)
+        return
+    if slot_at < first:
+        sentence = f"the row's next slot lies before {first}: it was decided before"
+        yield Fault("state", history.uid, history.schedule_id, slot_at, sentence)
+    elif calendar.first_from(slot_at) != slot_at:
+        yield Fault("state", history.uid, history.schedule_id, slot_at, "the row's next slot is none")
+    elif state.next_run_at != calendar.due_at(slot_at):
+        sentence = f"the row says it is due at {state.next_run_at}, not at {calendar.due_at(slot_at)}"
+        yield Fault("state", history.uid, history.schedule_id, slot_at, sentence)
+
+
+def _check_jobs(
+    history: ScheduleHistory, calendar: Calendar, marks: Sequence[int], entries: Entries
+) -> Iterator[Fault]:
+    """A job is due when its slot is."""
+    has_jitter = calendar.slots.jitter_ms > 0
+    jobs = entries.jobs
+    for slot_at in marks:
+        job = jobs.get(slot_at)
+        if job is not None and job.due_at != (calendar.due_at(slot_at) if has_jitter else slot_at):
+            sentence = f"its job says due at {job.due_at}, not {calendar.due_at(slot_at)}"
+            yield Fault("job", history.uid, history.schedule_id, slot_at, sentence)
+
+
+def _check_ranges(
+    history: ScheduleHistory,
+    stretch: Stretch,
+    slots: Sequence[int],
+    marks: Sequence[int],
+    entries: Entries,
+    spans: Sequence[SystemSpan],
+) -> Iterator[Fault]:
+    ranges = entries.take_ranges(stretch.begun_id, stretch.closed_by)
+    pending = _pending(history.state, slots, marks) if stretch.is_open else None
+    if len(slots) == len(marks) + (pending is not None) and not ranges:
+        return
+    taken = sorted([*marks, pending]) if pending is not None else marks
+    pieces = list(_pieces(slots, taken, ranges, spans))
+    left = [r.slot_count for r in ranges]
+    for piece in _deal([p for p in pieces if not p.is_optional], ranges, left):
+        yield from _lost(history, piece, slots, taken)
+    for _ in _deal([p for p in pieces if p.is_optional], ranges, left):
+        pass  # slots inside a span of the system switch need no entry
+    for r, too_many in zip(ranges, left, strict=True):
+        if too_many:
+            sentence = (
+                f"{r.fields} counts {r.slot_count} slots until {r.last}; {too_many} of them are not there"
+            )
+            yield Fault("range", history.uid, history.schedule_id, r.first, sentence)
+
+
+def _pending(state: State | None, slots: Sequence[int], marks: Sequence[int]) -> int | None:
+    """The held slot: it has no entry yet, and needs none."""
+    held = None if state is None else state.held_slot_at
+    if held is None:
+        return None
+    at = bisect_left(slots, held)
+    if at == len(slots) or slots[at] != held:
+        return None
+    at = bisect_left(marks, held)
+    return None if at < len(marks) and marks[at] == held else held
+
+
+def _pieces(
+    slots: Sequence[int], taken: Sequence[int], ranges: Sequence[Range], spans: Sequence[SystemSpan]
+) -> Iterator[Piece]:
+    low, high = slots[0], slots[-1] + 1
+    edges = {low, high}
+    edges.update(r.first for r in ranges)
+    edges.update(r.last + 1 for r in ranges)
+    edges.update(span.after + 1 for span in spans)
+    edges.update(span.until + 1 for span in spans)
+    for start, end in pairwise(sorted(edge for edge in edges if low <= edge <= high)):
+        free = bisect_left(slots, end) - bisect_left(slots, start)
+        free -= bisect_left(taken, end) - bisect_left(taken, start)
+        if free:
+            yield Piece(start, end, free, any(s.after < start and end - 1 <= s.until for s in spans))
+
+
+def _deal(pieces: Sequence[Piece], ranges: Sequence[Range], left: list[int]) -> Iterator[Piece]:
+    """Deal free slots out to the ranges around them, to the one that ends first; yields what nobody counts."""
+    order = sorted(range(len(ranges)), key=lambda n: ranges[n].first)
+    waiting: list[tuple[int, int]] = []
+    position = 0
+    for piece in pieces:
+        while position < len(order) and ranges[order[position]].first <= piece.start:
+            heappush(waiting, (ranges[order[position]].last, order[position]))
+            position += 1
+        free = piece.free
+        while free and waiting:
+            last, number = waiting[0]
+            if last < piece.start or not left[number]:
+                heappop(waiting)
+                continue
+            dealt = min(free, left[number])
+            left[number] -= dealt
+            free -= dealt
+        if free:
+            yield piece._replace(free=free)
+
+
+def _lost(
+    history: ScheduleHistory, piece: Piece, slots: Sequence[int], taken: Sequence[int]
+) -> Iterator[Fault]:
+    start, end = bisect_left(slots, piece.start), bisect_left(slots, piece.end)
+    known = set(taken[bisect_left(taken, piece.start) : bisect_left(taken, piece.end)])
+    without = (slots[n] for n in range(start, end) if slots[n] not in known)
+    for slot_at in islice(without, min(piece.free, EXAMPLES)):
+        yield Fault("lost", history.uid, history.schedule_id, slot_at, "it came due, and has no entry")
+    if piece.free > EXAMPLES:
+        sentence = f"and {piece.free - EXAMPLES} more until {piece.end - 1}"
+        yield Fault("lost", history.uid, history.schedule_id, piece.start, sentence)

@@ -1,0 +1,125 @@
+"""A crontab as schedules: what is kept, and what is said about the rest."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import Any
+
+import pytest
+
+from everwhen.compat.importers.crontab import import_crontab
+from everwhen.compat.importers.imported import Imported
+
+
+def schedules(text: str, **keys: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = import_crontab(text, **keys).document["schedules"]
+    return found
+
+
+def notes(text: str, **keys: Any) -> list[str]:
+    return [note for note in import_crontab(text, **keys).notes if not note.startswith("commands run in")]
+
+
+def script(imported: Imported) -> str:
+    found: str = imported.document["schedules"][0]["run"]["command"][2]
+    return found
+
+
+def test_an_entry_keeps_the_ways_of_cron() -> None:
+    text = "# nightly dump of the shop\n30 2 * * 1-5   /usr/local/bin/backup.sh --full > /dev/null 2>&1"
+    assert schedules(text) == [
+        {
+            "id": "backup",
+            "description": "nightly dump of the shop",
+            "cron": "30 2 * * 1-5",
+            "timezone": "local",
+            "if_running": "allow",
+            "timeout": 0,
+            "run": {"command": ["/bin/sh", "-c", "/usr/local/bin/backup.sh --full > /dev/null 2>&1"]},
+        }
+    ]
+
+
+def test_settings_hold_for_the_entries_below_them() -> None:
+    text = """
+@daily first
+SHELL = /bin/bash
+CRON_TZ=Asia/Tokyo
+GREETING="hello there"
+@hourly second
+"""
+    first, second = schedules(text)
+    assert (first["timezone"], first["run"]) == ("local", {"command": ["/bin/sh", "-c", "first"]})
+    assert (second["timezone"], second["run"]["command"][0]) == ("Asia/Tokyo", "/bin/bash")
+    assert second["run"]["env"] == {"GREETING": "hello there"}
+
+
+def test_ids_are_used_once_and_comments_belong_to_the_next_line_only() -> None:
+    text = "# about a\n* * * * * a\n* * * * * a\n\n# lost\n\n* * * * * FOO=1 cd /x && b.py"
+    found = schedules(text)
+    assert [entry["id"] for entry in found] == ["a", "a-2", "x"]
+    assert [entry.get("description") for entry in found] == ["about a", None, None]
+
+
+def test_a_system_crontab_names_users() -> None:
+    text = "17 * * * * root cd / && run-parts --report /etc/cron.hourly\n5 4 * * sun www-data tidy"
+    assert [entry["run"]["command"][2] for entry in schedules(text, is_system=True)] == [
+        "cd / && run-parts --report /etc/cron.hourly",
+        "tidy",
+    ]
+    assert notes(text, is_system=True) == [
+        "line 2: cron runs it as www-data; the service runs it as its own user, or through sudo -u www-data"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "note"),
+    [
+        (
+            "@reboot warm-up",
+            "line 1: left out, @reboot: nothing here runs at boot; let the service manager start warm-up",
+        ),
+        (
+            "MAILTO=ops@example.org",
+            (
+                "line 1: MAILTO (mail to ops@example.org): output is kept with each job, "
+                "and nobody is sent mail"
+            ),
+        ),
+        (
+            "MAILTO=''",
+            "line 1: MAILTO (no mail): output is kept with each job, and nobody is sent mail",
+        ),
+        (
+            "CRON_TZ=Mars/Base",
+            (
+                'line 1: CRON_TZ: Unknown time zone "Mars/Base", use an IANA name such as Europe/Paris, or local; '
+                "the host's zone is used"
+            ),
+        ),
+        ("61 * * * * x", 'line 1: left out: Invalid cron expression "61 * * * *" - minute must be 0-59'),
+        ("* * * *", "line 1: left out, it is no entry: * * * *"),
+        ("-* * * * * x", "line 1: the minus that keeps it out of the log means nothing here"),
+    ],
+)
+def test_what_cannot_be_kept_is_said_with_its_line(line: str, note: str) -> None:
+    assert notes(line) == [note]
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (r"date +\%Y", None),
+        ("cat%hello%it's me", "hello\nit's me\n"),
+        (r"cat%100\%%", "100%\n\n"),
+    ],
+)
+def test_a_percent_sign_means_what_it_means_to_cron(command: str, said: str | None) -> None:
+    imported = import_crontab(f"* * * * * {command}")
+    done = subprocess.run(["/bin/sh", "-c", script(imported)], capture_output=True, text=True, check=True)
+    if said is None:
+        assert done.stdout.strip().isdigit()
+        assert not [note for note in imported.notes if "%" in note]
+    else:
+        assert done.stdout == said
+        assert "line 1: what follows % is standard input; it is piped into the command" in imported.notes

@@ -1,0 +1,194 @@
+"""The short way to a decision says what the long way says, or nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from everwhen.decide.fast_path import fire_fast, succeed_fast
+from everwhen.decide.settle import settle_full
+from everwhen.decide.tick import decide_full
+from everwhen.model.counters import ORDINARY, Start
+from everwhen.model.instants import HOUR, MINUTE, SECOND
+from everwhen.model.limits import Limit
+from everwhen.model.outcome import SUCCEEDED, Outcome
+from everwhen.model.policy import IfRunning
+from everwhen.model.schedule import Definition, Plan, Schedule, State
+from everwhen.model.shared import Shared
+from tests.decide.builders import (
+    FAILED,
+    a_breaker_rule,
+    a_budget,
+    a_capacity,
+    a_definition,
+    a_guard,
+    a_job,
+    a_one_shot,
+    a_schedule,
+    at,
+    quiet_hours,
+)
+
+NINE = at("09:00")
+KEYS = ("guard:g", "capacity:g")
+
+
+def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | strategy
+
+
+def definitions() -> st.SearchStrategy[Definition]:
+    triggers = st.sampled_from(
+        [{"every": "1h"}, {"every": "10s"}, {"cron": "0 * * * *"}, {"every": "monthly"}, {"at_instant": NINE}]
+    )
+    fields = st.fixed_dictionaries(
+        {
+            "if_running": st.sampled_from(["skip", "queue", "cancel", "allow"]),
+            "interval_from": st.sampled_from(["slot", "slot", "slot", "completion"]),
+            "guard": maybe(st.integers(1, 3).map(lambda n: a_guard(n, key=KEYS[0]))),
+            "capacity": maybe(st.integers(1, 3).map(lambda n: a_capacity(n, key=KEYS[1]))),
+            "catch_up": maybe(st.sampled_from(["skip", "run_once", "run_all"])),
+            "misfire_grace": maybe(st.integers(0, 10).map(lambda n: n * SECOND)),
+        },
+        optional={
+            "jitter_ms": st.integers(1, 5_000),
+            "only_between": st.just("08:00-18:00"),
+            "breaker": st.just(a_breaker_rule()),
+            "budgets": st.just((a_budget(per_hour=1),)),
+            "end_at": st.just(NINE + HOUR),
+        },
+    )
+    return st.builds(lambda trigger, rest: a_definition(**trigger, **rest), triggers, fields)
+
+
+def states() -> st.SearchStrategy[dict[str, Any]]:
+    datetimes = st.sampled_from([NINE - HOUR, NINE - 10 * SECOND, NINE])
+    return st.fixed_dictionaries(
+        {
+            "fire_count": st.integers(0, 5),
+            "outstanding": st.sampled_from([0, 0, 0, 1, 2]),
+            "last_slot_at": maybe(datetimes),
+            "last_fired_at": maybe(datetimes),
+            "run_count": st.integers(0, 5),
+            "current_repeat": st.integers(0, 3),
+            "last_error": maybe(st.just("exit code 1")),
+        },
+        optional={
+            "status": st.sampled_from(["active", "paused"]),
+            "running_jobs": st.integers(0, 1),
+            "waiting": st.integers(0, 1),
+            "skip_reason": st.just("already_running"),
+            "skip_count": st.integers(0, 2),
+        },
+    )
+
+
+@given(
+    definition=definitions(),
+    changes=states(),
+    late=st.sampled_from([-1, 0, 1, SECOND, 4 * SECOND, 10 * SECOND, MINUTE, 6 * MINUTE, HOUR]),
+    taken=st.tuples(st.integers(0, 3), st.integers(0, 3)),
+)
+def test_the_short_way_says_what_the_long_way_says_or_nothing(
+    definition: Definition, changes: dict[str, Any], late: int, taken: tuple[int, int]
+) -> None:
+    plan = Plan("a", definition, None)
+    state = State(1, "a1b2c3d4e5f6", "a", None, 1, "active", NINE - 2 * HOUR, NINE, NINE)
+    state = state._replace(next_run_at=plan.calendar(state.anchor_at).due_at(NINE), **changes)
+    if state.skip_count:
+        state = state._replace(skip_first_at=NINE - HOUR, skip_last_at=NINE - 10 * SECOND)
+    schedule, now = Schedule(state, plan), NINE + late
+    short, long = (Shared(limits={k: Limit(k, n, n) for k, n in zip(KEYS, taken, strict=True)}) for _ in "ab")
+    found = fire_fast(schedule, now, short)
+    if found is None:
+        assert short == Shared(limits=short.limits) and not short.undo
+    else:
+        assert found == decide_full(schedule, now, long)
+        assert short == long
+
+
+@pytest.mark.parametrize("if_running", ["skip", "queue", "cancel", "allow"])
+def test_the_short_way_puts_the_job_into_the_line_of_the_long_one(if_running: IfRunning) -> None:
+    schedule = a_schedule(if_running=if_running, next_slot_at=NINE)
+    assert fire_fast(schedule, NINE, Shared()) == decide_full(schedule, NINE, Shared())
+
+
+@pytest.mark.parametrize("fields", [{"every": "1h"}, {"cron": "0 * * * *"}, {"every": "10s"}])
+@pytest.mark.parametrize("limits", [{}, {"guard": a_guard(1)}, {"capacity": a_capacity(1)}])
+def test_a_slot_that_is_on_time_goes_the_short_way(fields: dict[str, Any], limits: dict[str, Any]) -> None:
+    assert fire_fast(a_schedule(**fields, **limits, next_slot_at=NINE), NINE + SECOND, Shared()) is not None
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        a_one_shot(NINE),
+        a_schedule(every="1h", next_slot_at=NINE, status="paused"),
+        a_schedule(every="1h", next_slot_at=NINE, outstanding=1),
+        a_schedule(every="1h", next_slot_at=NINE, held_slot_at=NINE - HOUR),
+        a_schedule(every="1h", next_slot_at=NINE, skip_reason="already_running"),
+        a_schedule(every="1h", next_slot_at=NINE, only_between="08:00-18:00"),
+        a_schedule(every="1h", next_slot_at=NINE, quiet=quiet_hours("22:00-07:00")),
+        a_schedule(every="1h", next_slot_at=NINE, breaker=a_breaker_rule()),
+        a_schedule(every="1h", next_slot_at=NINE, budgets=(a_budget(per_hour=9),)),
+        a_schedule(every="1h", next_slot_at=NINE, interval_from="completion"),
+        a_schedule(every="1h", next_slot_at=NINE - HOUR),
+    ],
+)
+def test_what_has_more_to_consider_goes_the_long_way(schedule: Schedule) -> None:
+    assert fire_fast(schedule, NINE, Shared()) is None
+
+
+@given(
+    definition=definitions(),
+    changes=states(),
+    total_repeats=st.sampled_from([0, 0, 0, 3]),
+    origin=st.sampled_from(["schedule", "catch_up", "retry", "manual", "backfill", "webhook"]),
+    outcome=st.sampled_from(
+        [SUCCEEDED, SUCCEEDED, FAILED, Outcome("timed_out"), Outcome("succeeded", is_still_running=True)]
+    ),
+)
+def test_a_success_by_the_short_way_is_the_success_by_the_long_way_or_nothing(
+    definition: Definition, changes: dict[str, Any], total_repeats: int, origin: str, outcome: Outcome
+) -> None:
+    plan = Plan("a", replace(definition, total_repeats=total_repeats), None)
+    state = State(1, "a1b2c3d4e5f6", "a", "me", 1, "active", NINE - 2 * HOUR, NINE, NINE)
+    schedule = Schedule(state._replace(**changes), plan)
+    job = a_job(schedule, 3, origin=origin)
+    found = succeed_fast(job, outcome, schedule, NINE + SECOND)
+    if found is not None:
+        assert found == settle_full(job, outcome, schedule, NINE + SECOND, Shared())
+
+
+def test_a_plain_success_goes_the_short_way() -> None:
+    schedule = a_schedule(every="1h", next_slot_at=NINE, outstanding=1, running_jobs=1)
+    assert succeed_fast(a_job(schedule), SUCCEEDED, schedule, NINE) is not None
+
+
+def test_a_start_moves_the_columns_that_are_named() -> None:
+    schedule = a_schedule(every="1h", next_slot_at=NINE, outstanding=1, last_error="exit code 1")
+    state, job = schedule.state, a_job(schedule, status="queued", started_at=None, attempt=2, fence=4)
+    assert ORDINARY.added_to(state, NINE) == state._replace(running_jobs=1, last_run_at=NINE)
+    retried = Start(running_jobs=1, waiting=-1, retries_waiting=-1, is_own=False)
+    fields: dict[str, Any] = {"running_jobs": 1, "waiting": -1, "retries_waiting": -1}
+    assert retried.added_to(state, NINE) == state._replace(**fields)
+    fields = {
+        "status": "running",
+        "is_probe": True,
+        "attempt": 3,
+        "started_at": NINE,
+        "deadline_at": NINE + 5,
+    }
+    assert job.started(NINE, NINE + 5, "n", True) == job._replace(node="n", fence=5, **fields)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"total_repeats": 3}, {"interval_from": "completion"}, {"breaker": a_breaker_rule()}]
+)
+def test_a_success_that_something_waits_for_goes_the_long_way(fields: dict[str, Any]) -> None:
+    schedule = a_schedule(every="1h", next_slot_at=NINE, outstanding=1, running_jobs=1, **fields)
+    assert succeed_fast(a_job(schedule), SUCCEEDED, schedule, NINE) is None
