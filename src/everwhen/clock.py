@@ -1,4 +1,4 @@
-"""The clock and the zone of this machine: the only place that reads either."""
+"""The clock and the time zone of this machine: the only module that reads either."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ZONEINFO = Path("/usr/share/zoneinfo")
 
 
 class SystemClock:
-    """This machine's clock, as the engine reads it."""
+    """The system clock, in the units of the engine: microseconds since 1970."""
 
     def now(self) -> int:
         return time.time_ns() // 1_000
@@ -27,15 +27,15 @@ class SystemClock:
 
 
 def now() -> datetime:
-    """This instant, in UTC."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)
 
 
 def local_zone_name() -> str:
-    """The IANA name of the host's zone: what `local` means, written down so that every node means the same.
+    """Return the IANA name of the host's zone. It replaces `local` when it is stored, so that every node uses one zone.
 
-    Asked in the order in which the C library decides: TZ (a name, or the path of a zone's file; empty means
-    UTC), then /etc/localtime, which Debian names in /etc/timezone.
+    The sources are read in the C library's order: TZ (a name, or the path of a zone file; empty means UTC), then
+    /etc/localtime, whose name Debian keeps in /etc/timezone.
     """
     spelled = os.environ.get("TZ")
     if spelled is None:
@@ -54,7 +54,7 @@ def local_zone_name() -> str:
 
 def names_on_disk(localtime: Path, timezone: Path, zoneinfo: Path) -> Iterable[str]:
     if not localtime.exists():
-        yield "UTC"  # what the C library takes, too
+        yield "UTC"  # as the C library does
         return
     if localtime.is_symlink():
         yield str(localtime.resolve()).rpartition("/zoneinfo/")[2]

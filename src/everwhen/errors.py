@@ -1,7 +1,7 @@
-"""Every error that everwhen raises on purpose, on one page.
+"""Every error that everwhen raises on purpose.
 
-An error says what is wrong, which value it was, and what to do; its fields hold the same for programs.
-Things that are expected to happen (a lost claim, a skipped slot, a failed job) are values, not errors.
+The message of an error states what is wrong, which value it was, and what to do; its fields hold the same for programs.
+Expected results (a lost claim, a skipped slot, a failed job) are values, not errors.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 
 class SchedulerError(Exception):
-    """The root: catch this to catch everything that everwhen raises on purpose."""
+    """The root of the hierarchy: catch it to catch every error that everwhen raises on purpose."""
 
     def __reduce__(self) -> tuple[Callable[..., SchedulerError], tuple[Any, ...]]:
-        # Subclasses take keyword fields, which pickle's default protocol for exceptions would lose on the
-        # way between processes.
+        # Subclasses have keyword-only fields. Pickle's default protocol for exceptions would lose them between
+        # processes.
         return _rebuild, (type(self), self.args, self.__dict__)
 
 
@@ -29,7 +29,7 @@ def _rebuild(kind: type[SchedulerError], args: tuple[Any, ...], fields: dict[str
 
 
 class IntervalParseError(SchedulerError, ValueError):
-    """A text that is no duration; `interval` holds it as it was given."""
+    """A text that is not a valid duration; `interval` holds it unchanged."""
 
     def __init__(self, message: str, *, interval: object) -> None:
         super().__init__(message)
@@ -37,7 +37,7 @@ class IntervalParseError(SchedulerError, ValueError):
 
 
 class CronParseError(SchedulerError, ValueError):
-    """A text that is no cron expression: the text, the field at fault, and one that would be right."""
+    """A text that is not a valid cron expression: the text, the invalid field, and an example of a valid expression."""
 
     def __init__(self, fault: str, *, expression: object, field: str | None, example: str) -> None:
         super().__init__(f'Invalid cron expression "{shown(expression)}" - {fault}')
@@ -47,7 +47,7 @@ class CronParseError(SchedulerError, ValueError):
 
 
 class TimetableError(SchedulerError, ValueError):
-    """A zone, window, jitter, bound or trigger that cannot be: the key it stands under, and its value."""
+    """An invalid zone, window, jitter, bound or trigger: its key and its value."""
 
     def __init__(self, message: str, *, key: str, value: object = None) -> None:
         super().__init__(message)
@@ -56,11 +56,11 @@ class TimetableError(SchedulerError, ValueError):
 
 
 class PayloadSizeError(TimetableError):
-    """A payload that is larger than payloads may be."""
+    """A payload that exceeds the size limit."""
 
 
 class MissingQuietHoursError(TimetableError):
-    """A schedule names quiet hours that are not there."""
+    """A schedule refers to quiet hours that do not exist."""
 
     def __init__(self, policy_id: str) -> None:
         super().__init__(
@@ -78,7 +78,7 @@ class ScheduleTriggerError(SchedulerError):
 
 
 class SchedulerShutdownError(SchedulerError):
-    """A stop that did not end cleanly: whether it timed out, and how many jobs were still running."""
+    """A shutdown that did not end cleanly: whether it timed out, and how many jobs were still running."""
 
     def __init__(self, message: str, *, timed_out: bool, running_job_count: int) -> None:
         super().__init__(message)
@@ -87,7 +87,7 @@ class SchedulerShutdownError(SchedulerError):
 
 
 class StatusError(SchedulerError):
-    """A change of status that the schedule's status does not allow."""
+    """A change of status that the schedule's current status does not allow."""
 
     def __init__(self, verb: str, status: str, why: str = "") -> None:
         super().__init__(f"Cannot {verb} job with status '{status}'.{f' ({why})' if why else ''}")
@@ -104,7 +104,7 @@ class UnknownScheduleError(SchedulerError):
 
 
 class DuplicateScheduleError(SchedulerError):
-    """A schedule with this id is there already."""
+    """A schedule with this id exists already."""
 
     def __init__(self, schedule_id: str) -> None:
         super().__init__(f'duplicate schedule id "{schedule_id}"')
@@ -120,7 +120,7 @@ class UnknownJobError(SchedulerError):
 
 
 class SourceGoneError(SchedulerError):
-    """A job whose schedule is deleted, so that nothing says how to run it."""
+    """The schedule of a job is deleted, so the definition that is needed to run the job is missing."""
 
     def __init__(self, job_id: str) -> None:
         super().__init__(f'the schedule of job "{shown(job_id)}" is deleted; make it again, and trigger it')
@@ -136,7 +136,7 @@ class UnknownPolicyError(SchedulerError):
 
 
 class DuplicatePolicyError(SchedulerError):
-    """Quiet hours with this id are there already."""
+    """Quiet hours with this id exist already."""
 
     def __init__(self, policy_id: str) -> None:
         super().__init__(
@@ -146,7 +146,7 @@ class DuplicatePolicyError(SchedulerError):
 
 
 class UnknownBreakerError(SchedulerError):
-    """No schedule has a breaker of this key."""
+    """No schedule has a breaker with this key."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f'there is no circuit breaker "{shown(key)}"')
@@ -154,7 +154,7 @@ class UnknownBreakerError(SchedulerError):
 
 
 class RequestError(SchedulerError):
-    """A request to a schedule that the clock fires."""
+    """A webhook or chat request to a schedule that the clock fires."""
 
     def __init__(self, schedule_id: str) -> None:
         super().__init__(f'"{shown(schedule_id)}" is no webhook or chat schedule; trigger it instead')
@@ -162,7 +162,7 @@ class RequestError(SchedulerError):
 
 
 class PreconditionError(SchedulerError):
-    """Somebody else changed the schedule since it was read."""
+    """The schedule was changed by another caller after it was read."""
 
     def __init__(self, expected: int, revision: int) -> None:
         super().__init__(
@@ -173,7 +173,7 @@ class PreconditionError(SchedulerError):
 
 
 class UnseenRevisionError(SchedulerError):
-    """A schedule that waits for approval, and nobody said which revision of it was looked at."""
+    """The schedule waits for approval, and the request does not name the revision that was reviewed."""
 
     def __init__(self, revision: int) -> None:
         super().__init__(
@@ -184,7 +184,7 @@ class UnseenRevisionError(SchedulerError):
 
 
 class SourceError(SchedulerError):
-    """A schedule or policy of the configuration file, to be changed by another way."""
+    """An attempt to change a schedule or policy that is declared in the configuration file or in code."""
 
     def __init__(self, what: str, source: str) -> None:
         where = "the configuration file" if source == "config" else "code"
@@ -193,7 +193,7 @@ class SourceError(SchedulerError):
 
 
 class UnknownGroupError(SchedulerError, LookupError):
-    """A plugin, agent or workflow that does not exist, or not for this caller."""
+    """A plugin, agent or workflow that does not exist, or is not available to this caller."""
 
     def __init__(self, kind: str, name: str) -> None:
         is_workflow = kind == "workflow"
@@ -203,11 +203,11 @@ class UnknownGroupError(SchedulerError, LookupError):
 
 
 class TokenError(SchedulerError, ValueError):
-    """A token that cannot be made, or that there is not."""
+    """A token that cannot be created, or that does not exist."""
 
 
 class UnknownTokenError(TokenError):
-    """No token in force has this id."""
+    """No valid token has this id."""
 
     def __init__(self, token_id: str) -> None:
         super().__init__(f'there is no token "{shown(token_id)}" in force')
@@ -215,11 +215,11 @@ class UnknownTokenError(TokenError):
 
 
 class AccessError(SchedulerError):
-    """Something that this caller may not do."""
+    """An operation that this caller may not perform."""
 
 
 class LimitError(AccessError):
-    """Something beyond a limit of the caller's token; `limit` is its name."""
+    """An operation beyond a limit of the caller's token; `limit` is the name of the limit."""
 
     def __init__(self, message: str, *, limit: str) -> None:
         super().__init__(message)
@@ -227,7 +227,7 @@ class LimitError(AccessError):
 
 
 class QuotaError(LimitError):
-    """As many schedules as a token may have."""
+    """The token has as many schedules as it may have."""
 
     def __init__(self, most: int) -> None:
         super().__init__(f"this token may have {most} schedules; delete some first", limit="max_schedules")
@@ -235,7 +235,7 @@ class QuotaError(LimitError):
 
 
 class FiringLimitError(LimitError):
-    """More firings than a token may cause in an hour or a day; `retry_after` is in seconds."""
+    """The token has caused as many firings as it may in an hour or a day; `retry_after` is in seconds."""
 
     def __init__(self, retry_after: int) -> None:
         super().__init__(
@@ -246,7 +246,7 @@ class FiringLimitError(LimitError):
 
 
 class RepeatedRequestError(SchedulerError):
-    """An Idempotency-Key that was used before."""
+    """An Idempotency-Key that was used for another request."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f'the Idempotency-Key "{shown(key)}" was used for another request')
@@ -254,11 +254,11 @@ class RepeatedRequestError(SchedulerError):
 
 
 class OutcomeError(SchedulerError):
-    """A report of an outcome that cannot be taken."""
+    """A reported outcome that cannot be accepted."""
 
 
 class BackfillError(SchedulerError):
-    """A backfill that cannot be."""
+    """A backfill that is not possible."""
 
 
 class PolicyInUseError(SchedulerError):
@@ -279,7 +279,7 @@ class ConfigError(SchedulerError):
 
 
 class SubmissionError(ConfigError):
-    """One schedule that cannot be: every problem with the path of the word that it is about."""
+    """An invalid schedule: every problem, with the path of the field it concerns."""
 
     def __init__(self, problems: Iterable[tuple[str, str]]) -> None:
         self.problems = tuple(sorted(problems))
@@ -287,12 +287,12 @@ class SubmissionError(ConfigError):
 
     @property
     def is_oversize(self) -> bool:
-        """Whether something is larger than it may be."""
+        """Return whether a value exceeds its size limit."""
         return any(_OVERSIZE.fullmatch(what) for _, what in self.problems)
 
 
 def oversize(size: int, most: int) -> str:
-    """The problem with something of so many bytes."""
+    """Return the text of the problem with a value of this many bytes."""
     return f"is {size:,} bytes long; at most {most:,} are taken"
 
 
@@ -300,7 +300,7 @@ _OVERSIZE = re.compile(r"is [0-9,]+ bytes long; at most [0-9,]+ are taken")
 
 
 class ManifestError(ConfigError):
-    """A plugin that cannot be used: where its manifest is, and everything that is wrong with it."""
+    """A plugin with an invalid manifest: the path of the manifest, and every problem with it."""
 
     def __init__(self, path: str, problems: list[str]) -> None:
         super().__init__("\n".join(f"{path}: {problem}" for problem in problems))
@@ -309,7 +309,7 @@ class ManifestError(ConfigError):
 
 
 class RemovalError(ConfigError):
-    """A configuration that would remove most of what runs, and nobody said that this is meant."""
+    """A configuration that would remove most schedules, without the confirmation that this is intended."""
 
     def __init__(self, removed: int, present: int) -> None:
         super().__init__(
@@ -321,7 +321,7 @@ class RemovalError(ConfigError):
 
 
 class WorkSourceError(SchedulerError):
-    """A work source that does not do what it was asked; `exit_code` is that of its program, negative for a signal."""
+    """A request to a work source that failed; `exit_code` is that of its program, negative for a signal."""
 
     def __init__(self, message: str, *, exit_code: int | None = None) -> None:
         super().__init__(message)
@@ -332,7 +332,7 @@ StoreFault = Literal["locked", "full", "read_only", "away"]
 
 
 class StoreError(SchedulerError):
-    """A database that cannot be used; `fault` is what is wrong with it, where that is known."""
+    """A database that cannot be used; `fault` is the cause, where it is known."""
 
     def __init__(self, message: str, *, fault: StoreFault | None = None) -> None:
         super().__init__(message)
@@ -340,7 +340,7 @@ class StoreError(SchedulerError):
 
 
 class QuietHoursChangedError(StoreError):
-    """Quiet hours that a schedule names were changed while it was written; nothing of it was."""
+    """The quiet hours of a schedule were changed while the schedule was written; nothing was written."""
 
     def __init__(self, policy_id: str) -> None:
         super().__init__(
@@ -350,11 +350,11 @@ class QuietHoursChangedError(StoreError):
 
 
 class QueueError(SchedulerError):
-    """A queue that jobs are handed over to and that cannot be used."""
+    """An external job queue that cannot be used."""
 
 
 class BackupError(SchedulerError):
-    """A copy of the database that could not be made, or cannot be restored; `path` is where it was to be, or is."""
+    """A backup that could not be written or cannot be restored; `path` is its file."""
 
     def __init__(self, message: str, path: object) -> None:
         super().__init__(message)
@@ -362,7 +362,7 @@ class BackupError(SchedulerError):
 
 
 class MovedError(StoreError):
-    """A database that `everwhen db copy` moved, or is moving; `to` is the new address, without its password."""
+    """A database that `everwhen db copy` has moved or is moving; `to` is the new address, without its password."""
 
     def __init__(self, message: str, *, to: str) -> None:
         super().__init__(message)
@@ -370,15 +370,15 @@ class MovedError(StoreError):
 
 
 class CopyError(SchedulerError):
-    """A database that cannot be copied to another; the target holds nothing of it."""
+    """A database that cannot be copied to another one; the target contains none of its data."""
 
 
 class UncertainCopyError(CopyError):
-    """A copy whose commit was not answered: it may be there or not. The same command finds out and goes on."""
+    """A copy whose commit was not confirmed, so it may exist or not. The same command checks that and continues."""
 
 
 LONGEST_SHOWN = 100
-# A few lines of YAML with aliases are a list of billions; nobody reads beyond the first hundred characters.
+# A few lines of YAML with aliases can expand to a list of billions; a message shows only the first hundred characters.
 _BRIEFLY = Repr()
 _BRIEFLY.maxlevel = 4
 _BRIEFLY.maxlist = _BRIEFLY.maxtuple = _BRIEFLY.maxdict = _BRIEFLY.maxset = 20
@@ -386,7 +386,7 @@ _BRIEFLY.maxstring = _BRIEFLY.maxlong = _BRIEFLY.maxother = 2 * LONGEST_SHOWN
 
 
 def shown(value: object) -> str:
-    """The value as a message may show it: one line, printable, never longer than a hundred characters.
+    """Return the value as a message may show it: one line, printable, at most a hundred characters.
 
     >>> shown("0 9 *\\n* *")
     '0 9 *\\\\n* *'
@@ -399,7 +399,7 @@ def shown(value: object) -> str:
 
 
 def shown_url(url: str) -> str:
-    """A database's URL as people may see it: without its password, however it is mistyped.
+    """Return a database URL for display: without its password, even when the URL is malformed.
 
     >>> shown_url("postgresql://app:secret@db.example/everwhen"), shown_url("sqlite:///everwhen.db")
     ('postgresql://app@db.example/everwhen', 'sqlite:///everwhen.db')
@@ -412,7 +412,7 @@ def shown_url(url: str) -> str:
     who, at, where = url.rpartition("@")
     if not at:
         return shown(url.partition("?")[0])
-    if "?" in who:  # one of the options, or in the password: nobody knows where it ends
+    if "?" in who:  # begins the options or is part of the password, so the end of the password is unknown
         return shown(f"{scheme}:…")
     user = rest.removeprefix("//").partition("@")[0].partition(":")[0]
     kept = f"{scheme}://{user}" if rest.startswith("//") else f"{scheme}:…"

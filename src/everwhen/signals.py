@@ -1,9 +1,9 @@
-"""The signals of this process, handed to a thread: the only place that installs signal handlers.
+"""Signal handling on a dedicated thread: the only module that installs signal handlers.
 
 Python runs a handler in the main thread between any two bytecodes, also inside another run of the same handler and
-inside `Event.wait`. A handler that takes a lock (`Event.set` does) may therefore wait for ever for the very thread that
-it interrupted: under many signals a process would hear none of them again. So a handler here only puts a number into a
-queue whose `put` may interrupt itself, and a thread of our own does what is to be done.
+inside `Event.wait`. A handler that takes a lock (`Event.set` does) may therefore wait for ever for the thread that it
+interrupted: under many signals a process would stop reacting to any of them. So a handler here only puts the signal's
+number into a queue whose `put` is reentrant, and a dedicated thread runs the action.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class ProcessSignals:
-    """Handlers of signals for as long as a block lasts; then those before are back. For the main thread only."""
+    """Signal handlers for the duration of a `with` block, which then restores the previous ones. Main thread only."""
 
     def __init__(self) -> None:
         self._received: SimpleQueue[int | None] = SimpleQueue()
@@ -32,7 +32,7 @@ class ProcessSignals:
         self._thread.start()
 
     def on(self, number: int, action: Callable[[], object]) -> None:
-        """Call the action, on a thread of its own, whenever the signal comes."""
+        """Call the action on the signal thread whenever the signal arrives."""
         self._actions[number] = action
         previous = signal.signal(number, self._receive)
         self._previous.setdefault(number, previous)
@@ -40,8 +40,10 @@ class ProcessSignals:
     def on_stop(
         self, kill: Callable[[], object], prepare: Callable[[], object] = lambda: None
     ) -> threading.Event:
-        """An event that the first SIGINT or SIGTERM sets, once what is to stop is prepared for it; the second one
-        kills what runs and ends the program."""
+        """Return an event that the first SIGINT or SIGTERM sets, after it has called `prepare`.
+
+        The second one calls `kill` and ends the program.
+        """
         stopped = threading.Event()
 
         def stop() -> None:
@@ -72,11 +74,11 @@ class ProcessSignals:
         self._received.put(number)
 
     def _leave(self) -> None:
-        """End the main thread wherever it is: only a handler can raise there."""
+        """End the main thread at any point of its execution: only a signal handler can raise there."""
         self._is_leaving = True
         main = threading.main_thread().ident
         assert main is not None
-        while not self._has_left:  # a signal that comes just before the thread falls asleep does not wake it
+        while not self._has_left:  # a signal just before the thread blocks does not wake it
             signal.pthread_kill(main, signal.SIGTERM)
             time.sleep(0.02)
 
@@ -86,8 +88,9 @@ class ProcessSignals:
 
 
 def wait_until(stopped: threading.Event, is_running: Callable[[], bool] = lambda: True) -> None:
-    """Wait for the event, or until it does not run any more."""
-    # In short pieces: the kernel may hand a signal to any thread, and Python runs handlers when the main thread wakes.
-    # Blocking the signals in the other threads is no way out: the programs that they start would inherit that.
+    """Wait until the event is set or `is_running` returns False."""
+    # Wait in short intervals: the kernel may deliver a signal to any thread, and Python runs handlers when the main
+    # thread wakes. Blocking the signals in the other threads is not an alternative: their child processes would inherit
+    # the signal mask.
     while not stopped.wait(0.2) and is_running():
         pass

@@ -1,6 +1,6 @@
-"""The public functions about time: `timetable` with this machine's clock and zone where none is given.
+"""The public functions for time: `timetable` with the host's clock and zone as defaults.
 
-Datetimes without a zone are read in the host's, as Python does; every answer is aware.
+Naive datetimes are local to the host's zone, as in Python; every returned datetime is aware.
 """
 
 from __future__ import annotations
@@ -34,10 +34,9 @@ def calculate_next_trigger(
     *,
     now: datetime | None = None,
 ) -> datetime:
-    """When an interval schedule runs next: its last completion + interval, never before now.
+    """Return when an interval schedule runs next: its last completion + interval, never before now.
 
-    With `jitter_percent` (0 to 10) up to that share of the interval is added, the same for the same
-    arguments.
+    `jitter_percent` (0 to 10) adds up to that share of the interval; the same arguments give the same jitter.
 
     >>> from datetime import datetime, timezone
     >>> ten = datetime(2025, 1, 19, 10, tzinfo=timezone.utc)
@@ -64,20 +63,20 @@ def calculate_next_trigger(
 
 
 def is_schedule_due(next_at: datetime, *, now: datetime | None = None) -> bool:
-    """Whether the time has come."""
+    """Return whether `next_at` has been reached."""
     now = clock.now() if now is None else _aware(now, "now")
     return _aware(next_at, "next_at") <= now
 
 
 def parse_cron_expression(text: str) -> CronExpression:
-    """The parsed expression, or CronParseError with `.expression`, `.field` and `.example`."""
+    """Parse a cron expression; raise CronParseError with `.expression`, `.field` and `.example`."""
     return parse_cron(text)
 
 
 def is_valid_cron_expression(text: object) -> bool:
-    """Whether `parse_cron_expression` would take it. Never raises."""
+    """Return whether `parse_cron_expression` accepts the value. Never raises."""
     try:
-        parse_cron(text)  # type: ignore[arg-type]  # anything may be asked about
+        parse_cron(text)  # type: ignore[arg-type]  # any value may be passed
     except CronParseError:
         return False
     return True
@@ -86,9 +85,9 @@ def is_valid_cron_expression(text: object) -> bool:
 def calculate_next_cron_trigger(
     text: str, after: datetime | None = None, timezone: str | None = None
 ) -> datetime:
-    """The first match strictly after `after` (default: now).
+    """Return the first match strictly after `after` (default: now).
 
-    It is read in `timezone`, else in the zone of an aware `after`, else in the host's.
+    The expression is evaluated in `timezone`, else in the zone of an aware `after`, else in the host's zone.
 
     >>> from datetime import datetime
     >>> calculate_next_cron_trigger("0 9 * * *", datetime(2025, 1, 15, 9), "UTC").isoformat()
@@ -115,7 +114,7 @@ def _zone_for(after: datetime | None, timezone: str | None) -> Zone:
 
 
 def _in_zone(moment: datetime, where: Zone) -> datetime:
-    """An aware datetime as it is; a naive one as a reading of the clock on the wall there."""
+    """Return an aware datetime unchanged; interpret a naive one as local time in the zone."""
     _check_datetime(moment, "after")
     return moment if moment.utcoffset() is not None else moment.replace(tzinfo=where.tzinfo)
 

@@ -1,6 +1,6 @@
-"""WHAT THINGS ARE: schedules, jobs, limits, breakers, events, as frozen values.
+"""The data model: schedules, jobs, limits, breakers and events, as frozen values.
 
-From here on an instant is a whole number of microseconds since 1970, UTC: what the databases keep and what a
-clock gives. Slots are whole seconds all the same; `calendar` is the one seam to `timetable`, which counts in
-seconds. Names of instants end in `_at`, durations in nothing but say so where they stand.
+Outside `timetable` an instant is a whole number of microseconds since 1970, UTC, as the databases store it and as a
+clock returns it. Slots are whole seconds nevertheless; `calendar` is the one interface to `timetable`, which counts in
+seconds. Names of instants end in `_at`. Names of durations have no suffix; docstrings and comments say so where needed.
 """

@@ -1,4 +1,4 @@
-"""A schedule of an agent, from the words that herdctl uses to those that every schedule is declared with."""
+"""Schedules of agents: herdctl's keys, translated to the keys that every schedule is declared with."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _TRIGGERS = {"interval": "every", "cron": "cron"}
 
 
 def agent_to_json(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """A schedule of an agent in the words that every schedule is declared with.
+    """Translate a schedule of an agent to the keys that every schedule is declared with.
 
-    `{type: interval, interval: 5m}` is `every: 5m`; `{type: cron, cron | expression}` is `cron`; `webhook` and `chat`
-    stay what they are. What is left unsaid is left unsaid.
+    `{type: interval, interval: 5m}` becomes `every: 5m`; `{type: cron, cron | expression}` becomes `cron`; `webhook`
+    and `chat` stay unchanged. Keys that are not set stay unset.
     """
     trigger = _trigger(fields.get("type"), fields)
     passed_over = ("type", "interval", "cron", "expression", "prompt", "work_source", "secret", "signature")
@@ -39,7 +39,7 @@ def _trigger(kind: Any, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def agent_target(agent: str, group: Mapping[str, Any], fields: Mapping[str, Any]) -> Target:
-    """The target that runs an agent's command for one of its schedules."""
+    """Return the target that runs an agent's command for one of its schedules."""
     command = group.get("command")
     if (
         not isinstance(command, list)

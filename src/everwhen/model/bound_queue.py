@@ -1,6 +1,6 @@
-"""Queues that a program keeps for itself: `queue@name`, taken only by processes that declare the same name.
+"""Queues that belong to one program: `queue@name`. Only processes that declare the same name take jobs from them.
 
-No name of a queue holds an @, so a worker that takes whatever there is knows these by it and leaves them alone.
+The names of other queues contain no @, so a worker that serves every queue recognises these by it and skips them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ BOUND = "@"
 
 
 def bound_queue(queue: str, name: str) -> str:
-    """
+    """Return the name of a queue that belongs to a program.
+
     >>> bound_queue("default", "shop")
     'default@shop'
     """
@@ -17,7 +18,7 @@ def bound_queue(queue: str, name: str) -> str:
 
 
 def plain_queue(queue: str) -> str:
-    """What people called it.
+    """Return the name of the queue as it was declared.
 
     >>> plain_queue("default@shop"), plain_queue("default")
     ('default', 'default')

@@ -1,4 +1,4 @@
-"""Circuit breakers: their state, and the changes that are recorded."""
+"""Circuit breakers: their state, and their recorded transitions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TransitionReason = Literal[
 
 
 class Breaker(NamedTuple):
-    """One breaker; `failure_count` counts own failures in a row while it is closed."""
+    """One breaker; `failure_count` counts consecutive failures of own jobs while it is closed."""
 
     key: str
     state: BreakerState = "closed"
@@ -21,7 +21,7 @@ class Breaker(NamedTuple):
 
 
 class Transition(NamedTuple):
-    """One change of a breaker, appended to its history."""
+    """One change of state of a breaker, appended to its history."""
 
     key: str
     from_state: BreakerState

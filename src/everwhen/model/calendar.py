@@ -1,4 +1,4 @@
-"""The slots of one schedule in microseconds: the seam to `timetable`, which counts in seconds."""
+"""The slots of one schedule in microseconds: the interface to `timetable`, which counts in seconds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MANY = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """When slots are, when they are due, and when the schedule is closed."""
+    """The slots of a schedule, when they are due, and its closed times."""
 
     slots: Occurrences
     closed_times: ClosedTimes
@@ -25,54 +25,54 @@ class Calendar:
 
     @property
     def jitter(self) -> int:
-        """The width of the jitter window."""
+        """Return the width of the jitter window."""
         return self.slots.jitter_ms * 1_000
 
     def first_from(self, instant: int) -> int | None:
-        """The first slot not before the instant."""
+        """Return the first slot at or after the instant."""
         return self._micro(self.slots.next_after(-(-instant // SECOND) - 1))
 
     def next_after(self, instant: int) -> int | None:
-        """The first slot after the instant."""
+        """Return the first slot after the instant."""
         return self._micro(self.slots.next_after(instant // SECOND))
 
     def last_until(self, instant: int) -> int | None:
-        """The last slot not after the instant."""
+        """Return the last slot at or before the instant."""
         return self._micro(self.slots.previous_before(instant // SECOND + 1))
 
     def due_at(self, slot_at: int) -> int:
-        """slot_at + jitter."""
+        """Return slot_at + jitter."""
         if not self.slots.jitter_ms:
             return slot_at
         second = slot_at // SECOND
-        if self.is_chain:  # the following slot is an interval and more away: nothing cuts the window
+        if self.is_chain:  # the following slot is at least one interval away: the window is not cut
             return slot_at + jitter_offset_ms(self.slots.jitter_key, second, self.slots.jitter_ms) * 1_000
         return self.slots.due_ms(second) * 1_000
 
     def due_slots(self, first: int, now: int) -> Sequence[int]:
-        """The slots from `first` on that are due by now, in order."""
+        """Return the slots from `first` on that are due by now, in order."""
         found = self.reached_slots(first, now)
-        # Jitter is smaller than the gap to the following slot: only the last can be still to come.
+        # Jitter is smaller than the gap to the following slot: only the last slot may not be due yet.
         return found[:-1] if found and self.due_at(found[-1]) > now else found
 
     def reached_slots(self, first: int, now: int) -> Sequence[int]:
-        """The slots from `first` to now, in order, whether due yet or waiting for their jitter."""
+        """Return the slots from `first` to now, in order, including one whose jitter has not elapsed yet."""
         series = self.slots.series
-        if isinstance(series, IntervalSeries):  # a year of seconds is no list
+        if isinstance(series, IntervalSeries):  # a year of seconds is too long for a list
             end = min(now + 1, self.slots.end_at * SECOND)
             return range(first, end, series.interval * SECOND)
-        # The slot that the row has promised counts, also when newer zone data would put it elsewhere.
+        # The slot that is stored in the row counts, even when newer zone data would move it.
         later = self.slots.between(first // SECOND + 1, now // SECOND + 1, MANY)
         return [first, *(second * SECOND for second in later)]
 
     def runs(self, slots: Sequence[int]) -> Iterator[tuple[ClosedReason | None, Sequence[int]]]:
-        """The slots in stretches that are open, or closed for one reason, each judged at its due_at."""
+        """Yield the slots in runs that are open, or closed for one reason; the due_at of each slot decides."""
         position = 0
         while position < len(slots):
             due_at = self.due_at(slots[position])
             reason = self.closed_reason(due_at)
             steady = self.closed_times.steady_until(due_at // SECOND) * SECOND
-            # Slots whose whole jitter window lies before the next edge are judged alike without a look.
+            # Slots whose whole jitter window lies before the next edge have the same reason; they need no check.
             until = max(bisect_left(slots, steady - self.jitter), position + 1)
             yield reason, slots[position:until]
             position = until
@@ -81,7 +81,7 @@ class Calendar:
         return self.closed_times.reason_at(instant // SECOND)
 
     def opening_from(self, instant: int) -> int | None:
-        """The first instant from here at which nothing closes the schedule; None without one in 400 days."""
+        """Return the first instant from this one on at which the schedule is open, or None within 400 days."""
         if self.closed_reason(instant) is None:
             return instant
         return self._micro(self.closed_times.opening_from(instant // SECOND))

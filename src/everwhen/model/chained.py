@@ -1,4 +1,4 @@
-"""Which schedules can run as a chain of one-shot queue jobs, with nobody who watches the clock (`rq-chain`)."""
+"""The rules for schedules that run as a chain of one-shot queue jobs, without a scheduler process (`rq-chain`)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _COMPLETION = (
 
 
 def chain_faults(definition: Definition) -> Iterator[tuple[str, str]]:
-    """What keeps a schedule out of a chain: the word at fault, and why.
+    """Yield why a schedule cannot run as a chain: the invalid key, and the reason.
 
-    A run puts the next one into the queue before it begins, so the next slot must be known by then, and nothing but
-    the clock may decide when it is.
+    A run puts the next one into the queue before it begins, so the next slot must be known by then and may depend on
+    the clock only.
     """
     if not isinstance(definition.trigger, Every):
         key, name = _spelled(definition.trigger)
@@ -36,7 +36,7 @@ def chain_faults(definition: Definition) -> Iterator[tuple[str, str]]:
 
 
 def _spelled(trigger: Trigger) -> tuple[str, str]:
-    """The key that says it, and what it is called."""
+    """Return the key of the trigger, and its name in a message."""
     match trigger:
         case Cron():
             return "cron", "a cron expression"

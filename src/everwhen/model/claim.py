@@ -1,4 +1,4 @@
-"""A job that a node has taken."""
+"""A job that a node has claimed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from everwhen.model.schedule import Definition
 
 
 class ClaimedJob(NamedTuple):
-    """A job that this node now runs, with its definition; `fence` must be shown when it settles."""
+    """A job that this node runs, with its definition. To settle it, the node must present the job's `fence`."""
 
     job: Job
     definition: Definition

@@ -1,4 +1,4 @@
-"""How much of a schedule's row a claim looks at, and what the start of a job adds to it."""
+"""The part of a schedule's row that a claim reads, and the changes that the start of a job makes to it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from everwhen.model.schedule import State
 
 
 class ScheduleCounters(NamedTuple):
-    """Where a schedule stands, as far as its jobs in line are concerned."""
+    """The counters of a schedule that its waiting jobs depend on."""
 
     row_id: int
     uid: str
@@ -23,7 +23,7 @@ class ScheduleCounters(NamedTuple):
 
 
 class Start(NamedTuple):
-    """What the start of a job adds to the row of its schedule; an own one is its last run."""
+    """The changes that the start of a job makes to the row of its schedule; an own job also sets its last run."""
 
     running_jobs: int = 1
     waiting: int = 0
@@ -31,7 +31,7 @@ class Start(NamedTuple):
     is_own: bool = True
 
     def added_to(self, state: State, now: int) -> State:
-        """The row after it."""
+        """Return the row after the start."""
         if self == ORDINARY:
             return state.started(now)
         return state._replace(
@@ -43,7 +43,7 @@ class Start(NamedTuple):
 
 
 ORDINARY = Start()
-NO_CHANGE = Start(running_jobs=0, is_own=False)  # a backfill: it moves nothing
+NO_CHANGE = Start(running_jobs=0, is_own=False)  # a backfill changes no counter
 
 
 def counters_of(state: State) -> ScheduleCounters:

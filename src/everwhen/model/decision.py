@@ -1,4 +1,4 @@
-"""Decisions as values: what a store is to commit, all of it or nothing."""
+"""Decisions as values: the changes that a store commits atomically."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from everwhen.model.schedule import Plan, State
 
 
 class Decision(NamedTuple):
-    """What becomes of one schedule: its row, its new jobs, its part of the ledger."""
+    """The changes to one schedule: its row, its new jobs, its part of the ledger."""
 
     before: State
     after: State
@@ -20,7 +20,7 @@ class Decision(NamedTuple):
     jobs: Sequence[NewJob]
     events: Sequence[Event]
     cancelled: Sequence[tuple[Job, CancelReason]]
-    refusal: SkipReason | None = None  # why what was asked for got no job
+    refusal: SkipReason | None = None  # why a requested firing got no job
 
 
 class Creation(NamedTuple):

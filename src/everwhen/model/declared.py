@@ -1,4 +1,4 @@
-"""What a configuration declares, as values: the words of each schedule, and where they stand."""
+"""The declarations of a configuration, as values: the fields of each schedule, and their place in the file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class Declarations:
-    """All of it, found valid as a whole."""
+    """All declarations of a configuration, validated as a whole."""
 
     schedules: tuple[Declared, ...] = ()
     policies: tuple[QuietHoursPolicy, ...] = ()

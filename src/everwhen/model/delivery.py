@@ -1,4 +1,4 @@
-"""A job on its way to a worker of a queue that is not ours: the message, and what the queue knows of it."""
+"""A job that is sent to a worker of an external queue: the message, and what the queue reports about it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Literal, NamedTuple
 
 
 class Delivery(NamedTuple):
-    """The message "this job is ready". `number` counts the messages about one job: only the last one counts.
+    """The message "this job is ready". `number` counts the messages about one job: only the last one is valid.
 
-    `seconds`: how long the job may take by its own timeout, None: as long as it likes.
+    `seconds` is the job's own timeout; None means no timeout.
     """
 
     job_id: str
@@ -19,7 +19,7 @@ class Delivery(NamedTuple):
 
     @property
     def message_id(self) -> str:
-        """Unlike that of any other message, also of those about the same job that are forgotten only later.
+        """Return an id that no other message has, not even an earlier one about the job that the queue still keeps.
 
         >>> Delivery("sched-a-n1-rc0", 1, "default", 0).message_id
         'sched-a-n1-rc0'
@@ -33,9 +33,9 @@ Whereabouts = Literal["waiting", "gone", "failed", "unknown"]
 
 
 class Found(NamedTuple):
-    """What became of a message: it waits still, or is gone, or the queue's worker failed with it before the job began.
+    """The state of a message: it still waits, is gone, or the queue's worker failed with it before the job began.
 
-    `unknown`: the queue cannot be asked about one message.
+    `unknown`: the queue cannot be queried for a single message.
     """
 
     whereabouts: Whereabouts

@@ -1,7 +1,7 @@
-"""What is told without being on record: firings, retries, holds, starts and ends, read from rows that exist (L2).
+"""Derived events: firings, retries, holds, starts and ends, read from existing rows and not recorded (L2).
 
-These are no events: nobody writes them, they have no number of their own, and checker and `why` read the rows
-themselves. They have the shape of events, so that a list and a stream can tell both.
+They are not audit events: they are not written, they have no number of their own, and the checker and `why` read the
+rows themselves. They have the shape of events, so that a list and a stream can contain both.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FIRING_ORIGINS: tuple[Origin, ...] = ("schedule", "catch_up", "manual", "backfil
 
 
 class Firing(NamedTuple):
-    """A job as it was enqueued, and whose it is; the owner is that of its schedule, as long as this is there."""
+    """A job as it was enqueued, with its owner: that of its schedule, as long as the schedule exists."""
 
     row_id: int
     job_id: str
@@ -47,7 +47,7 @@ class Firing(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a job has come: its start and its end as its row has them. Cancelled and lost jobs have their events."""
+    """The start and the end of a job, from its row. Cancelled and lost jobs have audit events instead."""
 
     row_id: int
     job_id: str
@@ -68,7 +68,7 @@ class Progress(NamedTuple):
 
 
 class Hold(NamedTuple):
-    """A slot that is held at this moment."""
+    """A slot that is currently held."""
 
     row_id: int
     uid: str
@@ -81,7 +81,7 @@ class Hold(NamedTuple):
 
 
 class Derived(NamedTuple):
-    """One line beside the audit, with the fields of an event that can be known."""
+    """One derived event, with those fields of an audit event that are known."""
 
     type: DerivedType
     at: int
@@ -103,14 +103,14 @@ def progress_of(job: Job, owner: str | None) -> Progress:
 
 
 def event_of_start(job: Progress) -> Derived | None:
-    """An attempt began then; nothing where none has."""
+    """Return the event of an attempt's start, or None when no attempt has started."""
     if job.started_at is None:
         return None
     return _event_of_progress("job.started", job.started_at, job, {})
 
 
 def event_of_end(job: Progress) -> Derived | None:
-    """A run ended then, and how; nothing where it has not, or where its end is on record."""
+    """Return the event of a run's end, or None when it has not ended or its end is an audit event."""
     kind = ENDS.get(job.status)
     if kind is None or job.ended_at is None:
         return None
@@ -132,7 +132,7 @@ def type_of(origin: Origin) -> DerivedType:
 
 
 def event_of_firing(firing: Firing) -> Derived:
-    """A slot was fired, or tried again, when its job was enqueued."""
+    """Return the event of a firing or a retry, at the time when its job was enqueued."""
     detail: dict[str, object] = {
         "origin": firing.origin,
         "number": firing.number,
@@ -154,7 +154,7 @@ def event_of_firing(firing: Firing) -> Derived:
 
 
 def event_of_hold(hold: Hold) -> Derived:
-    """A slot waits since then."""
+    """Return the event of a held slot, at the time when the hold began."""
     detail = {"due_at": hold.due_at}
     return Derived(
         "schedule.held",

@@ -1,4 +1,4 @@
-"""Everything that can happen and is put on record. The list of types is closed."""
+"""The audit events that are recorded. The list of types is closed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
 class Event(NamedTuple):
-    """One line of the audit. `slot_count` above 1: a range of slots, its ends in `detail`."""
+    """One entry of the audit. A `slot_count` above 1 means a range of slots; `detail` holds its first and last."""
 
     type: EventType
     at: int
@@ -76,5 +76,5 @@ class Event(NamedTuple):
 
     @property
     def trace(self) -> str | None:
-        """The trace that it belongs to: its own, or that of its job."""
+        """Return the trace of the event: its own, or that of its job."""
         return self.trace_id or (None if self.job_id is None else trace_id_of(self.job_id))

@@ -1,4 +1,4 @@
-"""What is wrong with a database, in words that anybody may read: they name no host and no file."""
+"""Descriptions of database faults that any caller may read: they contain no host and no file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CHOICES: Mapping[StoreFault, str] = {
 
 
 def describe_fault(error: BaseException) -> str:
-    """The cause of a failed step, as far as it is known.
+    """Describe the cause of a failed step, as far as it is known.
 
     >>> describe_fault(StoreError("postgresql://db.internal/app refused a statement", fault="read_only"))
     'the database is read-only'

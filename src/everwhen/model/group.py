@@ -1,7 +1,7 @@
-"""Groups, which are plugins, agents and workflows, in the words of their section: whose they are, and what another
-owner cannot say about a shared one (X9).
+"""Groups (plugins, agents and workflows) as the fields of their section: who owns them, and which keys another owner
+cannot set on a shared one (X9).
 
-A *tenant* is an owner that uses a shared group of somebody else.
+A *tenant* is an owner that uses a shared group of another owner.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from everwhen.model.instants import MINUTE
 
 Group = dict[str, Any]
 Groups = Mapping[tuple[str, str], Group]
-"""The words of each group, by kind and name."""
+"""The fields of each group, by kind and name."""
 
 RESERVED = ("circuit_breaker", "max_outstanding", "max_concurrent", "queue", "on_lost")
-"""What a shared group says for all its tenants."""
+"""The keys that a shared group sets for all its tenants."""
 
 
 def is_shared(group: Group) -> bool:
@@ -26,7 +26,7 @@ def is_shared(group: Group) -> bool:
 
 
 def tenant_of(group: Group, owner: str | None) -> str | None:
-    """The owner, where it is a tenant of the group.
+    """Return the owner if it is a tenant of the group, else None.
 
     >>> tenant_of({"owner": "ada", "shared": True}, "bob"), tenant_of({"owner": "ada", "shared": True}, "ada")
     ('bob', None)
@@ -35,12 +35,12 @@ def tenant_of(group: Group, owner: str | None) -> str | None:
 
 
 def is_anothers(group: Group, owner: str | None) -> bool:
-    """Whether the group has an owner, who is another, and does not share it."""
+    """Return whether the group belongs to another owner who does not share it."""
     return not is_shared(group) and None not in (owner, group.get("owner")) and owner != group["owner"]
 
 
 def is_longer(timeout: int | None, kind: str, group: Group, command: str | None) -> bool:
-    """Whether a schedule's timeout in microseconds is above that of its group; None means for ever."""
+    """Return whether a schedule's timeout in microseconds exceeds that of its group; None means no timeout."""
     by_default = with_defaults({"command": command}, kind, group=group).get("timeout")
     most = timeout_of(by_default, 10 * MINUTE)
     return most is not None and (timeout is None or timeout > most)

@@ -1,7 +1,7 @@
-"""The record of schedules as it was written: what the ledger checker and `why` read.
+"""The record of schedules as it was written, which the ledger checker and `why` read.
 
-A `Life` is all that is recorded about one uid. A `History` hands lives out one by one, so that a check needs
-the memory of one schedule and not of all.
+A `ScheduleHistory` is everything recorded about one uid. A `History` yields them one by one, so that a check needs the
+memory of one schedule and not of all.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.schedule import Plan, State, Status
 
-# What ends an active stretch, and the status that it leaves (None: the schedule is gone); what begins one anew.
+# The events that end an active span, with the status after it (None: the schedule is deleted), and those that begin it.
 STOPS: Mapping[EventType, Status | None] = {
     "schedule.paused": "paused",
     "schedule.invalidated": "invalid",
@@ -25,7 +25,7 @@ STOPS: Mapping[EventType, Status | None] = {
     "schedule.deleted": None,
 }
 STARTS: frozenset[EventType] = frozenset(("schedule.resumed", "schedule.revived", "schedule.restored"))
-# The events that speak of slots.
+# The events that are about slots.
 OF_SLOTS: frozenset[EventType] = frozenset(("schedule.skipped", "schedule.missed", "schedule.caught_up"))
 
 
@@ -40,7 +40,7 @@ Cause = Literal["created", "edited", "upgraded"]
 
 
 class Revision(NamedTuple):
-    """One revision of a definition, the second from which it was in force, and why it was written, where known."""
+    """One revision of a definition, the second from which it is in force, and why it was written, where known."""
 
     revision: int
     in_force_at: int
@@ -61,7 +61,7 @@ class ScheduleHistory:
 
 
 class Breakers(NamedTuple):
-    """All breakers as they stand, and the latest change of each."""
+    """The current state of all breakers, and the latest transition of each."""
 
     rows: Sequence[Breaker]
     latest: Sequence[Transition]
@@ -69,18 +69,17 @@ class Breakers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Lives, one after another, and what they share.
+    """The histories of schedules, one after another, and the data that they share.
 
-    `system` holds the events of no schedule that bear on slots: system.paused, system.resumed, system.restored
-    and scheduler.clock_stepped. `limits` and `breakers` are None when the lives are not all there are, so that nothing
-    can be recounted.
+    `system` holds the events without a schedule that affect slots: system.paused, system.resumed, system.restored and
+    scheduler.clock_stepped. `limits` and `breakers` are None when some histories are left out, because counts cannot be
+    recomputed then.
     """
 
     histories: Iterable[ScheduleHistory]
     system: Sequence[Recorded] = ()
     limits: Sequence[Limit] | None = None
-    retained_from: int = 0  # of slots before it, retention may have taken jobs or events
+    retained_from: int = 0  # retention may have deleted jobs or events of slots before it
     breakers: Breakers | None = None
-    ruled_from: int = (
-        0  # before it, a process of the release before may have counted retries and failed slots
-    )
+    # Before it, a node of the previous release may have counted retries and failed slots.
+    ruled_from: int = 0

@@ -1,7 +1,7 @@
-"""Headers that a request may be given: those that frame a message, or hold for one connection only, are the client's.
+"""The headers that a user may set on a request. The HTTP client sets those for framing and for the connection.
 
-A header that says another length or another framing than the body has begins a second request inside the first one,
-on a connection that others may use next.
+A header with a length or a framing that differs from the body would start a second request inside the first one, on a
+connection that other requests may reuse.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OF_THE_CLIENT = frozenset(
         "upgrade",
     )
 )
-# What says nothing but what is sent, by whom and for which job: every other header may hold a credential.
+# Headers that only describe the content, the client and the job: every other header may hold a credential.
 _PLAIN = frozenset(
     (
         "accept",
@@ -50,7 +50,7 @@ _PLAIN = frozenset(
 
 
 def header_fault(name: str, value: Any) -> str | None:
-    """Why a request cannot be given this header; None when it can.
+    """Return why a request cannot have this header, or None when it can.
 
     >>> header_fault("Transfer-Encoding", "chunked")
     'belongs to the connection and is set by everwhen; leave it out'
@@ -58,7 +58,7 @@ def header_fault(name: str, value: Any) -> str | None:
     """
     if not _NAME.fullmatch(name):
         return "is not the name of a header; use letters, digits and -"
-    if name.lower().replace("_", "-") in _OF_THE_CLIENT:  # many servers read _ as -
+    if name.lower().replace("_", "-") in _OF_THE_CLIENT:  # many servers treat _ as -
         return "belongs to the connection and is set by everwhen; leave it out"
     if not str(value).isprintable():
         return "holds a line break or another control character, which no header may have"
@@ -66,7 +66,7 @@ def header_fault(name: str, value: Any) -> str | None:
 
 
 def without_credentials(headers: Mapping[str, str]) -> dict[str, str]:
-    """The headers that another server than the one they were written for may see.
+    """Return the headers that may be sent to another server than the intended one.
 
     >>> without_credentials({"Accept": "text/plain", "X-Api-Key": "k"})
     {'Accept': 'text/plain'}

@@ -1,4 +1,4 @@
-"""Instants as microseconds: the constants, and the two ways to and from datetimes."""
+"""Instants as microseconds: the constants, and the conversions to and from datetimes."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def instant_of(moment: datetime) -> int:
-    """An aware datetime as an instant."""
+    """Return an aware datetime as an instant."""
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
 
 def moment_of(instant: int) -> datetime:
-    """An instant as a datetime in UTC."""
+    """Return an instant as a datetime in UTC."""
     return _EPOCH + timedelta(microseconds=instant)
 
 
 def optional_moment(instant: int | None) -> datetime | None:
-    """The same, where there may be none."""
+    """Return an instant as a datetime in UTC, or None for None."""
     return None if instant is None else moment_of(instant)

@@ -1,4 +1,4 @@
-"""Jobs: one execution of a slot, its identity and its states."""
+"""Jobs: executions of slots, with their identity and their states."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple
 
 JobStatus = Literal["queued", "running", "succeeded", "failed", "timed_out", "cancelled", "lost"]
 Origin = Literal["schedule", "catch_up", "retry", "manual", "backfill", "webhook", "chat"]
-# The line that a job stands in: jobs of one schedule and line run one after another, in order of slot_at. `own`
-# also waits for whatever else of the schedule runs. None: it runs beside all others (`allow`).
+# Jobs of one schedule and one line run one after another, in order of slot_at. A job in line `own` also waits for every
+# other running job of the schedule. None: the job runs concurrently with all others (`allow`).
 Line = Literal["own", "catch_up", "backfill"]
 
 OWN_ORIGINS: frozenset[Origin] = frozenset(("schedule", "catch_up", "retry", "webhook", "chat"))
@@ -17,7 +17,7 @@ FAILURES: frozenset[JobStatus] = frozenset(("failed", "timed_out", "lost"))
 
 
 def job_id(uid: str, number: int, retry: int) -> str:
-    """The name of a job: the same firing has the same name everywhere and for ever.
+    """Return the id of a job: the same firing always has the same id, on every node.
 
     >>> job_id("a1b2c3d4e5f6", 5, 0)
     'sched-a1b2c3d4e5f6-n5-rc0'
@@ -26,21 +26,22 @@ def job_id(uid: str, number: int, retry: int) -> str:
 
 
 def trace_id_of(job_id: str) -> str:
-    """One trace per job, drawn from its id: its attempts, requests, messages and events stand together."""
+    """Return the trace of a job, derived from its id: all its attempts, requests, messages and events share it."""
     return blake2b(job_id.encode(), digest_size=16).hexdigest()
 
 
 def is_own(origin: Origin) -> bool:
-    """Own jobs move counters, breaker and repeats; manual and backfill jobs change nothing."""
+    """Return whether a job is an own job. Own jobs change counters, breaker and repeats; manual and backfill jobs
+    change nothing."""
     return origin in OWN_ORIGINS
 
 
-# Who has a job that was handed over: no node, and no lease that could expire.
+# The `node` of a job that was handed over to an external system: it is not a node, and it has no lease to expire.
 EXTERNAL = "elsewhere"
 
 
 class NewJob(NamedTuple):
-    """A job about to be enqueued. `is_counted`: it takes a place of guard and capacity from now on."""
+    """A job to be enqueued. `is_counted`: it counts towards guard and capacity from now on."""
 
     job_id: str
     number: int
@@ -54,7 +55,7 @@ class NewJob(NamedTuple):
     is_probe: bool = False
     payload: str | None = None
     stands_for: int = 1
-    attempt: int = 0  # starts of the slot's work so far
+    attempt: int = 0  # how often the slot's work has started so far
     line: Line | None = "own"
 
 
@@ -97,10 +98,10 @@ class Job(NamedTuple):
     reason: str | None
     error: str | None
     result: str | None
-    ready_at: int | None = None  # when it may be claimed; None: it stands behind another, or needs no claim
+    ready_at: int | None = None  # when it may be claimed; None: it waits for another job, or needs no claim
 
     def started(self, now: int, deadline_at: int | None, node: str, is_probe: bool) -> Job:
-        """The job after its start; by position, as `_replace` costs three times as much."""
+        """Return the job after its start; built by position, because `_replace` costs three times as much."""
         return Job._make(
             (
                 *self[:9],

@@ -1,4 +1,4 @@
-"""What several schedules share, one row per key: places taken, and firings of the hour and the day."""
+"""Limits that several schedules share, one row per key: places taken, and firings of the hour and the day."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from everwhen.model.policy import Budget
 
 
 class Limit(NamedTuple):
-    """Counts of one key. `hour` and `day` are the starts of the windows that the fires were counted in.
+    """The counts of one key. `hour` and `day` are the starts of the windows in which the firings were counted.
 
-    `widest` is the highest limit by which a slot was ever held: with as many places taken, nobody can be let go.
+    `widest` is the highest limit that ever held a slot: with that many places taken, no held slot can be released.
     """
 
     key: str
@@ -25,7 +25,7 @@ class Limit(NamedTuple):
 
     @property
     def room(self) -> int:
-        """How many places are free for whoever has the highest limit."""
+        """Return how many places are free under the highest limit."""
         return max(self.widest - self.outstanding, 0)
 
     def moved(self, outstanding: int = 0, running: int = 0) -> Limit:
@@ -33,7 +33,7 @@ class Limit(NamedTuple):
         return Limit(key, places + outstanding, runs + running, *rest)
 
     def fired(self, now: int, count: int = 1) -> Limit:
-        """One more firing, or so many; windows are whole hours and days of UTC."""
+        """Return the counts after `count` more firings; windows are whole hours and days of UTC."""
         hour, day = now - now % HOUR, now - now % DAY
         return self._replace(
             hour=hour,
@@ -43,7 +43,7 @@ class Limit(NamedTuple):
         )
 
     def refill_at(self, budget: Budget, now: int, count: int = 1) -> int | None:
-        """When a window begins in which the budget may have room for so many more firings; None when it has now."""
+        """Return when the next window begins that may allow `count` more firings, or None when the current one does."""
         hour, day = now - now % HOUR, now - now % DAY
         day_fires = self.day_fires if day == self.day else 0
         hour_fires = self.hour_fires if hour == self.hour else 0

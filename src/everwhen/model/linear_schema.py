@@ -1,7 +1,7 @@
-"""JSON Schema whose cost grows with the payload and not faster: patterns run on RE2, and unique items are counted.
+"""JSON Schema validation in linear time: patterns run on RE2, and `uniqueItems` compares hashes.
 
-A pattern of a manifest meets payloads of strangers, and Python's own engine can take minutes for one short text. RE2 is
-what Ductile's plugins were written for; it knows no look-around and no back-references, and says so.
+A pattern of a manifest is applied to untrusted payloads, and Python's own engine can take minutes for one short text.
+Ductile's plugins were written for RE2; it supports neither look-around nor back-references, and rejects them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from everwhen.errors import shown
 
 _UNICODE_ESCAPE = re.compile(r"(\\\\)|\\u([0-9a-fA-F]{4})")
 _OPTIONS = re2.Options()
-_OPTIONS.log_errors = False  # they are raised as well
+_OPTIONS.log_errors = False  # they are raised, too
 _OPTIONS.never_capture = True
 
 Errors = Iterator[ValidationError]
@@ -27,14 +27,14 @@ Errors = Iterator[ValidationError]
 
 @cache
 def linear_validator(kind: Any) -> Any:
-    """A validator of the same draft, with its costly keywords replaced."""
+    """Return a validator of the same draft, with its costly keywords replaced."""
     return validators.extend(
         kind, {name: check for name, check in _KEYWORDS.items() if name in kind.VALIDATORS}
     )
 
 
 def search(pattern: str, text: str) -> bool:
-    """Whether the pattern is found somewhere in the text."""
+    """Return whether the pattern matches anywhere in the text."""
     return _compiled(pattern).search(text) is not None
 
 
@@ -96,7 +96,7 @@ def _unique_items(validator: Any, is_wanted: bool, instance: Any, _schema: Any) 
 
 
 def _hashable(value: Any) -> Any:
-    """Equal for values that JSON Schema takes for equal: 1 and 1.0, but not 1 and true."""
+    """Return a hashable value, equal for values that JSON Schema treats as equal: 1 and 1.0, but not 1 and true."""
     if isinstance(value, dict):
         return frozenset((name, _hashable(item)) for name, item in value.items())
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""A link: one message in a queue that says when somebody is to look after one schedule (`rq-chain`)."""
+"""A link: a queue message that makes a worker process one schedule at a given time (`rq-chain`)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 
 class Link(NamedTuple):
-    """`link_id` is made of what it is for, so that the same link cannot be put into the queue twice.
+    """One link. `link_id` is derived from its purpose, so that the same link cannot be put into the queue twice.
 
     `is_slot`: it is for a slot of the clock, and not for a job that exists already.
-    `is_expected`: whoever made the job is about to run it, or has put this very link in.
+    `is_expected`: the process that created the job is about to run it, or has put this same link into the queue.
     """
 
     link_id: str
@@ -22,10 +22,10 @@ class Link(NamedTuple):
 
 
 def link_id(job_id: str, at: int) -> str:
-    """The id of the run that is expected, and the instant for which it is.
+    """Return the id of a link: the id of the expected job, and its instant.
 
-    The instant, because a slot that was skipped leaves the number of the next run as it was: a link that puts its
-    successor into the queue while it is itself still there must not take its own name (W6).
+    The instant is needed because a skipped slot does not change the number of the next run: a link that puts its
+    successor into the queue while it is itself still there must not use its own id again (W6).
 
     >>> link_id("sched-a1b2c3d4-n5-rc0", 1_767_600_060_000_000)
     'sched-a1b2c3d4-n5-rc0-at1767600060000000'

@@ -1,7 +1,7 @@
-"""A plugin's manifest as a value: its commands and what they take. Reading files is left to `targets`.
+"""A plugin's manifest as a value: its commands and their inputs. `targets` reads the files.
 
-The manifest is Ductile's (`ductile.plugin`, protocol 2). Keys that are not known here are passed over, so that
-a manifest written for a newer Ductile is read as far as it goes.
+The format is Ductile's (`ductile.plugin`, protocol 2). Unknown keys are ignored, so that a manifest for a newer Ductile
+can be read as far as it is supported.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _COMMAND = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,99}")
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What a plugin can be asked to do. `retry_safe` None: the manifest does not say."""
+    """A command of a plugin. `retry_safe` None: the manifest does not set it."""
 
     name: str
     type: CommandType = "write"
@@ -40,7 +40,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A plugin as it declares itself. `entrypoint` is a path inside its folder."""
+    """The declaration of a plugin. `entrypoint` is a path inside its folder."""
 
     name: str
     version: str
@@ -57,7 +57,7 @@ class Manifest:
 
 
 def parse_manifest(document: Any, where: str = "manifest.yaml") -> Manifest:
-    """The manifest that a document says, or ManifestError with everything that is wrong with it."""
+    """Parse a manifest; raise ManifestError with every problem in the document."""
     problems: list[str] = []
     if not isinstance(document, Mapping):
         raise ManifestError(where, ["must be a mapping that begins with manifest_spec: ductile.plugin"])
@@ -82,7 +82,7 @@ def parse_manifest(document: Any, where: str = "manifest.yaml") -> Manifest:
 
 
 def missing_config(manifest: Manifest, config: Mapping[str, Any]) -> list[str]:
-    """The required keys that a plugin's configuration lacks."""
+    """Return the required keys that a plugin's configuration lacks."""
     return [key for key in manifest.required_config if config.get(key) is None]
 
 

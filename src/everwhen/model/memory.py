@@ -1,4 +1,4 @@
-"""What was worked out about a value, remembered by which value it is: definitions are shared, and dear to compare."""
+"""A cache by the identity of a value: definitions are shared, and comparing them is expensive."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ Answer = TypeVar("Answer")
 
 
 def by_identity(*, most: int) -> Callable[[Callable[[Value], Answer]], Callable[[Value], Answer]]:
-    """Remember the answers about at most so many values that never change.
+    """Cache the results for at most `most` immutable values.
 
-    Each value is kept beside its answer, so that no other can take its identity while it is remembered. Threads
-    may share it: two that miss at once work out the same twice.
+    The cache keeps a reference to each value, so that no other object can get its id() while it is cached. Threads may
+    share the cache: two that miss at the same time compute the same result twice.
     """
 
     def remembering(work_out: Callable[[Value], Answer]) -> Callable[[Value], Answer]:

@@ -1,6 +1,6 @@
-"""Messages: what a schedule of kind `message` says when it fires (SYRIS's MessageEvent), made from its job alone.
+"""Messages: what a schedule of kind `message` publishes when it fires (SYRIS's MessageEvent), built from its job alone.
 
-The same job makes the same event_id and dedupe_key, however often it is made.
+The same job always gives the same event_id and dedupe_key.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from everwhen.model.schedule import Definition, Target
 MESSAGE = "message"
 SCHEMA_VERSION = "1.0"
 CHANNEL = "scheduler"
-SPOKEN_BY = "spoken_by"  # who gave it its words, beside those words
+SPOKEN_BY = "spoken_by"  # the key for the caller who wrote the message, stored among its fields
 _SHORT = ("text", "thread_id", "actor", "structured")
 _NAMESPACE = UUID("6f1d9a0e-6f0b-5c6e-9d0a-0c2f5f5d9e11")
 _PREFIX = _NAMESPACE.bytes
@@ -30,7 +30,7 @@ _VARIANT = {f"{digit:x}": f"{0b1000 | digit & 0b0011:x}" for digit in range(16)}
 
 
 def message_target(fields: Mapping[str, Any]) -> Target:
-    """The target that says this: `{text, thread_id, actor, structured}`, or a MessageEvent as a template."""
+    """Return the target for `{text, thread_id, actor, structured}`, or for a MessageEvent as a template."""
     spec = _short(fields)
     unknown = [key for key in spec if key not in _SHORT]
     if unknown:
@@ -48,7 +48,7 @@ def _short(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _from_template(template: Mapping[str, Any]) -> dict[str, Any]:
-    """What a template decides; the rest of a MessageEvent is filled in when it fires."""
+    """Return the fields that a template sets; the rest of a MessageEvent is filled in when it fires."""
     content, source = template.get("content") or {}, template.get("source") or {}
     if not isinstance(content, Mapping) or not isinstance(source, Mapping):
         raise TimetableError("a MessageEvent has objects for content and source", key="content")
@@ -61,13 +61,13 @@ def _from_template(template: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def spoken_by(target: Target, actor: str | None) -> Target:
-    """The message as that actor says it, whatever it says of itself."""
+    """Return the message with this actor as its author, in place of any actor that its fields name."""
     fields = {key: value for key, value in json.loads(target.spec).items() if key not in ("actor", SPOKEN_BY)}
     return Target(target.kind, json.dumps(fields if actor is None else {**fields, SPOKEN_BY: actor}))
 
 
 class Speaking(NamedTuple):
-    """What a message needs to know of its job."""
+    """The fields of a job that a message needs."""
 
     job_id: str
     number: int
@@ -77,7 +77,7 @@ class Speaking(NamedTuple):
 
 
 def message_of(job: Job | Speaking, definition: Definition, now: int, actor: str | None = None) -> NewMessage:
-    """The message of one job, as it is written when the job is settled; `actor` asked for the job by hand."""
+    """Return the message of one job, as it is written when the job is settled; `actor` is who triggered it manually."""
     event_id = _dashed(_uuid(job.job_id))
     body = event_of(job, definition, event_id, now, actor)
     return NewMessage(event_id, job.schedule_id, job.uid, definition.owner, job.job_id, _spell(body))
@@ -85,19 +85,19 @@ def message_of(job: Job | Speaking, definition: Definition, now: int, actor: str
 
 @lru_cache(maxsize=4_096)
 def _words(spec: str) -> Mapping[str, Any]:
-    """What a schedule says, or its payload, read once and not with every slot."""
+    """Parse the message of a schedule, or its payload, once and not for every slot."""
     fields: dict[str, Any] = json.loads(spec)
     return fields
 
 
 @lru_cache(maxsize=16)
 def _spelled(now: int) -> str:
-    """All messages of one evaluation have one instant."""
+    """Format an instant. It is cached because all messages of one evaluation have the same one."""
     return moment_of(now).isoformat().replace("+00:00", "Z")
 
 
 def _uuid(name: str) -> str:
-    """The hexadecimal digits of `uuid5` in our namespace, in a third of the time.
+    """Return the hexadecimal digits of `uuid5` in our namespace, in a third of its time.
 
     >>> from uuid import uuid5
     >>> _uuid("sched-a1b2c3d4e5f6-n5-rc0") == uuid5(_NAMESPACE, "sched-a1b2c3d4e5f6-n5-rc0").hex
@@ -112,7 +112,7 @@ def _dashed(digits: str) -> str:
 
 
 def _named_actor(job: Job | Speaking, spec: Mapping[str, Any]) -> str | None:
-    """Whom a message names itself, unless it came over REST, where anybody could name anybody (its uid is its id)."""
+    """Return the actor that the message names, but None over REST (uid equals id), where a caller could name anyone."""
     named: str | None = None if job.uid == job.schedule_id else spec.get("actor")
     return named
 

@@ -1,4 +1,4 @@
-"""Nodes: processes that schedule, work, or do both, as the database knows them."""
+"""Nodes: processes that schedule, work, or do both, as the database records them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from everwhen.model.instants import MINUTE
 Role = Literal["up", "scheduler", "worker"]
 WhenCutOff = Literal["continue", "stop"]  # what a node does with its jobs when it cannot renew its lease
 
-SILENT = MINUTE  # a node that was heard of within it is taken to live
-MOST_SKEW = 2_000_000  # a clock that is set now and then differs by less
+SILENT = MINUTE  # a node with a heartbeat within this time counts as alive
+MOST_SKEW = 2_000_000  # clocks that are synchronised now and then differ by less
 
 
 class Node(NamedTuple):
-    """One start of one process. `clock_skew`: its clock minus the database's, when it last beat."""
+    """One start of one process. `clock_skew`: its clock minus the database's, at its last heartbeat."""
 
     node: str
     version: str
@@ -28,7 +28,7 @@ class Node(NamedTuple):
 
     @property
     def is_alive(self) -> bool:
-        """Neither stopped nor lost, as far as anybody has noticed."""
+        """Return whether the node is neither stopped nor known to be lost."""
         return self.stopped_at is None and self.lost_at is None
 
     @property
@@ -38,11 +38,11 @@ class Node(NamedTuple):
         return "scheduler" if self.is_scheduler else "worker"
 
     def was_up_at(self, instant: int) -> bool:
-        """It had started, and was neither stopped nor silent for good.
+        """Return whether the node had started by then, and had neither stopped nor become silent for good.
 
-        A node that died is found lost by whoever comes next, perhaps days later: its last heartbeat is what is known.
+        Another node marks a dead node as lost, perhaps days later: only the time of its last heartbeat is certain.
         """
         if self.stopped_at is not None:
             return self.started_at <= instant <= self.stopped_at
-        grace = SILENT if self.lost_at is None else 0  # a node that lives beats again
+        grace = SILENT if self.lost_at is None else 0  # a live node will send another one
         return self.started_at <= instant <= self.heartbeat_at + grace

@@ -1,4 +1,4 @@
-"""What came of a run, as the target reports it, and what is to be written with it."""
+"""The outcome of a run, as the target reports it, and the data that is written with it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OutcomeStatus = Literal["succeeded", "failed", "timed_out", "cancelled", "lost"]
 
 @dataclass(frozen=True, slots=True)
 class PluginUpdate:
-    """What a plugin asks to be remembered: a JSON object, merged key by key over what it had stored."""
+    """State that a plugin stores: a JSON object, merged key by key over its stored state."""
 
     plugin: str
     updates: str
@@ -19,7 +19,7 @@ class PluginUpdate:
 
 @dataclass(frozen=True, slots=True)
 class NewMessage:
-    """A message for the subscribers: its JSON, and whose it is. An `event_id` is written once."""
+    """A message for the subscribers: its JSON and its owner. An `event_id` is written only once."""
 
     event_id: str
     schedule_id: str
@@ -31,13 +31,14 @@ class NewMessage:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`is_final`: the target says that repeating is of no use (R4). `retry_after`: it asks for a pause.
+    """The outcome of one run.
 
-    `invalidates`: nothing that was declared can be run any more, so the schedule stops (R7). `also` is written by
-    the transaction that settles the job, with it or not at all. `is_still_running`: the run is over and its work is
-    not; the worker says when that has ended (R9). `awaits`: the work goes on elsewhere, and whoever shows the token
-    with this hash says what came of it. `is_interrupted`: a signal ended its process, so while its node stops nothing
-    failed, and the job is run again (G1). `events`: what the run announced, a line of JSON each; kept with its output.
+    `is_final`: the target reports that a retry is of no use (R4). `retry_after`: it requests a delay before the retry.
+    `invalidates`: the declared target cannot be run any more, so the schedule stops (R7). `also` is written by the
+    transaction that settles the job, or not at all. `is_still_running`: the run has ended but its work has not; the
+    worker reports its end (R9). `awaits`: the work continues in another system, which reports the outcome with the
+    token that has this hash. `is_interrupted`: a signal ended the process; while its node stops that is not a failure,
+    and the job is run again (G1). `events`: the events of the run, a line of JSON each; they are kept with its output.
     """
 
     status: OutcomeStatus
@@ -64,7 +65,7 @@ _TRACEBACK = "Traceback (most recent call last):"
 
 
 def message_of(error: str) -> str:
-    """What an error says, without the traceback that led to it: that stays with the job.
+    """Return the message of an error without its traceback, which stays with the job.
 
     >>> message_of("Traceback (most recent call last):\\n  File 'a.py', line 1, in f\\n    g()\\nValueError: no luck")
     'ValueError: no luck'
@@ -77,5 +78,5 @@ def message_of(error: str) -> str:
 
 
 def drifted(reason: str) -> Outcome:
-    """What was declared is not there any more: final for the job, and the end of the schedule until it is."""
+    """Return the outcome when a declared target is missing: final for the job; the schedule stops until it exists."""
     return Outcome("failed", error=reason, is_final=True, invalidates=True)

@@ -1,4 +1,4 @@
-"""What a run printed, in pieces: each knows where in its stream it begins."""
+"""The output of a run, in pieces, each with its position in the stream."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class OutputStream(NamedTuple):
 
 
 class OutputPiece(NamedTuple):
-    """Bytes of a stream, from a position on."""
+    """Bytes of a stream, beginning at a position."""
 
     stream: OutputStream
     position: int
@@ -22,7 +22,7 @@ class OutputPiece(NamedTuple):
 
 
 class OutputGap(NamedTuple):
-    """What is kept no longer of a stream: pieces that lie whole between two positions."""
+    """A part of a stream that is no longer kept: the pieces that lie entirely between two positions."""
 
     stream: OutputStream
     start: int

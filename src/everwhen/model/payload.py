@@ -1,4 +1,4 @@
-"""Payloads: what a schedule hands to its target, an object that is kept as JSON and is never large."""
+"""Payloads: the input of a schedule's target, an object that is stored as JSON with a size limit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LARGEST_PAYLOAD = 64 * 1024
 
 
 def payload_text(value: Any) -> str:
-    """A payload as it is stored; what is no object, no JSON, or too large is refused.
+    """Return a payload as it is stored; raise TimetableError when it is not an object, not valid JSON, or too large.
 
     >>> payload_text({"source": "scheduler"})
     '{"source": "scheduler"}'

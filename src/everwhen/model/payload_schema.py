@@ -1,4 +1,4 @@
-"""What a payload must look like: JSON Schemas, and the short form `field: type` that plugins may use instead."""
+"""The schemas of payloads: JSON Schemas, and the short form `field: type` that plugins may use instead."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TYPES = frozenset(("string", "integer", "number", "boolean", "object", "array",
 
 
 def expand_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON Schema that a schema of either form means. Fields of the short form may be left out.
+    """Return a schema of either form as a JSON Schema. Fields of the short form are optional.
 
     >>> expand_schema({"url": "string"})
     {'type': 'object', 'properties': {'url': {'type': 'string'}}}
@@ -24,14 +24,18 @@ def expand_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_short(schema: Mapping[str, Any]) -> bool:
-    """Whether this is a flat map of fields. A payload is an object, so `type: string` can only be a field."""
+    """Return whether this is a flat map of fields. A payload is an object, so `type: string` can only be a field."""
     if schema.get("type") == "object" or isinstance(schema.get("type"), list):
         return False
     return not any(str(key).startswith("$") for key in schema) and not _has_keywords(schema)
 
 
 def _has_keywords(schema: Mapping[str, Any]) -> bool:
-    """`properties` and its kin hold mappings and lists; a field of that name would hold the name of a type."""
+    """Return whether the schema has keywords of JSON Schema.
+
+    `properties` and similar keywords hold mappings, lists or booleans; a field of that name would hold the name of a
+    type.
+    """
     keywords = ("properties", "required", "allOf", "anyOf", "oneOf", "additionalProperties")
     return any(isinstance(schema.get(key), Mapping | list | bool) for key in keywords)
 
@@ -39,12 +43,12 @@ def _has_keywords(schema: Mapping[str, Any]) -> bool:
 def _property(value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
         return dict(value)
-    # A word that is no type of JSON Schema says what the field is for, and binds nobody.
+    # A value that is not a JSON Schema type describes the field and constrains nothing.
     return {"type": value} if value in _TYPES else {}
 
 
 def defaults_of(schema: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The values that a schema gives to fields left out."""
+    """Return the default values of the fields of a schema."""
     if schema is None:
         return {}
     properties = expand_schema(schema).get("properties")
@@ -58,10 +62,10 @@ def defaults_of(schema: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def payload_faults(schema: Mapping[str, Any] | None, payload: Mapping[str, Any]) -> list[str]:
-    """What is wrong with a payload, each fault with its place; nothing when it satisfies the schema."""
+    """Return the faults of a payload, each with its path; an empty list when it satisfies the schema."""
     if schema is None:
         return []
-    from jsonschema import exceptions, validators  # a tenth of a second, and few schedules have a schema
+    from jsonschema import exceptions, validators  # takes 0.1 s, and few schedules have a schema
     from referencing import Registry
 
     from everwhen.model.linear_schema import linear_validator
@@ -70,12 +74,12 @@ def payload_faults(schema: Mapping[str, Any] | None, payload: Mapping[str, Any])
     kind = validators.validator_for(whole, default=validators.Draft202012Validator)
     try:
         kind.check_schema(whole)
-        # An empty registry: a reference to elsewhere is a fault, never a request over the network.
+        # An empty registry: an external reference is a fault, never a request over the network.
         validator = linear_validator(kind)(whole, registry=Registry())
         found = sorted(islice(validator.iter_errors(dict(payload)), FAULTS_SORTED), key=_order)
     except exceptions.SchemaError as error:
         return [f"the schema itself is no JSON Schema: {shown(error.message)}"]
-    except Exception as error:  # an unresolvable reference, a pattern that is no expression
+    except Exception as error:  # an unresolvable reference, an invalid pattern
         return [f"the schema cannot be applied: {shown(str(error))}"]
     return [f"{_place(error.absolute_path)}: {shown(error.message)}" for error in found[:FAULTS_SHOWN]]
 

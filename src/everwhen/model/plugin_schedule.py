@@ -1,4 +1,4 @@
-"""What a schedule of a plugin may ask for: the rules that configuration, REST and every restart apply (D38–D40)."""
+"""Validation of a plugin's schedules: the rules that configuration, REST and every restart apply (D38–D40)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFAULT_COMMAND = "poll"
 def plugin_schedule_faults(
     manifest: Manifest, schedule_id: str, command: str, payload: Mapping[str, Any]
 ) -> list[str]:
-    """Everything that keeps a plugin's command from being scheduled with this payload; nothing when it may be."""
+    """Return why a plugin's command cannot be scheduled with this payload; an empty list when it can."""
     if command == UNSCHEDULABLE:
         return [f'command "{UNSCHEDULABLE}" cannot be scheduled']
     declared = manifest.command(command)
@@ -27,16 +27,16 @@ def plugin_schedule_faults(
 
 
 def merged_payload(command: Command, payload: Mapping[str, Any]) -> dict[str, Any]:
-    """The payload over the command's defaults: what the plugin is handed, and what must satisfy its schema."""
+    """Return the payload merged over the command's defaults: the plugin's input, which must satisfy its schema."""
     return {**defaults_of(command.input_schema), **payload}
 
 
 def plugin_target(
     plugin: str, command: str, config: Mapping[str, Any] | None = None, *, tenant: str | None = None
 ) -> Target:
-    """The target that runs a command of a plugin with the configuration that its group has.
+    """Return the target that runs a command of a plugin with the configuration of its group.
 
-    `tenant` is an owner that uses somebody else's shared plugin: what it remembers there is its own (X9).
+    `tenant` is an owner that uses a shared plugin of another owner: it has a separate plugin state (X9).
     """
     spec = {"name": plugin, "command": command, "config": dict(config or {})}
     if tenant is not None:
@@ -45,7 +45,7 @@ def plugin_target(
 
 
 def memory_of(spec: Mapping[str, Any]) -> str:
-    """The name under which the state of this target is stored.
+    """Return the name under which the plugin state of this target is stored.
 
     >>> memory_of({"name": "echo"}), memory_of({"name": "echo", "tenant": "bob"})
     ('echo', 'echo@bob')
@@ -54,7 +54,7 @@ def memory_of(spec: Mapping[str, Any]) -> str:
 
 
 def plugin_drift(schedule_id: str, definition: Definition, manifest: Manifest | None) -> str | None:
-    """Why a stored schedule of a plugin cannot run any more; None when it can (R7)."""
+    """Return why a stored schedule of a plugin cannot run any more, or None when it can (R7)."""
     spec = json.loads(definition.target.spec)
     if manifest is None:
         return f'plugin "{spec["name"]}" is not installed'

@@ -38,7 +38,7 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class BreakerRule:
-    """Open after `threshold` failures in a row, probe after `reset_after`."""
+    """Open after `threshold` consecutive failures, probe after `reset_after`."""
 
     key: str
     threshold: int
@@ -50,7 +50,7 @@ TOKEN_BUDGET = "budget:token:"
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """At most so many firings per hour and per day share this key: of the clock, and of a token by every way (O5)."""
+    """At most so many firings per hour and per day share this key: of the clock, and for a token of any origin (O5)."""
 
     key: str
     per_hour: int | None = None
@@ -58,5 +58,5 @@ class Budget:
 
     @property
     def is_of_token(self) -> bool:
-        """Whether it bounds what a token causes, and not a group or an owner."""
+        """Return whether it limits the firings of a token, and not of a group or an owner."""
         return self.key.startswith(TOKEN_BUDGET)

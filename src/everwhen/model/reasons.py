@@ -1,4 +1,4 @@
-"""Why: the closed list of reasons. Every slot that did not fire has one of these."""
+"""The closed list of reasons. Every slot that did not fire has one of these."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long the record is kept, and the walk over what may go."""
+"""Retention: how long the record is kept, and the order in which a pass deletes old rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Kept = Literal["output", "jobs", "audit", "breaker_transitions", "messages", "no
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Ages beyond which things may go; what is outstanding never does."""
+    """Ages after which rows may be deleted; outstanding jobs are never deleted."""
 
     jobs: int = 30 * DAY
     audit: int = 90 * DAY
@@ -22,7 +22,7 @@ class Retention:
 
 
 class Cutoffs(NamedTuple):
-    """Instants before which things may go."""
+    """Instants before which rows may be deleted."""
 
     jobs: int
     audit: int
@@ -32,7 +32,7 @@ class Cutoffs(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a pass stands: in which table, behind which of its rows."""
+    """The position of a pass: the table, and the row after which it continues."""
 
     what: Kept
     after: int = 0
@@ -43,7 +43,7 @@ ORDER: tuple[Kept, ...] = ("output", "jobs", "audit", "breaker_transitions", "me
 
 
 class Portion(NamedTuple):
-    """What one step of a pass did: how many rows went (or would go), and where the next begins, if there is one."""
+    """The result of one step of a pass: how many rows it deleted (or would delete), and where the next step begins."""
 
     what: Kept
     rows: int
@@ -51,7 +51,7 @@ class Portion(NamedTuple):
 
 
 def place_after(place: Place, last: int | None) -> Place | None:
-    """The next place: behind that row, or, where the table is done (None), the next table's front."""
+    """Return the next place: after the row `last`, or the start of the next table when this one is finished (None)."""
     if last is not None:
         return Place(place.what, last)
     following = ORDER.index(place.what) + 1

@@ -1,4 +1,4 @@
-"""Scenarios: how runs behave where nothing runs really."""
+"""Scenarios: the behaviour of runs in a simulation."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _FAILED = Outcome("failed", error="so the scenario says")
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """How long a run takes, from the shortest to the longest, and which share of the runs fails."""
+    """The duration of a run, from the shortest to the longest, and the share of runs that fail."""
 
     shortest: int = SECOND
     longest: int = SECOND
     failing: float = 0.0
 
     def of(self, job: Job) -> tuple[int, Outcome]:
-        """The same for the same job on every run: chance comes from its name."""
+        """Return the duration and the outcome of a job. They are derived from its id, so every simulation agrees."""
         chance = crc32(job.job_id.encode())
         duration = self.shortest + (self.longest - self.shortest) * chance // _WHOLE
         return duration, _FAILED if crc32(b"fails", chance) < self.failing * _WHOLE else SUCCEEDED
@@ -32,7 +32,7 @@ class Behaviour:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Behaviour by schedule id or pattern, the first that fits; and spans in which nothing runs at all."""
+    """Behaviour by schedule id or pattern, where the first match wins, and outages in which nothing runs."""
 
     default: Behaviour = field(default_factory=Behaviour)
     patterns: Mapping[str, Behaviour] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Schedules: what was declared (`Definition`, a revision of it) and where it stands (`State`)."""
+"""Schedules: their declaration (`Definition`, one revision) and their current state (`State`)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ScheduleType = Literal["interval", "cron", "one_shot", "webhook", "chat"]
 
 
 def local_id(schedule_id: str) -> str:
-    """The name of a schedule within its plugin or agent.
+    """Return the name of a schedule within its plugin or agent.
 
     >>> local_id("withings.hourly"), local_id("recount")
     ('hourly', 'recount')
@@ -47,7 +47,7 @@ def local_id(schedule_id: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a slot runs: a kind, and its own words as JSON."""
+    """What a slot runs: a kind, and the fields of that kind as JSON."""
 
     kind: str
     spec: str = "{}"
@@ -55,7 +55,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class QuietHoursPolicy:
-    """Quiet hours that schedules may share, by id."""
+    """Quiet hours that schedules may share by id."""
 
     policy_id: str
     name: str
@@ -109,7 +109,7 @@ class Definition:
 
     @property
     def is_chain(self) -> bool:
-        """The next slot is counted from the end of the last."""
+        """Return whether the next slot is counted from the end of the last run."""
         return self.interval_from == "completion" and isinstance(self.trigger, Every)
 
     @property
@@ -148,7 +148,7 @@ class Definition:
 
     @property
     def stops_when_exhausted(self) -> bool:
-        """Whether more failures in a row than `max_retries`, over however many slots, end the schedule (R3)."""
+        """Return whether more than `max_retries` failures in a row, over any number of slots, end the schedule (R3)."""
         return self.max_retries is not None and self.on_exhausted == "stop"
 
     @property
@@ -156,16 +156,18 @@ class Definition:
         return dst_rule(self.trigger, gap=self.gap, fold=self.fold)
 
     def dedupe_key(self, schedule_id: str, origin: Origin = "schedule", slot_at: int = 0) -> str:
-        """The label of a job: whose it is, and for catch-up of which slot. What makes firing unique is the
-        store's key on (slot_at, uid), so this one never outlives the job in flight."""
+        """Return the label of a job: its schedule, and for catch-up also its slot.
+
+        The store's unique key on (slot_at, uid) prevents a second firing, so this label is not used after the job ends.
+        """
         key = f"{self.group or '-'}:{self.command or self.target.kind}:{local_id(schedule_id)}"
         return f"{key}:catchup:{slot_at // SECOND}" if origin == "catch_up" else key
 
 
 class Plan:
-    """A definition made ready for work: parsed once, kept in a bounded cache by (uid, revision).
+    """A definition that is ready for evaluation: parsed once, kept in a bounded cache by (uid, revision).
 
-    Its calendar depends on the anchor, which moves when a schedule is resumed; the last one is remembered.
+    Its calendar depends on the anchor, which moves when a schedule is resumed; the last calendar is cached.
     """
 
     __slots__ = (
@@ -189,7 +191,7 @@ class Plan:
         self._closed_times = _closed_times(definition, quiet)
         self._calendar: tuple[int | None, Calendar] | None = None
         self.grace = definition.misfire_grace
-        # Nothing but its limits and its own jobs can stand in the way of its slots.
+        # Only its limits and its own jobs can keep its slots from firing.
         self.is_plain = self._closed_times is _NEVER_CLOSED and not (
             definition.breaker or definition.budgets or definition.jitter_ms or definition.is_chain
         )
@@ -200,7 +202,7 @@ class Plan:
         return self._calendar[1]
 
     def grace_of(self, slot_at: int, following: int | None) -> int:
-        """How late a slot may be and still count as on time: half the gap to the following, 2 s to 5 min."""
+        """Return how late a slot may be and still count as on time: half the gap to the next slot, 2 s to 5 min."""
         if self.grace is not None:
             return self.grace
         if following is None or self.definition.is_one_shot:
@@ -216,7 +218,7 @@ class Plan:
 
 
 def broken_plan(schedule_id: str, fault: str) -> Plan:
-    """What stands for a definition that cannot be read: it has no slots, and its evaluation says why."""
+    """Return a placeholder for a definition that cannot be read: it has no slots, and its evaluation reports why."""
     plan = Plan(schedule_id, Definition(OnRequest("chat"), zone("UTC"), Target("unreadable")), None)
     plan.fault = fault
     plan.is_plain = False
@@ -225,7 +227,7 @@ def broken_plan(schedule_id: str, fault: str) -> Plan:
 
 @by_identity(most=4_096)
 def _cron_calendar(definition: Definition) -> Calendar:
-    """One for all schedules that are declared alike: neither an anchor nor a jitter sets them apart."""
+    """Return one calendar for all schedules with this definition: it depends on neither an anchor nor a jitter."""
     return _make_calendar(definition, _closed_times(definition, None), 0, "")
 
 
@@ -252,7 +254,7 @@ def _closed_times(definition: Definition, quiet: QuietHoursPolicy | None) -> Clo
 
 
 def _deferred_reasons(definition: Definition, quiet: QuietHoursPolicy | None) -> frozenset[str]:
-    """The closed times that hold a slot until the opening instead of skipping it."""
+    """Return the reasons for which a closed time holds a slot until the opening instead of skipping it."""
     if definition.outside_window != "defer" and quiet is None:
         return _NOTHING_DEFERRED
     reasons = {"excluded_day", "outside_window"} if definition.outside_window == "defer" else set()
@@ -262,7 +264,7 @@ def _deferred_reasons(definition: Definition, quiet: QuietHoursPolicy | None) ->
 
 
 class State(NamedTuple):
-    """Where a schedule stands: the hot columns of its row, in their order."""
+    """The current state of a schedule: the hot columns of its row, in their order."""
 
     row_id: int
     uid: str
@@ -303,18 +305,18 @@ class State(NamedTuple):
     paused_by: str | None = None
     status_reason: str | None = None
     resume_at: int | None = None
-    failed_slots: int = 0  # own slots in a row that ended failed
-    numbers_skipped: int = 0  # numbers of jobs that restores have passed over
+    failed_slots: int = 0  # consecutive own slots that ended in failure
+    numbers_skipped: int = 0  # job numbers that restores have skipped
 
     @property
     def firings(self) -> int:
-        """How often it fired. `fire_count` is the number of its last job, which a restore raises."""
+        """Return how often it fired. `fire_count` is the number of its last job, which a restore raises."""
         return self.fire_count - self.numbers_skipped
 
-    # Three moves that nearly every slot makes, by position: `_replace` would be a third of each.
+    # Three changes that nearly every slot makes, built by position: `_replace` would be a third of the cost of each.
 
     def fired(self, now: int, following: int) -> State:
-        """The row after an ordinary firing of its next slot."""
+        """Return the row after an ordinary firing of its next slot."""
         slot_at, last_slot_at = self.next_slot_at, self.last_slot_at
         assert slot_at is not None
         last = slot_at if last_slot_at is None or slot_at > last_slot_at else last_slot_at
@@ -324,11 +326,11 @@ class State(NamedTuple):
         )
 
     def started(self, now: int) -> State:
-        """The row after the start of an own job that waited for nothing."""
+        """Return the row after the start of an own job that did not wait."""
         return State._make((*self[:17], self.running_jobs + 1, *self[18:26], now, *self[27:]))
 
     def succeeded(self, now: int, job_id: str) -> State:
-        """The row after an own success that ends its slot and nothing else."""
+        """Return the row after the success of an own job that ends its slot and changes nothing else."""
         ended = (self.outstanding - 1, self.running_jobs - 1, *self[18:20])
         counted = (self.current_repeat + 1, 0, self.run_count + 1)
         return State._make(
@@ -337,7 +339,7 @@ class State(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """A schedule whole: where it stands, what it is, and its outstanding jobs where a decision needs them."""
+    """A complete schedule: its state, its plan, and its outstanding jobs where a decision needs them."""
 
     state: State
     plan: Plan

@@ -1,7 +1,7 @@
-"""What schedules share while a batch is decided: limits, breakers, and when schedulers were alive.
+"""The data that schedules share while a batch is decided: limits, breakers, and when schedulers were alive.
 
-A fold needs each decision to see the ones before it, so this is a working copy that moves along. Nothing
-outside sees it before the commit.
+A batch is decided as a fold: each decision must see the results of those before it, so this is a working copy that
+every decision updates. It is not visible outside before the commit.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FOR_EVER = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """The stretches in which some scheduler's recorded heartbeat shows that it was alive, in order."""
+    """The stretches of time in which recorded heartbeats show that a scheduler was alive, in order."""
 
     stretches: tuple[tuple[int, int], ...] = ()
 
@@ -29,7 +29,7 @@ class Coverage:
         return position >= 0 and instant <= self.stretches[position][1]
 
     def without(self, spans: Iterable[tuple[int, int]]) -> Coverage:
-        """The same without spans that the clock was stepped over: nobody was alive in them."""
+        """Return the coverage without the spans that a clock step skipped: no scheduler was alive in them."""
         stretches = list(self.stretches)
         for first, last in spans:
             kept: list[tuple[int, int]] = []
@@ -42,7 +42,7 @@ class Coverage:
         return Coverage(tuple(stretches))
 
     def steady_until(self, instant: int) -> int:
-        """Until when the answer of `covers` cannot change."""
+        """Return until when the result of `covers` cannot change."""
         position = bisect_right(self.stretches, (instant, FOR_EVER)) - 1
         if position >= 0 and instant <= self.stretches[position][1]:
             return self.stretches[position][1] + 1
@@ -51,26 +51,26 @@ class Coverage:
 
 @dataclass(slots=True)
 class Shared:
-    """The working copy of one fold, and what changed in it."""
+    """The working copy of one fold, and the changes in it."""
 
     limits: dict[str, Limit] = field(default_factory=dict)
     breakers: dict[str, Breaker] = field(default_factory=dict)
     coverage: Coverage = field(default_factory=Coverage)
     stagger: int = 0
-    stagger_offset: int = 0  # how long after its opening the next catch-up job may begin
+    stagger_offset: int = 0  # how long after the opening the next catch-up job may begin
     is_system_paused: bool = False
-    busy: set[str] = field(default_factory=set)  # keys that somebody else did not let go of
+    busy: set[str] = field(default_factory=set)  # keys that another transaction holds locked
     touched_limits: set[str] = field(default_factory=set)
     touched_breakers: set[str] = field(default_factory=set)
     transitions: list[Transition] = field(default_factory=list)
-    undo: list[Limit | Breaker] = field(default_factory=list)  # what stood there before each change
+    undo: list[Limit | Breaker] = field(default_factory=list)  # the value before each change
 
     def mark(self) -> tuple[int, int, int]:
-        """Where the fold stands, to come back to when an evaluation fails."""
+        """Return the position of the fold, to roll back to when an evaluation fails."""
         return len(self.undo), len(self.transitions), self.stagger_offset
 
     def back_to(self, mark: tuple[int, int, int]) -> None:
-        """Undo everything since the mark. Keys stay touched: they are written as they were."""
+        """Undo every change since the mark. The keys stay touched, so their old values are written."""
         undone, transitions, self.stagger_offset = mark
         while len(self.undo) > undone:
             old = self.undo.pop()
@@ -94,7 +94,7 @@ class Shared:
             self.touched_limits.add(key)
 
     def widen(self, key: str, limit: int) -> None:
-        """A slot is held by that limit."""
+        """Record that this limit holds a slot."""
         old = self.limit(key)
         if old.widest < limit:
             self.put(old._replace(widest=limit))
@@ -115,14 +115,14 @@ class Shared:
         return next((b for b in budgets if self.limit(b.key).is_spent(b, now)), None)
 
     def next_stagger(self, opening: int) -> int:
-        """When the next catch-up job of this evaluation may begin, were it the first, at the opening (C9)."""
+        """Return when the next catch-up job of this evaluation may begin; the first one begins at the opening (C9)."""
         begins_at = opening + self.stagger_offset
         self.stagger_offset += self.stagger
         return begins_at
 
 
 def keys_of(definition: Definition) -> tuple[set[str], set[str]]:
-    """The limits and the breakers that deciding a schedule needs, to be locked before."""
+    """Return the keys of the limits and the breakers to lock before a schedule is decided."""
     limits = {budget.key for budget in definition.budgets}
     limits |= {rule.key for rule in (definition.guard, definition.capacity) if rule is not None}
     return limits, {definition.breaker.key} if definition.breaker else set()

@@ -1,6 +1,6 @@
-"""Tokens: who may call, as what, for whom, and within which limits. Of the secret only a hash is kept.
+"""Tokens: the identity of a caller, its role, its owner and its limits. Of the secret only a hash is stored.
 
-A token with an owner is confined to what that owner has, whatever its role; one without sees what its role allows.
+A token with an owner is confined to that owner's data, whatever its role; one without sees what its role allows.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from everwhen.timetable.trigger import Cron, Every, Once
 AccessRole = Literal["viewer", "operator", "admin"]
 ROLES: tuple[AccessRole, ...] = get_args(AccessRole)
 ANSWERS_KEPT = DAY
-LOOKED_AT = 64  # slots of a cron expression that min_interval is compared with
+LOOKED_AT = 64  # slots of a cron expression that are checked against min_interval
 
 
 @dataclass(frozen=True, slots=True)
 class TokenLimits:
-    """What a token may make at most; durations in seconds, None: no limit."""
+    """The limits on what a token may create; durations in seconds, None: no limit."""
 
     max_schedules: int | None = None
     min_interval: int | None = None
@@ -44,7 +44,7 @@ NO_LIMITS = TokenLimits()
 
 
 class Token(NamedTuple):
-    """One token; `owner` None: of the whole runtime."""
+    """One token; `owner` None: it is valid for all owners."""
 
     token_id: str
     name: str
@@ -60,7 +60,7 @@ class Token(NamedTuple):
         return self.revoked_at is None and (self.expires_at is None or now < self.expires_at)
 
     def may(self, role: AccessRole) -> bool:
-        """Whether it may do what that role may."""
+        """Return whether it has the permissions of that role."""
         return ROLES.index(self.role) >= ROLES.index(role)
 
     def sees(self, owner: str | None) -> bool:
@@ -68,7 +68,7 @@ class Token(NamedTuple):
 
 
 class Session(NamedTuple):
-    """A browser that was let in with a token: of its secret, too, only a hash is kept. It ends with its token."""
+    """A browser session opened with a token. Of its secret, too, only a hash is stored. It ends with its token."""
 
     hash: str
     token_id: str
@@ -77,7 +77,7 @@ class Session(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What was answered to a request that may come again: the same one gets it again as long as it is kept."""
+    """The stored response to an idempotent request: a repeated request gets it again for as long as it is kept."""
 
     token_id: str
     key: str
@@ -87,12 +87,15 @@ class Answer(NamedTuple):
 
     @property
     def fields(self) -> tuple[str, str, str, str]:
-        """What is stored of it."""
+        """Return the fields that are stored."""
         return self[:4]
 
     def stored_at(self, now: int) -> int:
-        """The instant that it is stored with. All nodes, those of the previous release too, forget an answer a day
-        after that instant; so one that is kept for longer is dated into the future."""
+        """Return the instant that it is stored with.
+
+        All nodes, including those of the previous release, delete a response a day after that instant; so a response
+        that is kept for longer is dated into the future.
+        """
         return now + self.kept - ANSWERS_KEPT
 
 
@@ -109,14 +112,14 @@ def token_of(row: tuple[Any, ...]) -> Token:
 
 
 def _kept(values: dict[str, Any]) -> TokenLimits:
-    """Limits as they were written down; they were judged when the token was made."""
+    """Return limits as they were stored; they were validated when the token was created."""
     if "targets" in values:
         values["targets"] = tuple(values["targets"])
     return TokenLimits(**values)
 
 
 def limits_to_json(limits: TokenLimits) -> dict[str, Any]:
-    """The limits that are set, in words."""
+    """Return the limits that are set, as JSON values."""
     found = {field.name: getattr(limits, field.name) for field in fields(limits)}
     values = {name: value for name, value in found.items() if value is not None}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
@@ -127,7 +130,7 @@ def limits_text(limits: TokenLimits) -> str:
 
 
 def limits_of(values: Mapping[str, Any]) -> TokenLimits:
-    """Limits from fields as people write them; what cannot be is refused.
+    """Parse limits from user input; raise TokenError for an invalid one.
 
     >>> limits_of({"min_interval": "5m", "targets": ["http"]}).min_interval
     300
@@ -167,7 +170,7 @@ def _is_count(value: Any) -> bool:
 
 
 def refuse_beyond(limits: TokenLimits, plan: Plan, now: int, created_at: int) -> None:
-    """LimitError when the definition of a schedule created then goes beyond what the token may make."""
+    """Raise LimitError when the definition of a schedule created at `created_at` exceeds the limits of the token."""
     definition = plan.definition
     if limits.targets is not None and definition.target.kind not in limits.targets:
         allowed = ", ".join(limits.targets) or "none"
@@ -204,7 +207,7 @@ def _smallest_gap(plan: Plan, now: int) -> float:
 
 
 def _refuse_too_long(ttl: int, definition: Definition, now: int, created_at: int) -> None:
-    """A one-shot has no end_at: it must lie within the time that what the token makes may last."""
+    """Raise LimitError when a schedule lasts longer than `ttl`. A one-shot has no end_at, so its instant is checked."""
     last = created_at // SECOND + ttl
     if last <= now // SECOND:
         raise LimitError(

@@ -1,4 +1,4 @@
-"""A piece of work that an agent takes from a work source, how it ended, and the prompt that is made of it."""
+"""The item that an agent takes from a work source, its outcome, and the prompt that is built from it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WorkStatus = Literal["success", "failure"]
 
 @dataclass(frozen=True, slots=True)
 class WorkItem:
-    """One item. `id` is how its source knows it, `external_id` how people do."""
+    """One item. `id` identifies it in its source, `external_id` is its id for people."""
 
     id: str
     title: str
@@ -28,7 +28,7 @@ class WorkItem:
 
 @dataclass(frozen=True, slots=True)
 class WorkOutcome:
-    """What came of an item, for its source."""
+    """The outcome of an item, as it is reported to its source."""
 
     status: WorkStatus
     summary: str = ""
@@ -37,7 +37,7 @@ class WorkOutcome:
 
 
 def build_schedule_prompt(schedule: Any, work_item: WorkItem | None = None, *, default: str = "") -> str:
-    """The prompt of one run: the schedule's own, else the agent's default, else a plain one; then the item.
+    """Return the prompt of one run: the schedule's own, else the agent's default, else a generic one; then the item.
 
     `schedule` is anything with a prompt, an object or a mapping.
 
@@ -52,7 +52,7 @@ def build_schedule_prompt(schedule: Any, work_item: WorkItem | None = None, *, d
 
 
 def describe_item(item: WorkItem) -> str:
-    """An item as a section of a prompt."""
+    """Format an item as a section of a prompt."""
     bullets = [("Source", item.source), ("ID", item.external_id or item.id), ("Priority", item.priority)]
     bullets += [("Labels", ", ".join(item.labels)), ("URL", item.url or "")]
     facts = "\n".join(f"- **{name}:** {value}" for name, value in bullets if value)
@@ -61,7 +61,7 @@ def describe_item(item: WorkItem) -> str:
 
 
 def item_of(fields: Mapping[str, Any], *, source: str) -> WorkItem:
-    """The item that a source describes in words; only `id` must be there."""
+    """Build an item from the fields that a source returns; only `id` is required."""
     item_id = str(fields.get("id") or "")
     if not item_id:
         raise ValueError("a work item needs an id")

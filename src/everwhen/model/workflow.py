@@ -1,4 +1,4 @@
-"""Workflows that schedules start: what is known of one, and what it is told (Pipelit's `dispatch_event`)."""
+"""Workflows that schedules start: their target, and the data they receive (Pipelit's `dispatch_event`)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ NOT_FOUND = "Workflow not found."
 def workflow_target(
     workflow_id: str | int, *, trigger_node_id: str | None = None, owner: str | None = None
 ) -> Target:
-    """The target that starts a workflow, at one of its triggers where that is said.
+    """Return the target that starts a workflow, at one of its triggers where `trigger_node_id` is given.
 
-    Workflows are found by their text; whether a number was given is kept, because it is answered as it was given.
+    A workflow is looked up by its id as text; the target records whether the id was a number, because responses return
+    it as it was given.
     """
     if isinstance(workflow_id, bool) or not isinstance(workflow_id, str | int) or workflow_id == "":
         raise TimetableError("workflow_id must be a number or text", key="workflow_id", value=workflow_id)
@@ -39,7 +40,7 @@ def no_trigger(schedule_id: str) -> str:
 def event_data(
     *, schedule_id: str, schedule_name: str, repeat_number: int, payload: Mapping[str, Any], now: int
 ) -> dict[str, Any]:
-    """What a workflow is told, and the whole body where it runs over HTTP."""
+    """Return the data that a workflow receives; over HTTP it is the whole body."""
     return {
         "scheduled_job_id": schedule_id,
         "scheduled_job_name": schedule_name,

@@ -1,1 +1,1 @@
-"""Observers of what happens: what operators watch. Nothing here decides, and nothing waits for it."""
+"""Logs and metrics for operators. Nothing here decides, and no other code waits for it."""

@@ -1,7 +1,7 @@
-"""How long jobs took, counted while they end: two calls per job that cost about a microsecond each.
+"""Durations of jobs, counted as jobs end: two calls per job, about a microsecond each.
 
-The counters are our own, and not the client library's, whose histograms cost a lock per bucket; they become a histogram
-when somebody looks.
+The counters are not those of the client library, whose histograms take a lock per bucket; they become a histogram when
+metrics are collected.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator
 from everwhen.model.outcome import Outcome
 from everwhen.ports.target import Run
 
-# Seconds: from a function that returns at once to a backup that takes a night.
+# Seconds: from a function that returns at once to a backup that runs all night.
 BOUNDS = (0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 600.0, 1_800.0, 3_600.0, 14_400.0)
 STATUSES = ("succeeded", "failed", "timed_out", "cancelled", "lost")
 MOST_STARTED = 100_000
 
 
 class JobDurations:
-    """An observer of the jobs of one process."""
+    """An observer that counts the durations of the jobs of one process."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -30,7 +30,7 @@ class JobDurations:
         self._sums = dict.fromkeys(STATUSES, 0.0)
 
     def started(self, run: Run) -> None:
-        if len(self._started) < MOST_STARTED:  # more cannot run; ends that were never told must not pile up
+        if len(self._started) < MOST_STARTED:  # more cannot run; jobs without an end must not accumulate
             self._started[run.job_id] = self._monotonic()
 
     def ended(self, run: Run, outcome: Outcome) -> None:
@@ -44,7 +44,7 @@ class JobDurations:
             self._sums[outcome.status] += seconds
 
     def histograms(self) -> Iterator[tuple[str, list[tuple[str, float]], float]]:
-        """Each status with its buckets, which count all that took at most that long, and the sum of its seconds."""
+        """Yield each status with its cumulative buckets and the sum of its seconds."""
         with self._lock:
             seen = {status: (list(counts), self._sums[status]) for status, counts in self._counts.items()}
         for status, (counts, seconds) in seen.items():

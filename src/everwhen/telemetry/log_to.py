@@ -1,4 +1,4 @@
-"""Sending what a scheduler logs to the logger that its program gave it."""
+"""Forwarding of a scheduler's log records to the logger that its program provides."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _before: list[tuple[bool, int]] = []
 
 
 class SchedulerLogger(Protocol):
-    """Where a scheduler's log goes; a `logging.Logger` is one."""
+    """The logger of a scheduler; a `logging.Logger` is one."""
 
     def debug(self, msg: str, /) -> object: ...
 
@@ -25,7 +25,7 @@ class SchedulerLogger(Protocol):
 
 
 class LogTo(logging.Handler):
-    """Between `begin` and `end` the engine's records go there, and not to the root's handlers as well."""
+    """A handler that forwards the engine's records between `begin` and `end`; the root's handlers do not get them."""
 
     def __init__(self, logger: SchedulerLogger) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class LogTo(logging.Handler):
         say = self._say.get(record.levelno, self._logger.error)
         try:
             say(self.format(record))
-        except Exception:  # a logger must not stop what it tells about
+        except Exception:  # a failing logger must not stop the scheduler
             self.handleError(record)
 
     def begin(self) -> None:
@@ -46,7 +46,7 @@ class LogTo(logging.Handler):
             if not _senders:
                 _before.append((_ENGINE.propagate, _ENGINE.level))
                 _ENGINE.propagate = False
-                _ENGINE.setLevel(logging.DEBUG)  # the logger decides itself what it drops
+                _ENGINE.setLevel(logging.DEBUG)  # the given logger applies its own level
             _senders.append(self)
             _ENGINE.addHandler(self)
 
@@ -62,5 +62,5 @@ class LogTo(logging.Handler):
 
 
 def _is_ours(logger: SchedulerLogger) -> bool:
-    """The engine's own logger, or one below it, gets everything anyway."""
+    """Return whether the logger is the engine's own or a child of it; such a logger needs no forwarding."""
     return isinstance(logger, logging.Logger) and (logger.name + ".").startswith("everwhen.")

@@ -1,11 +1,12 @@
-"""Metrics for Prometheus: the database is counted when somebody looks, and nothing is counted on the way of a slot.
+"""Metrics for Prometheus: the database is queried at a scrape, and nothing is counted while a slot is decided.
 
-Counts of slots, jobs and schedules are those of the whole database, also where the API runs alone; each process counts
-slots from its own start. What only a process knows (its loop, how long its jobs took) is told by that process. No label
-has more values than the closed lists of reasons and states: a million schedules make no more series than one.
+Counts of slots, jobs and schedules cover the whole database, also where the API runs alone; each process counts slots
+from its own start. Data that only one process has (its loop, the durations of its jobs) is exported by that process.
+The values of a label are those of the closed lists of reasons and states: a million schedules have no more series than
+one.
 
-Whoever asks needs no token. So a look is shared by all who ask within a second, and where one takes long, the next one
-waits twenty times as long: watching costs the database a twentieth of its time at most.
+A scrape needs no token. So all scrapes within a second share one query, and after a slow query the next one waits
+twenty times its duration: metrics cost the database at most a twentieth of its time.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from everwhen.version import __version__
 
 OVERDUE_AFTER = 60 * SECOND
 MOST_OVERDUE = 100_000
-SHARED, RATIO = 1.0, 20.0  # seconds that a look is good for at least; how many times its own length
+SHARED, RATIO = 1.0, 20.0  # how long a result is reused: seconds at least, and times the query's duration
 _SLOT_ORIGINS = ("schedule", "catch_up")
 _OUTCOMES = {
     "schedule.skipped": "skipped",
@@ -46,18 +47,18 @@ _SLOTS = [
     *(("missed", reason) for reason in MISS_REASONS),
     ("caught_up", ""),
 ]
-Values = dict[tuple[str, ...], float]  # by the words of the labels
+Values = dict[tuple[str, ...], float]  # by the values of the labels
 
 
 class LoopSigns(NamedTuple):
-    """What the loop of this process has done: evaluations, and when the last one ended."""
+    """The state of this process's loop: the number of evaluations, and when the last one ended."""
 
     checks: int
     last_check_at: int | None
 
 
 class _Look(NamedTuple):
-    """What a look at the database found; nothing where it did not answer."""
+    """The result of one query of the database; empty when the database did not answer."""
 
     signs: Signs | None = None
     lag: float = 0.0
@@ -65,7 +66,7 @@ class _Look(NamedTuple):
 
 
 class Metrics(Collector):
-    """What this process tells Prometheus."""
+    """The Prometheus collector of this process."""
 
     def __init__(
         self,
@@ -80,10 +81,9 @@ class Metrics(Collector):
         self._loop = loop
         self._durations = durations
         self._lock = threading.Lock()
-        self._slots = Counter(
-            dict.fromkeys(_SLOTS, 0)
-        )  # every series from the start, so that rates have a beginning
-        self._shown: Counter[tuple[str, str]] = Counter(self._slots)  # with those gathered; it never falls
+        # Every series exists from the start, so that rates work from the first count.
+        self._slots = Counter(dict.fromkeys(_SLOTS, 0))
+        self._shown: Counter[tuple[str, str]] = Counter(self._slots)  # with gathered skips; never decreases
         self._fired: Counter[str] = Counter(dict.fromkeys(get_args(Origin), 0))
         self._mark = runtime.vitals.mark()
         self._look, self._good_until = _Look(), float("-inf")
@@ -91,12 +91,12 @@ class Metrics(Collector):
         self._registry.register(self)
 
     def text(self, accept: str = "") -> tuple[bytes, str]:
-        """Everything in the format that is asked for, and its media type; waits for the database."""
+        """Return all metrics in the format that `accept` requests, and its media type; waits for the database."""
         encode, media_type = choose_encoder(accept)
         return encode(self._registry), media_type
 
     def describe(self) -> Iterator[Metric]:
-        """Nothing is looked at before somebody asks."""
+        """Return nothing, so that registering the collector does not query the database."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
@@ -116,7 +116,7 @@ class Metrics(Collector):
         yield from self._own()
 
     def _own(self) -> Iterator[Metric]:
-        """What only this process knows."""
+        """Yield the metrics that only this process has."""
         if self._loop is not None:
             loop = self._loop()
             yield _counter("loop_checks", "Evaluations of the loop of this process.", {(): loop.checks})
@@ -131,7 +131,7 @@ class Metrics(Collector):
                 family.add_metric([status], buckets, seconds)
             yield family
 
-    # -- looking --
+    # -- querying the database --
 
     def _looked(self) -> _Look:
         clock = self._runtime.clock
@@ -149,9 +149,9 @@ class Metrics(Collector):
         return self._look
 
     def _show_slots(self, look: _Look) -> None:
-        """Skips that are gathered on rows count at once (L5), and not twice when their event is written.
+        """Count the skips that are gathered on rows at once (L5), and not again when their event is written.
 
-        Rows and events are two looks: what moved between them must not make a counter fall.
+        Rows and events are read by two queries: a skip that moved between them must not decrease a counter.
         """
         gathered = look.signs.gathered if look.signs is not None else {}
         for key, number in self._slots.items():
@@ -164,7 +164,7 @@ class Metrics(Collector):
         signs = self._runtime.vitals.signs(now - OVERDUE_AFTER, most_overdue=MOST_OVERDUE)
         wake_at = self._runtime.slots.next_wake_at()
         lag = 0.0 if wake_at is None else max(now - wake_at, 0) / SECOND
-        if signs.is_paused:  # nothing is to fire, so nothing is late
+        if signs.is_paused:  # nothing may fire, so nothing is late
             signs, lag = signs._replace(overdue=0), 0.0
         return _Look(signs, lag, self._runtime.slots.last_heartbeat_at())
 
@@ -179,7 +179,7 @@ class Metrics(Collector):
 
 
 def _standing(signs: Signs, look: _Look) -> Iterator[Metric]:
-    """How the database stands."""
+    """Yield the metrics of the database's current state."""
     yield _gauge("schedules", "Schedules, by status.", _each(get_args(Status), signs.schedules), "status")
     yield _gauge("held_slots", "Slots that wait, by reason.", _each(HOLD_REASONS, signs.held), "reason")
     yield _gauge("jobs_running", "Jobs that run.", {(): signs.jobs.get("running", 0)})
@@ -195,7 +195,7 @@ def _standing(signs: Signs, look: _Look) -> Iterator[Metric]:
 
 
 def _each(fields: tuple[str, ...], counts: Mapping[str, int]) -> Values:
-    """A number for every word, so that no series appears or vanishes."""
+    """Return a count for every label value, so that no series appears or disappears."""
     return {(word,): counts.get(word, 0) for word in fields}
 
 

@@ -1,4 +1,4 @@
-"""A clock that stands still and a scheduler that is stepped by hand, for tests of one's own schedules.
+"""A manual clock and a scheduler that a test steps by hand, for tests of a program's own schedules.
 
 >>> from everwhen.testing import manual_scheduler
 >>> scheduler = manual_scheduler("2026-01-05T08:00:00Z")

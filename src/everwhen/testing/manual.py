@@ -1,4 +1,4 @@
-"""The scheduler without threads and without sleeping: the same store, the same decisions, stepped by hand."""
+"""A scheduler without threads and without sleeping: the same store and the same decisions, stepped by the test."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ IN_MEMORY = "sqlite://"
 
 
 class ManualClock:
-    """A clock that moves only when told to."""
+    """A clock that moves only when a test moves it."""
 
     def __init__(self, start: datetime | str = "2026-01-05T00:00:00Z") -> None:
         self._now = _instant(start)
@@ -59,21 +59,21 @@ class ManualClock:
 
     @property
     def moment(self) -> datetime:
-        """This instant as a datetime."""
+        """Return the current instant as a datetime."""
         return moment_of(self._now)
 
     def advance(self, duration: Duration) -> None:
-        """Time passes."""
+        """Let time pass: wall clock and monotonic clock advance."""
         length = _microseconds(duration)
         self._now += length
         self._elapsed += length / 1_000_000
 
     def step(self, duration: Duration) -> None:
-        """Somebody sets the wall clock forwards or back; no time passes."""
+        """Set the wall clock forwards or back, without any time passing."""
         self._now += _microseconds(duration)
 
     def set(self, moment: datetime | str) -> None:
-        """Time passes until then; a moment already past is a step back."""
+        """Let time pass until a moment; a moment in the past sets the wall clock back."""
         instant = _instant(moment)
         self._elapsed += max(instant - self._now, 0) / 1_000_000
         self._now = instant
@@ -81,7 +81,7 @@ class ManualClock:
 
 @dataclass(frozen=True, slots=True)
 class ManualJob:
-    """A job as a test looks at it."""
+    """A job, with its slot as a datetime, for the assertions of a test."""
 
     job: Job
 
@@ -101,10 +101,10 @@ def manual_scheduler(
     timezone: str | None = None,
     **keys: Any,
 ) -> ManualScheduler:
-    """A scheduler on SQLite in memory (or the database given), with a clock of its own.
+    """Return a scheduler on SQLite in memory (or the given database), with a clock of its own.
 
-    `of` is the scheduler of a program: what it declares is declared here, and its functions are called when their
-    slots come. It is neither started nor is its database touched.
+    `of` is the scheduler of a program: its schedules are declared here, and its functions are called when their slots
+    are due. It is not started, and its database is not touched.
     """
     where = timezone or (of.timezone if of is not None else "UTC")
     manual = ManualScheduler(ManualClock(start), database=database, timezone=where, **keys)
@@ -114,9 +114,9 @@ def manual_scheduler(
 
 
 class ManualScheduler:
-    """One node, stepped by hand. Jobs run in no time and succeed, unless `outcome` says otherwise.
+    """One node, stepped by the test. Jobs take no time and succeed, unless `outcome` returns something else.
 
-    Functions of a program that was taken on are called for real, unless `outcome` is given.
+    The functions of a program passed to `take_on` are really called, unless `outcome` is given.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class ManualScheduler:
         return self.stack.runtime
 
     def take_on(self, scheduler: Scheduler) -> None:
-        """Declare what a program declares, as its start would; what it no longer declares is removed."""
+        """Declare the schedules of a program, as its start would; schedules that it no longer declares are removed."""
         self._programs = [p for p in self._programs if p.scheduler.name != scheduler.name]
         self._programs.append(Program(scheduler, self.runtime))
 
@@ -158,7 +158,7 @@ class ManualScheduler:
                 return program.run(claimed)
         return SUCCEEDED
 
-    # -- what people do --
+    # -- operations --
 
     def add(self, schedule_id: str, *, group: str | None = None, **fields: Any) -> State:
         """Create a schedule; every key of a configuration file may be given."""
@@ -176,7 +176,7 @@ class ManualScheduler:
     def pause(
         self, schedule_id: str, *, note: str | None = None, until: datetime | str | int | None = None
     ) -> State:
-        """Pause it; a pause with an end is over when the clock has come there."""
+        """Pause a schedule; a pause with `until` ends when the clock reaches it."""
         ends_at = None if until is None else _instant(until)
         return operations.pause_schedule(self.runtime, schedule_id, note=note, until=ends_at)
 
@@ -195,7 +195,7 @@ class ManualScheduler:
         return trigger_schedule(self.runtime, schedule_id, payload=payload, if_running=if_running)
 
     def fire(self, schedule_id: str, payload: dict[str, Any] | None = None) -> Firing:
-        """The request that a webhook or chat schedule waits for."""
+        """Send the request that fires a webhook or chat schedule."""
         return fire_schedule(self.runtime, schedule_id, payload=payload)
 
     def backfill(
@@ -207,7 +207,7 @@ class ManualScheduler:
         if_running: IfRunning = "queue",
         dry_run: bool = False,
     ) -> Backfill:
-        """Jobs for the slots from start to before end that have none."""
+        """Create jobs for the slots with start ≤ slot < end that have none."""
         first, last = moment_of(_instant(start)), moment_of(_instant(end))
         return job_operations.backfill(
             self.runtime, schedule_id, first, last, if_running=if_running, dry_run=dry_run
@@ -217,19 +217,19 @@ class ManualScheduler:
         return job_operations.cancel_job(self.runtime, job_id)
 
     def pause_system(self) -> None:
-        """Nothing fires or is claimed until `resume_system`."""
+        """Pause the system: nothing fires or is claimed until `resume_system`."""
         operations.pause_system(self.runtime)
 
     def resume_system(self) -> None:
         operations.resume_system(self.runtime)
 
-    # -- what people ask --
+    # -- queries --
 
     def check_schedule(self, schedule_id: str) -> ScheduleCheckResult:
         return operations.check(self.runtime, schedule_id)
 
     def why(self, schedule_id: str, at: datetime | str | int | None = None) -> Explanation:
-        """What became of the slot nearest to an instant (default: the last one)."""
+        """Explain what happened to the slot nearest to an instant (default: the last one)."""
         return why(self.runtime, schedule_id, None if at is None else _instant(at))
 
     def upcoming(self, schedule_id: str, count: int = 10) -> list[UpcomingSlot]:
@@ -238,7 +238,7 @@ class ManualScheduler:
     # -- time --
 
     def advance(self, duration: Duration, *, work: bool = True) -> None:
-        """Let time pass, stopping at every instant at which there is something to do."""
+        """Let time pass, stopping at every instant at which something is due."""
         self.run_until(self.clock.now() + _microseconds(duration), work=work)
 
     def run_until(self, moment: datetime | str | int, *, work: bool = True) -> None:
@@ -254,11 +254,11 @@ class ManualScheduler:
         self.step(work=work)
 
     def sleep(self, duration: Duration) -> None:
-        """The service is down: time passes and nobody looks."""
+        """Simulate downtime: time passes and nothing is evaluated."""
         self.clock.advance(duration)
 
     def step(self, *, work: bool = True) -> None:
-        """Evaluate what is due, and run what is ready."""
+        """Evaluate the slots that are due, and run the jobs that are ready."""
         self._watch_clock()
         end_pauses(self.runtime)
         for _ in range(MOST_STEPS):
@@ -267,12 +267,12 @@ class ManualScheduler:
                 return
 
     def tick(self) -> None:
-        """Decide everything that is due."""
+        """Decide every slot that is due."""
         while self._ticker.step():
             pass
 
     def work(self, limit: int = 1_000) -> int:
-        """Run what is ready, in no time."""
+        """Run the jobs that are ready; they take no time. Return how many ran."""
         claimed = self.claim(limit)
         for job in claimed:
             self.settle(job, self.outcome(job))
@@ -292,16 +292,16 @@ class ManualScheduler:
         return settled
 
     def rescue(self, lease: Duration = "30s") -> int:
-        """Take over the jobs of nodes that have not been heard of for a lease, those of a restart included."""
+        """Take over the jobs of nodes without a heartbeat for a lease, including those from before a restart."""
         rescued: int = self.runtime.slots.rescue(self.clock.now(), node=self.node, lease=_microseconds(lease))
         return rescued
 
     def beat(self) -> None:
-        """The heartbeat of this node."""
+        """Write the heartbeat of this node."""
         self.runtime.slots.heartbeat(self.clock.now(), node=self.node, version="test", is_scheduler=True)
 
     def restart(self) -> None:
-        """A new process on the same database: nothing that was in memory is left."""
+        """Simulate a new process on the same database: everything in memory is lost."""
         number = int(self.node.rpartition("-")[2]) + 1
         self.node = f"manual-{number}"
         self.stack = self._reopened()
@@ -310,7 +310,7 @@ class ManualScheduler:
         self.beat()
 
     def _reopened(self) -> Stack:
-        """The database as a new process finds it; one in memory would be gone, so its connection is kept."""
+        """Open the database as a new process would; one in memory would be lost, so its connection is kept."""
         if self._url == IN_MEMORY:
             return open_stack(self._url, clock=self.clock, database=self.stack.database, **self._keys)
         self.stack.close()
@@ -337,18 +337,18 @@ class ManualScheduler:
         to_come = [at for at in datetimes if at is not None and at > self.clock.now()]
         return min(to_come, default=None)
 
-    # -- what happened --
+    # -- results --
 
     def state(self, schedule_id: str) -> State:
         return operations.get_schedule(self.runtime, schedule_id).state
 
     def jobs(self, schedule_id: str | None = None) -> list[ManualJob]:
-        """The jobs, oldest first."""
+        """Return the jobs, oldest first."""
         found: Iterable[Job] = self.runtime.ledger.jobs(JobFilter(), limit=ALL)
         return [ManualJob(j) for j in reversed(list(found)) if schedule_id in (None, j.schedule_id)]
 
     def events(self, schedule_id: str | None = None, *types: str) -> list[Event]:
-        """The audit, oldest first."""
+        """Return the audit events, oldest first."""
         found = [recorded.event for recorded in self.runtime.ledger.events(EventFilter(), limit=ALL)]
         return [
             event
@@ -357,7 +357,7 @@ class ManualScheduler:
         ]
 
     def check(self) -> LedgerReport:
-        """Whether every slot has its one entry."""
+        """Check that every slot has exactly one ledger entry."""
         with self.runtime.ledger.history() as history:
             return check_ledger(history, self.clock.now())
 

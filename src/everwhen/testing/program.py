@@ -1,4 +1,4 @@
-"""The scheduler of a program, taken on by a test: its declarations, and its functions called for real."""
+"""The scheduler of a program inside a test: its declarations, and real calls of its functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from everwhen.target_registry import open_target_registry
 
 
 class Program:
-    """Commands, requests and the like are not made in a test: they succeed."""
+    """The scheduler of a program. A test really calls its functions; commands, requests and so on only succeed."""
 
     def __init__(self, scheduler: Scheduler, runtime: Runtime) -> None:
         self.scheduler = scheduler
@@ -26,13 +26,13 @@ class Program:
         scheduler.declare_on(runtime)
 
     def runs(self, claimed: ClaimedJob) -> bool:
-        """Whether the program itself is what runs it."""
+        """Return whether the program itself runs the job."""
         kind = claimed.definition.target.kind
         is_ours = claimed.definition.queue in self.queues
         return is_ours and (kind == "python" or (kind == "agent" and self._target_registry.has_host))
 
     def run(self, claimed: ClaimedJob) -> Outcome:
-        """What its function comes to; on a thread, because the test may itself run on an event loop."""
+        """Run the function and return its outcome; on a thread, because the test may itself run on an event loop."""
         target = claimed.definition.target
         work = self._target_registry.targets[target.kind].run(target.spec, run_of(claimed))
         assert isinstance(work, Awaitable)

@@ -1,5 +1,5 @@
-"""The pytest plugin: the fixture `manual_scheduler`. Loaded by every pytest that finds everwhen installed, so it
-imports nothing before a test asks for it."""
+"""The pytest plugin: the fixture `manual_scheduler`. Every pytest run with everwhen installed loads this module, so it
+imports nothing before a test uses the fixture."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def manual_scheduler() -> Iterator[Callable[..., ManualScheduler]]:
-    """Makes schedulers that are stepped by hand, as `everwhen.testing.manual_scheduler`, and closes them."""
+    """Return a factory of schedulers (see `everwhen.testing.manual_scheduler`); close them after the test."""
     from everwhen.testing import manual
 
     made: list[ManualScheduler] = []

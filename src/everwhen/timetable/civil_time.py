@@ -1,8 +1,8 @@
-"""Zones: from instants to readings of the clock on the wall and back, with gaps and folds, here only.
+"""Zones: conversion between instants and readings of the wall clock, with gaps and folds.
 
-A zone is a row of *spans*, stretches of instants with one offset from UTC. Where two spans meet the readings
-may jump: ahead, and some readings never happen (a gap); or back, and some happen twice (a fold). A
-`DstRule` says what becomes of a slot planned for such a reading.
+A zone is a sequence of *spans*, ranges of instants with one offset from UTC. Where two spans meet, the readings may
+jump: forwards, so that some readings never happen (a gap), or backwards, so that some happen twice (a fold). A
+`DstRule` defines what happens to a slot that is planned for such a reading.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ORDINAL_OF_1970 = EPOCH.toordinal()
 _EPOCH_NAIVE = datetime(1970, 1, 1)
 
-# What datetime can hold in every zone, a few days inside its own limits.
+# The range that datetime can represent in every zone, a few days inside its own limits.
 EARLIEST = -62_135_300_000
 LATEST = 253_402_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class DstRule:
-    """What becomes of readings that a gap swallows, and which of a fold's two count."""
+    """The rule for readings that fall into a gap, and for which of the two readings of a fold count."""
 
     gap: Gap
     fold: Fold
 
     def overridden(self, *, gap: Gap | None = None, fold: Fold | None = None) -> DstRule:
-        if gap is None and fold is None:  # nearly always
+        if gap is None and fold is None:  # the usual case
             return self
         return DstRule(gap or self.gap, fold or self.fold)
 
@@ -48,10 +48,10 @@ WILD = DstRule(gap="skip", fold="both")
 
 
 class Span(NamedTuple):
-    """Instants start ≤ t < end share one offset; readings count_from ≤ r < count_until count in it.
+    """Instants start ≤ t < end with one offset; of its readings, those with count_from ≤ r < count_until count.
 
-    A named tuple, because the hot path takes it apart in one step. A span may also end where nothing
-    changes (at the edge of a probed stretch); that is harmless.
+    It is a named tuple because the hot path unpacks it in one step. A span may also end where the offset does not
+    change (at the edge of a probed stretch); that is harmless.
     """
 
     start: int
@@ -70,11 +70,11 @@ class Span(NamedTuple):
 
 
 class Zone:
-    """One time zone, probed through its tzinfo in stretches of about a year and remembered.
+    """One time zone. It is probed through its tzinfo in stretches of about a year, and the results are cached.
 
-    zoneinfo has no way to ask for transitions, but asking for an offset is cheap. In tzdata no offset since
-    1970 has lasted less than 6.9 days (a test keeps watch), so a probe every three days finds every change
-    and a bisection finds its second.
+    zoneinfo has no API for transitions, but an offset is cheap to look up. In tzdata no offset since 1970 has lasted
+    less than 6.9 days (a test checks this), so a probe every three days finds every change, and a bisection finds its
+    second.
     """
 
     __slots__ = ("_only_span", "_spans", "_stretches", "name", "tzinfo")
@@ -87,7 +87,7 @@ class Zone:
         self.name = getattr(info, "key", None) or str(info)
         self._stretches: dict[int, tuple[list[int], list[tuple[int, int, int]]]] = {}
         self._spans: dict[tuple[int, Fold], Span] = {}
-        # A zone that answers without being told an instant has one offset for ever.
+        # A tzinfo that returns an offset for None has one fixed offset.
         fixed = info.utcoffset(None)
         self._only_span = None if fixed is None else (2 * EARLIEST, 2 * LATEST, _seconds(fixed))
 
@@ -98,11 +98,11 @@ class Zone:
         return self._plain_span(instant)[2]
 
     def datetime(self, instant: int) -> datetime:
-        """The instant as an aware datetime of this zone."""
+        """Return the instant as an aware datetime in this zone."""
         return datetime.fromtimestamp(instant, self.tzinfo)
 
     def span_at(self, instant: int, fold: Fold = "both") -> Span:
-        """The span that holds the instant, with the readings that count in it under that rule for folds."""
+        """Return the span that contains the instant, with the readings that count in it under this fold rule."""
         plain = self._plain_span(instant)
         span = self._spans.get((plain[0], fold))
         if span is None:
@@ -118,9 +118,9 @@ class Zone:
         return Span(start, end, offset, count_from, count_until)
 
     def instants_of(self, reading: int, rule: DstRule) -> list[int]:
-        """When a slot planned for this reading happens: once, twice or never."""
+        """Return the instants of a slot that is planned for this reading: one, two or none."""
         found: list[int] = []
-        # No offset reaches a whole day, so every span that can show the reading lies in these two days.
+        # Every offset is shorter than a day, so every span that can contain the reading lies in these two days.
         instant = reading - DAY
         while instant <= reading + DAY:
             span = self.span_at(instant, rule.fold)
@@ -155,7 +155,7 @@ class Zone:
                 changes.append(self._change_between(known, probed, offset))
                 offsets.append(offset)
             known = probed
-        if changes[-1] == last:  # the stretch that begins there knows it too
+        if changes[-1] == last:  # the next stretch begins with this change
             changes.pop()
         ends = [*changes[1:], last]
         return changes, list(zip(changes, ends, offsets, strict=False))
@@ -172,7 +172,7 @@ class Zone:
     def _ask(self, instant: int) -> int:
         instant = in_calendar(instant)
         offset = datetime.fromtimestamp(instant, self.tzinfo).utcoffset()
-        assert offset is not None  # the tzinfo of an aware datetime answers
+        assert offset is not None  # the datetime is aware
         return _seconds(offset)
 
 
@@ -181,10 +181,10 @@ def _seconds(duration: timedelta) -> int:
 
 
 def zone_of(info: tzinfo) -> Zone:
-    """The zone behind a tzinfo: zoneinfo's, a fixed offset, or anybody else's."""
+    """Return the zone of a tzinfo: one of zoneinfo, a fixed offset, or one of another library."""
     try:
         return _remembered_zone(info)
-    except TypeError:  # some libraries' zones cannot be hashed
+    except TypeError:  # the zones of some libraries are not hashable
         return Zone(info)
 
 
@@ -192,10 +192,10 @@ _remembered_zone = lru_cache(maxsize=1_024)(Zone)
 
 
 def zone(name: str) -> Zone:
-    """The zone of that IANA name; anything else is refused.
+    """Return the zone with this IANA name; raise TimetableError for any other value.
 
-    `local` is no zone: it is resolved to the host's name before it gets here, so that every node means the
-    same.
+    `local` is not accepted: the caller resolves it to the name of the host's zone first, so that every node uses the
+    same zone.
     """
     if not isinstance(name, str) or name not in known_zones():
         raise TimetableError(_unknown_zone(name), key="timezone", value=name)
@@ -204,7 +204,7 @@ def zone(name: str) -> Zone:
 
 @lru_cache(maxsize=1)
 def known_zones() -> frozenset[str]:
-    """Names that mean the same on every machine: `localtime` is what its host likes, `Factory` nothing."""
+    """Return the names that mean the same on every host: not `localtime`, and not `Factory`, which is a placeholder."""
     return frozenset(available_timezones() - {"localtime", "Factory"})
 
 
@@ -215,26 +215,26 @@ def _unknown_zone(name: object) -> str:
 
 
 def in_calendar(instant: int) -> int:
-    """The instant, brought inside what a datetime can hold in every zone."""
+    """Return the instant, clamped to the range that a datetime can represent in every zone."""
     return min(max(instant, EARLIEST), LATEST)
 
 
 def epoch_seconds(moment: datetime) -> int:
-    """The second that an aware datetime lies in."""
+    """Return an aware datetime as seconds since 1970, rounded down."""
     return _seconds(moment - EPOCH)
 
 
 def epoch_seconds_up(moment: datetime) -> int:
-    """The first whole second not before an aware datetime."""
+    """Return an aware datetime as seconds since 1970, rounded up."""
     since = moment - EPOCH
     return _seconds(since) + (since.microseconds > 0)
 
 
 def reading_of(wall: datetime) -> int:
-    """A naive datetime as a reading of the clock on the wall, cut to the second."""
+    """Return a naive datetime as a reading of the wall clock, rounded down to the second."""
     return _seconds(wall - _EPOCH_NAIVE)
 
 
 def wall_of(reading: int) -> datetime:
-    """A reading as a naive datetime."""
+    """Return a reading as a naive datetime."""
     return _EPOCH_NAIVE + timedelta(seconds=reading)

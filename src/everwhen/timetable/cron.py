@@ -1,6 +1,6 @@
-"""Cron expressions: five fields as bit masks, and the days of a year that they name.
+"""Cron expressions: five fields as bit masks, and the days of a year that they match.
 
-The meaning is Debian's, as cronsim reads it. `cron_series` turns an expression into slots.
+The semantics are Debian's, as cronsim implements them. `cron_series` turns an expression into slots.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _DAY_OF_WEEK = _Field("day-of-week", 0, 7, "0 9 * * 1-5", _DAY_NAMES)
 
 
 class Year(NamedTuple):
-    """The matching days of one year: bit 0 of the mask is its first day. Days are counted from 1970."""
+    """The matching days of one year: bit 0 of the mask is its first day. Days are counted from 1970-01-01."""
 
     first: int
     end: int
@@ -57,10 +57,9 @@ class Year(NamedTuple):
 
 @dataclass(frozen=True)
 class DayRule:
-    """The three day fields of an expression. Bit n of a mask stands for the value n; Sunday is 0.
+    """The three day fields of an expression. Bit n of a mask represents the value n; Sunday is 0.
 
-    Equal fields share one rule, and so the years that it has worked out: most of a million schedules say
-    `* * *` or `* * 1-5`.
+    Equal fields share one rule, and so its cached years: most of a million schedules have `* * *` or `* * 1-5`.
     """
 
     dates: int
@@ -73,9 +72,9 @@ class DayRule:
     _years: dict[int, Year] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def year_of(self, day: int) -> Year:
-        """The year that a day (counted from 1970) lies in."""
+        """Return the year that contains a day (counted from 1970-01-01)."""
         if not _FIRST_DAY <= day <= _LAST_DAY:
-            return Year(day, day + 1, 0)  # the calendar knows years 1 to 9999; nothing matches outside them
+            return Year(day, day + 1, 0)  # `date` supports the years 1 to 9999; nothing matches outside them
         number = date.fromordinal(day + ORDINAL_OF_1970).year
         year = self._years.get(number)
         if year is None:
@@ -87,7 +86,7 @@ class DayRule:
         return year
 
     def days_of_year(self, year: int) -> int:
-        """The days of a year that match: bit 0 is 1 January."""
+        """Return the mask of the matching days of a year: bit 0 is 1 January."""
         days, shift = 0, 0
         leap = (year % 4 == 0 and year % 100 != 0) or year % 400 == 0
         weekday = date(year, 1, 1).isoweekday() % 7
@@ -100,14 +99,14 @@ class DayRule:
         return days
 
     def days_of_month(self, length: int, first_weekday: int) -> int:
-        """The matching days of a month with that many days that begins on that weekday: bit 0 is the 1st."""
+        """Return the mask of the matching days of a month, by its length and first weekday: bit 0 is the 1st."""
         whole = (1 << length) - 1
         by_date = self.dates >> 1 & whole
         if self.last_day:
             by_date |= 1 << (length - 1)
         if self.last_working_day:
             by_date |= 1 << _last_working_day(length, first_weekday)
-        # Seven bits, turned so that bit 0 is the month's first weekday, repeated over five weeks.
+        # Seven bits, rotated so that bit 0 is the weekday of the 1st, repeated for five weeks.
         week = (self.weekdays >> first_weekday | self.weekdays << (7 - first_weekday)) & 0x7F
         by_weekday = week * 0x10204081 & whole
         for weekday, nth in self.nth_weekdays:
@@ -117,7 +116,7 @@ class DayRule:
 
 @dataclass(frozen=True, slots=True)
 class CronExpression:
-    """What an expression names: minutes and hours as masks, and its days."""
+    """A parsed expression: minutes and hours as masks, and the rule for its days."""
 
     text: str
     minutes: int
@@ -129,7 +128,7 @@ class CronExpression:
         return self.text
 
     def times_of_day(self) -> int:
-        """The minutes of a day that match, as one mask of 1,440 bits."""
+        """Return the matching minutes of a day as one mask of 1,440 bits."""
         times = 0
         for hour in bits(self.hours):
             times |= self.minutes << (60 * hour)
@@ -163,13 +162,13 @@ def bits(mask: int) -> list[int]:
 
 
 def parse_cron(text: str) -> CronExpression:
-    """The expression that `text` spells, or CronParseError naming the field at fault."""
+    """Parse a cron expression; raise CronParseError, which names the invalid field."""
     if not isinstance(text, str):
         raise _shape_error(text, f"expected text, got {type(text).__name__}")
     words = _CHOICES.findall(_spelled_out(text))
     if len(words) != 5:
         raise _shape_error(text, f"expected 5 fields, got {len(words)}")
-    # Upper-casing must not turn foreign letters into ours ("ſun"), so those never get that far.
+    # upper() turns some non-ASCII letters into ASCII ones ("ſun"), so such a field is replaced by an invalid one first.
     fields = [word.upper() if word.isascii() else "?" for word in words]
     minute, hour, day, month, weekday = fields
     expression = CronExpression(
@@ -209,7 +208,7 @@ _shared_rule = lru_cache(maxsize=1_024)(DayRule)
 
 
 def _parse_dates(text: str, field: str) -> tuple[int, bool, bool]:
-    """Days of the month: a mask, whether the last day counts, whether the last working day does."""
+    """Parse the days of the month into a mask, whether the last day matches, and whether the last working day does."""
     terms = field.split(",")
     plain = [term for term in terms if term not in ("L", "LW")]
     mask = _parse_field(text, _DAY_OF_MONTH, ",".join(plain)) if plain else 0
@@ -217,7 +216,7 @@ def _parse_dates(text: str, field: str) -> tuple[int, bool, bool]:
 
 
 def _parse_weekdays(text: str, field: str) -> tuple[int, tuple[tuple[int, int], ...]]:
-    """Days of the week: a mask, and those that count only once a month."""
+    """Parse the days of the week into a mask, and those that match only once a month."""
     plain: list[str] = []
     nth: list[tuple[int, int]] = []
     for term in field.split(","):
@@ -229,7 +228,7 @@ def _parse_weekdays(text: str, field: str) -> tuple[int, tuple[tuple[int, int], 
         else:
             plain.append(term)
     mask = _parse_field(text, _DAY_OF_WEEK, ",".join(plain)) if plain else 0
-    return (mask | mask >> 7) & 0x7F, tuple(dict.fromkeys(nth))  # 7 is Sunday, too
+    return (mask | mask >> 7) & 0x7F, tuple(dict.fromkeys(nth))  # 7 is also Sunday
 
 
 def _parse_nth(text: str, which: str) -> int:
@@ -247,7 +246,7 @@ def _parse_field(text: str, field: _Field, spelled: str) -> int:
 
 
 def _parse_term(text: str, field: _Field, term: str) -> int:
-    """`*`, `5`, `5-9`, each with an optional `/step`; a lone start with a step runs to the field's end."""
+    """Parse `*`, `5` or `5-9`, each with an optional `/step`, into a mask; `5/step` runs to the end of the field."""
     body, slash, step = term.partition("/")
     stride = _parse_number(text, field, step) if slash else 1
     if stride == 0:
@@ -293,8 +292,8 @@ def _shape_error(text: object, fault: str, example: str = "0 9 * * 1-5") -> Cron
 
 
 def _never_matches(days: DayRule) -> bool:
-    # Every month begins on every weekday some year (29 February, too: within 40 years), so what matches in
-    # no month of any shape never matches.
+    # Every month begins on every weekday in some year (a February of 29 days, too: within 40 years). So a rule that
+    # matches in no month of any length and first weekday never matches.
     lengths = {_LONGEST_MONTHS[month] for month in bits(days.months)}
     return not any(days.days_of_month(length, weekday) for length in lengths for weekday in range(7))
 

@@ -1,8 +1,8 @@
-"""The slots that a cron expression names in a zone, forwards, backwards and in bulk.
+"""The slots of a cron expression in a zone, forwards, backwards and in bulk.
 
-The minutes of a day are one integer of 1,440 bits and the days of a year one of 366, so the next slot is
-found by shifting, never by stepping from minute to minute. `civil_time` says which readings count in a span
-of the zone; what becomes of those that a gap swallows is decided here.
+The minutes of a day are one integer of 1,440 bits and the days of a year one of 366 bits, so the next slot is found
+by shifting, never by stepping from minute to minute. `civil_time` decides which readings count in a span of the zone;
+this module decides what happens to the readings that fall into a gap.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from everwhen.timetable.cron import HORIZON_YEARS, CronExpression, Year, bits
 class CronSeries:
     """The slots of an expression in a zone.
 
-    It remembers the span and the year that it looked at last, each as one tuple: threads may share a series,
-    a stale memory only costs a look-up.
+    It caches the last span and the last year, each as one tuple. Threads may share a series: a stale cache only costs
+    a look-up.
     """
 
     def __init__(self, expression: CronExpression, zone: Zone, rule: DstRule | None = None) -> None:
@@ -40,14 +40,14 @@ class CronSeries:
         self._first_second = ((self._times & -self._times).bit_length() - 1) * 60
         self._last_second = (self._times.bit_length() - 1) * 60
         self._wall_epoch = datetime(1970, 1, 1, tzinfo=zone.tzinfo)
-        # Other libraries' zones may do arithmetic of their own.
+        # The zones of other libraries may have arithmetic of their own, so they never match in `next_datetime`.
         self._wall_zone = zone.tzinfo if isinstance(zone.tzinfo, ZoneInfo) else object()
         self._steps: dict[int, timedelta] = {}
         self._span = Span(0, 0, 0, 0, 0)
         self._year = Year(0, 0, 0)
 
     def next_after(self, instant: int) -> int | None:
-        """The first slot after the instant; None when there is none within fifty years."""
+        """Return the first slot after the instant, or None when there is none within fifty years."""
         start, end, offset, count_from, count_until = self._span
         if not start <= instant < end:
             self._span = span = self.zone.span_at(instant, self.rule.fold)
@@ -61,10 +61,10 @@ class CronSeries:
         return later - offset if later < count_until else self._next_beyond(self._span, reading, later)
 
     def next_datetime(self, after: datetime) -> datetime | None:
-        """`next_after` from and to aware datetimes; the answer is in the zone of the series."""
+        """Return the result of `next_after` for an aware datetime, as a datetime in the zone of the series."""
         if after.tzinfo is self._wall_zone and not after.fold and not after.microsecond:
-            # Python subtracts and adds within one zone as the clock on the wall does, which saves asking for
-            # offsets twice. Well inside a span that is the same thing; no fold reaches back a whole day.
+            # Within one zone Python subtracts and adds wall-clock times, which saves two offset look-ups. Well inside
+            # a span the result is the same; no fold is as long as a day.
             start, end, offset, _, count_until = self._span
             since = after - self._wall_epoch
             reading = since.days * 86_400 + since.seconds
@@ -82,7 +82,7 @@ class CronSeries:
         return datetime.fromtimestamp(slot_at, self.zone.tzinfo)
 
     def _step(self, seconds: int) -> timedelta:
-        """A timedelta, remembered: making one costs more than all the arithmetic around it."""
+        """Return a cached timedelta: creating one costs more than all the arithmetic around it."""
         step = self._steps.get(seconds)
         if step is None:
             if len(self._steps) >= 256:
@@ -91,9 +91,9 @@ class CronSeries:
         return step
 
     def previous_before(self, instant: int) -> int | None:
-        """The last slot before the instant; None when there is none within fifty years."""
+        """Return the last slot before the instant, or None when there is none within fifty years."""
         span = self.zone.span_at(instant - 1, self.rule.fold)
-        limit = instant + span.offset  # readings below it are still to be looked at
+        limit = instant + span.offset  # readings below it are not yet searched
         earliest = instant - HORIZON_YEARS * 366 * DAY
         while True:
             reading = self._reading_before(min(limit, span.count_until))
@@ -108,7 +108,7 @@ class CronSeries:
             limit = span.end_reading
 
     def between(self, start: int, end: int, limit: int) -> list[int]:
-        """The first `limit` slots with start ≤ slot < end, in bulk."""
+        """Return the first `limit` slots with start ≤ slot < end, computed in bulk."""
         slots: list[int] = []
         start = max(start, EARLIEST)
         span = self.zone.span_at(start, self.rule.fold)
@@ -123,18 +123,18 @@ class CronSeries:
             before, span = span, self.zone.span_at(span.end, self.rule.fold)
 
     def is_shifted(self, slot_at: int) -> bool:
-        """Whether readings that a gap swallowed stand at this slot."""
+        """Return whether readings inside a gap were shifted to this slot."""
         before = self.zone.span_at(slot_at - 1, self.rule.fold)
         return self._gap_has_slot(before, slot_at + self.zone.offset_at(slot_at))
 
     # -- across the edge of a span --
 
     def _next_beyond(self, span: Span, reading: int, later: int) -> int | None:
-        """The first slot behind a span in which, after `reading`, the next match would be `later`."""
+        """Return the first slot after a span, where the next match after `reading` would be `later`."""
         while span.end < LATEST:
             edge = span.end
             if span.end_reading - reading > DAY and later - span.end_reading > 3 * DAY:
-                # Neither a fold nor a gap at this edge can bring one: go straight to the span around it.
+                # Neither a fold nor a gap at this edge can produce a slot: go straight to the span of `later`.
                 there = self.zone.span_at(later - span.offset, self.rule.fold)
                 if there.first_reading + DAY <= later < there.count_until:
                     self._span = there
@@ -159,7 +159,7 @@ class CronSeries:
         return span
 
     def _gap_has_slot(self, before: Span, first_reading: int) -> bool:
-        """Whether readings that the gap after a span swallows make a slot at its end."""
+        """Return whether readings inside the gap after a span are shifted to a slot at the end of the span."""
         if self.rule.gap == "skip" or before.end_reading >= first_reading:
             return False
         swallowed = self._reading_after(before.end_reading - 1)
@@ -235,6 +235,6 @@ class CronSeries:
             found = [base + second - span.offset for second in seconds]
             if base < low or base + DAY > high:
                 found = [slot for slot in found if low <= slot + span.offset < high]
-            # A slot at the span's start may stand there already, shifted out of the gap before it.
+            # A slot at the span's start may be in the list already, shifted there from the gap before it.
             slots.extend(found[1:] if slots and found and found[0] == slots[-1] else found)
             day += 1

@@ -1,4 +1,4 @@
-"""Triggers in fields, made from the parsed value and not from its spelling, so that the fields are true.
+"""Descriptions of triggers in English, made from the parsed value and not from its text, so that they are correct.
 
 >>> from everwhen.timetable.cron import parse_cron
 >>> describe_cron(parse_cron("0 9 * * 1-5"))
@@ -37,7 +37,7 @@ _TIMES_LISTED = 6
 
 
 def describe(trigger: Trigger, zone: Zone) -> str:
-    """A trigger in words."""
+    """Describe a trigger in English."""
     match trigger:
         case Every():
             return (
@@ -59,7 +59,7 @@ def describe(trigger: Trigger, zone: Zone) -> str:
 
 
 def describe_seconds(seconds: int) -> str:
-    """A duration in fields.
+    """Describe a duration in English.
 
     >>> describe_seconds(5_400), describe_seconds(86_400), describe_seconds(60)
     ('1 hour 30 minutes', 'day', 'minute')
@@ -75,7 +75,7 @@ def describe_seconds(seconds: int) -> str:
 
 
 def describe_cron(expression: CronExpression) -> str:
-    """A cron expression in words."""
+    """Describe a cron expression in English."""
     times, days, months = (
         _times(expression.minutes, expression.hours),
         _days(expression.days),
@@ -154,7 +154,7 @@ def _dates(days: DayRule) -> str:
 
 def _weekdays(days: DayRule) -> str:
     plain = [day or 7 for day in bits(days.weekdays)]
-    plain.sort()  # a week begins on Monday, as people read it
+    plain.sort()  # the week begins on Monday
     fields = []
     if len(plain) > 2 and _is_run(plain):
         fields.append(f"{_WEEKDAYS[plain[0]]} to {_WEEKDAYS[plain[-1]]}")
@@ -177,7 +177,7 @@ def _months(days: DayRule) -> str:
     return "in " + _listed([_MONTHS[month - 1] for month in months])
 
 
-# -- words --
+# -- lists and numbers --
 
 
 def _is_run(values: list[int]) -> bool:
@@ -189,7 +189,7 @@ def _is_stepped(values: list[int], step: int) -> bool:
 
 
 def _step(values: list[int], whole: int) -> int:
-    """The step by which values divide the whole evenly from 0 on; 0 when they do not."""
+    """Return the step of values that divide the whole evenly from 0 on, or 0 when they do not."""
     if len(values) < 2 or values[0] != 0:
         return 0
     step = values[1]
@@ -197,7 +197,7 @@ def _step(values: list[int], whole: int) -> int:
 
 
 def _runs(values: list[int]) -> str:
-    """`1, 2, 3, 7` → `1–3 and 7`."""
+    """Write consecutive values as ranges: `1, 2, 3, 7` → `1–3 and 7`."""
     runs: list[list[int]] = []
     for value in values:
         if runs and value == runs[-1][-1] + 1:
@@ -227,7 +227,7 @@ def _clock(hour: int, minute: int) -> str:
 
 
 def describe_dst(series: Series, slot_at: int) -> str | None:
-    """What a change of the clock did to a slot; None when nothing."""
+    """Describe how a change of the offset (DST) affects a slot; return None when it does not."""
     if not isinstance(series, CronSeries | MonthlySeries):
         return None
     zone, fold = series.zone, series.rule.fold
@@ -247,6 +247,6 @@ def describe_dst(series: Series, slot_at: int) -> str | None:
 
 
 def _time(reading: int, other: int | None = None) -> str:
-    """The time of a reading, with its date where the other one has another."""
+    """Format the time of a reading, with its date when the other reading has a different date."""
     is_same_day = other is None or reading // DAY == other // DAY
     return wall_of(reading).strftime("%H:%M" if is_same_day else "%a %d %b %H:%M")

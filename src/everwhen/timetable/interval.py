@@ -1,6 +1,6 @@
-"""Durations in words (`5m`, `1h30m`), and slots at a fixed distance from an anchor.
+"""Durations as text (`5m`, `1h30m`), and slots at a fixed distance from an anchor.
 
-Elapsed time only: a day is 24 hours here. Calendar months live in `monthly`.
+Elapsed time only: a day is 24 hours here. Calendar months are in `monthly`.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ ALIASES = {"hourly": 3_600, "daily": 86_400, "weekly": 604_800}
 LONGEST = 3_650 * 86_400
 
 _EXPECTED = 'Expected format: "{number}{unit}"'
-# What a person may have meant as a duration: signs, decimals and any word as a unit are let through here, so
-# that each fault can be named. Only ASCII digits count as digits.
+# Matches anything that may be meant as a duration: signs, decimals and any word as a unit are accepted here, so that
+# the error can name each fault. Only ASCII digits count as digits.
 _PART = re.compile(
     r"(?P<sign>-?)[ \t\r\n]*(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)[ \t\r\n]*(?P<unit>[^\W\d_]*)[ \t\r\n]*"
 )
 _BLANKS = " \t\r\n"
-_MOST_DIGITS = 12  # more seconds than the longest duration has, and quick to read
+_MOST_DIGITS = 12  # enough for the longest duration in seconds, and cheap to convert
 
 
 def parse_interval(text: str) -> timedelta:
-    """The duration that `text` names.
+    """Parse a duration.
 
     >>> parse_interval("1h30m")
     datetime.timedelta(seconds=5400)
@@ -36,13 +36,13 @@ def parse_interval(text: str) -> timedelta:
 
 
 def parse_seconds(text: str) -> int:
-    """The duration that `text` names, in seconds."""
+    """Parse a duration into seconds."""
     if not isinstance(text, str):
         raise _invalid(text)
     return _parse_seconds(text)
 
 
-@lru_cache(maxsize=4_096)  # thousands of schedules say `5m`
+@lru_cache(maxsize=4_096)  # thousands of schedules have `5m`
 def _parse_seconds(text: str) -> int:
     if not text.strip(_BLANKS):
         raise IntervalParseError("Interval cannot be empty", interval=text)
@@ -60,7 +60,7 @@ def _parse_seconds(text: str) -> int:
 
 
 def _split(text: str) -> list[tuple[str, str, str]]:
-    """The parts of a duration as (sign, number, unit), whatever is wrong with each."""
+    """Split a duration into parts (sign, number, unit), without checking each part."""
     stripped = text.strip(_BLANKS)
     parts: list[tuple[str, str, str]] = []
     position = 0
@@ -95,7 +95,7 @@ def _invalid(text: object) -> IntervalParseError:
 
 @dataclass(frozen=True, slots=True)
 class IntervalSeries:
-    """Slot k is anchor + k × interval, k ≥ 0: no drift, whatever happens to the jobs."""
+    """Slot k is anchor + k × interval, k ≥ 0. There is no drift, whatever happens to the jobs."""
 
     anchor_at: int
     interval: int
@@ -117,9 +117,9 @@ class IntervalSeries:
 
 
 def chain_slot(*, ended_at: float, interval: int, previous_slot_at: int) -> int:
-    """The next slot of a completion chain: end + interval, in whole seconds, later than its predecessor.
+    """Return the next slot of a completion chain: end + interval, in whole seconds, later than the previous slot.
 
-    The clock may have gone back between the two; a chain never does.
+    The clock may have been set back between the two; the slots of a chain never go back.
 
     >>> chain_slot(ended_at=1_000.25, interval=300, previous_slot_at=400)
     1301
@@ -128,5 +128,5 @@ def chain_slot(*, ended_at: float, interval: int, previous_slot_at: int) -> int:
 
 
 def whole_second_after(instant: float) -> int:
-    """Slots are whole seconds: everything but `immediately` is rounded up."""
+    """Round an instant up to a whole second. Slots are whole seconds; only `immediately` is rounded down."""
     return -int(-instant // 1)

@@ -1,7 +1,7 @@
-"""Jitter that is the same everywhere: an offset drawn from the schedule's id and the slot, not from luck.
+"""Deterministic jitter: an offset that is derived from the schedule's id and the slot, not from random numbers.
 
-So preview, restart, every node and every version agree on due_at = slot_at + jitter, and the offset is always
-smaller than the gap to the following slot, so that jitter never reorders slots.
+So preview, restart, every node and every version agree on due_at = slot_at + jitter. The offset is always smaller than
+the gap to the following slot, so that jitter never reorders slots.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from everwhen.timetable.trigger import Cron, Every, EveryMonth, Trigger
 _PERCENTAGE = re.compile(r"([0-9]{1,3}) ?%")
 
 
-@lru_cache(maxsize=8_192)  # a slot is asked for its due_at several times while it is decided
+@lru_cache(maxsize=8_192)  # one decision needs the due_at of a slot several times
 def jitter_offset_ms(key: str, slot_at: int, window_ms: int) -> int:
-    """The offset of a slot in milliseconds, in [0, window).
+    """Return the offset of a slot in milliseconds, in [0, window).
 
     >>> jitter_offset_ms("withings.hourly", 1_700_000_000, 30_000)
     22005
@@ -32,14 +32,15 @@ def jitter_offset_ms(key: str, slot_at: int, window_ms: int) -> int:
 
 
 def draw(text: str, window: int) -> int:
-    """A whole number in [0, window) that depends on the text alone."""
+    """Return a whole number in [0, window) that depends on the text alone."""
     return int.from_bytes(blake2b(text.encode()).digest()[:8], "big") % window
 
 
 def parse_jitter_ms(text: str, trigger: Trigger, *, most_percent: int = 99) -> int:
-    """The jitter window that `text` names, `30s` or `5%`, in milliseconds.
+    """Parse a jitter window, `30s` or `5%`, into milliseconds.
 
-    For intervals and cron only; a percentage needs a plain interval, and no jitter may reach it.
+    Only intervals and cron may have jitter. A percentage needs a plain interval. Jitter must be smaller than the
+    interval.
     """
     if not isinstance(trigger, Every | EveryMonth | Cron):
         raise TimetableError(

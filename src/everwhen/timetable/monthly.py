@@ -1,7 +1,7 @@
 """Calendar months: the same day and wall-clock time every month, counted from an anchor.
 
-The 31st clips to a shorter month's last day and returns to the 31st. A month's reading meets gaps and folds
-like a fixed cron entry does.
+The 31st is clipped to the last day of a shorter month and returns to the 31st afterwards. Gaps and folds are handled
+as for a fixed cron entry.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class MonthlySeries:
         return slots[:limit]
 
     def is_shifted(self, slot_at: int) -> bool:
-        """Whether a reading that a gap swallowed stands at this slot."""
+        """Return whether a reading inside a gap was shifted to this slot."""
         month = self._month_of(slot_at)
         readings = (self._reading_in(m) for m in (month - 1, month) if m > self._first_month)
         return slot_at != self.anchor_at and slot_at + self.zone.offset_at(slot_at) not in readings
@@ -64,7 +64,7 @@ class MonthlySeries:
         return self._month_of(self.anchor_at)
 
     def _month_of(self, instant: int) -> int:
-        """Months since year 0 on the wall."""
+        """Return the local month of an instant, counted from year 0."""
         instant = in_calendar(instant)
         wall = wall_of(instant + self.zone.offset_at(instant))
         return wall.year * 12 + wall.month - 1
@@ -78,7 +78,7 @@ class MonthlySeries:
         return self.zone.instants_of(self._reading_in(month), self.rule)
 
     def _reading_in(self, month: int) -> int:
-        """The anchor's reading, moved to another month and clipped to its last day."""
+        """Return the anchor's reading in another month, clipped to its last day."""
         anchor = wall_of(self.anchor_at + self.zone.offset_at(self.anchor_at))
         year, month_of_year = divmod(month, 12)
         last_day = monthrange(year, month_of_year + 1)[1]

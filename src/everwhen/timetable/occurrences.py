@@ -1,7 +1,7 @@
 """The slots of a schedule: a trigger in a zone, from its anchor, within its bounds, with its jitter.
 
-`next_after`, `previous_before` and `between` are bounded for every input: each series gives up after fifty
-years, and `between` takes a limit.
+`next_after`, `previous_before` and `between` end for every input: each series stops searching after fifty years, and
+`between` takes a limit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FirstRun = Literal["immediately", "after_interval"]
 
 
 class Series(Protocol):
-    """Instants in order, without end or beginning of their own."""
+    """Instants in order; start_at and end_at of the schedule are not applied yet."""
 
     def next_after(self, instant: int) -> int | None: ...
 
@@ -47,7 +47,7 @@ class OnceSeries:
 
 
 class NoSeries:
-    """No instants: what a webhook or a chat schedule has."""
+    """An empty series, for a webhook or a chat schedule."""
 
     def next_after(self, instant: int) -> int | None:
         return None
@@ -60,13 +60,13 @@ class NoSeries:
 
 
 def dst_rule(trigger: Trigger, *, gap: Gap | None = None, fold: Fold | None = None) -> DstRule:
-    """The rule for gaps and folds: that of the trigger's kind, overridden where the schedule says so."""
+    """Return the rule for gaps and folds: the trigger's default, overridden by the schedule's settings."""
     is_wild = isinstance(trigger, Cron) and trigger.expression.is_wild
     return (WILD if is_wild else FIXED).overridden(gap=gap, fold=fold)
 
 
 def series_of(trigger: Trigger, *, zone: Zone, anchor_at: int = 0, dst: DstRule | None = None) -> Series:
-    """The instants that a trigger names. Only intervals and months look at the anchor."""
+    """Return the instants of a trigger. Only intervals and months depend on the anchor."""
     match trigger:
         case Every():
             return IntervalSeries(anchor_at, trigger.seconds)
@@ -82,7 +82,7 @@ def series_of(trigger: Trigger, *, zone: Zone, anchor_at: int = 0, dst: DstRule 
 
 @dataclass(frozen=True, slots=True)
 class Occurrences:
-    """The slots of one schedule: start_at ≤ slot_at < end_at, each due within its jitter."""
+    """The slots of one schedule: start_at ≤ slot_at < end_at, each due within its jitter window."""
 
     series: Series
     start_at: int = EARLIEST
@@ -103,12 +103,12 @@ class Occurrences:
         return slot_at if slot_at is not None and slot_at >= self.start_at else None
 
     def between(self, start: int, end: int, limit: int) -> list[int]:
-        """The first `limit` slots with start ≤ slot < end."""
+        """Return the first `limit` slots with start ≤ slot < end."""
         start, end = max(start, self.start_at), min(end, self.end_at)
         return self.series.between(start, end, limit) if start < end and limit > 0 else []
 
     def due_ms(self, slot_at: int) -> int:
-        """When a slot is due, in milliseconds since 1970: slot_at + jitter, before the following slot."""
+        """Return when a slot is due, in milliseconds since 1970: slot_at + jitter, always before the following slot."""
         if not self.jitter_ms:
             return slot_at * 1_000
         window = self.jitter_ms
@@ -119,7 +119,7 @@ class Occurrences:
 
 
 def is_first_slot_at_anchor(trigger: Trigger, first_run: FirstRun) -> bool:
-    """A month from now, the grid begins now and its first slot is the point after that."""
+    """Return whether the first slot is the anchor. For `monthly` with `after_interval` it is a month later."""
     return not (isinstance(trigger, EveryMonth) and first_run == "after_interval")
 
 
@@ -131,11 +131,11 @@ def anchor_of(
     start_at: int | None = None,
     default_first_run: FirstRun = "immediately",
 ) -> int:
-    """Where the grid of an interval begins: start_at, else the first slot.
+    """Return where the grid of an interval begins: start_at, else the first slot.
 
-    `immediately` is cut to the second, so that the first slot is not in the future; everything else is
-    rounded up. A month from now is the second point of a grid that begins now: its first may be clipped to
-    the end of a short month, and the 31st must return.
+    `immediately` is rounded down to the second, so that the first slot is not in the future; everything else is
+    rounded up. For `monthly` with `after_interval` the grid begins now and the first slot is its second point: that
+    point may be clipped to the end of a short month, and later slots must return to the 31st.
     """
     if start_at is not None:
         if first_run is not None:

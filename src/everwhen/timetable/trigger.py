@@ -1,7 +1,7 @@
-"""The triggers that a schedule can have, as values, and how they are spelled.
+"""The triggers that a schedule can have, as values, and how they are parsed.
 
-Exactly one of `every`, `cron`, `at` and `after`; `webhook` and `chat` are fired by a request, never by the
-clock.
+A schedule has exactly one of `every`, `cron`, `at` and `after`; `webhook` and `chat` are fired by a request, never by
+the clock.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Cron:
 
 @dataclass(frozen=True, slots=True)
 class Once:
-    """One instant: given outright (`at`), or a delay from creation that was fixed then (`after`)."""
+    """One instant: given directly (`at`), or computed at creation from a delay (`after`)."""
 
     instant: int
     kind: InstantKind
@@ -79,7 +79,7 @@ def parse_trigger(
     created_at: float,
     dst: DstRule = FIXED,
 ) -> Trigger:
-    """The one trigger that is set; none or several are refused."""
+    """Parse the one trigger that is set; raise TimetableError when none or several are."""
     given = [
         key
         for key, value in (("every", every), ("cron", cron), ("at", at), ("after", after))
@@ -100,12 +100,12 @@ def parse_trigger(
 
 
 def parse_after(text: str, created_at: float) -> Once:
-    """A delay from creation."""
+    """Parse a delay from creation into an instant."""
     return Once(whole_second_after(created_at + parse_seconds(text)), "after", text)
 
 
 def parse_every(text: str) -> Every | EveryMonth:
-    """An interval, or one of its names: hourly, daily, weekly, monthly."""
+    """Parse an interval, or one of the names hourly, daily, weekly, monthly."""
     name = text.strip().lower() if isinstance(text, str) else ""
     if name == "monthly":
         return EveryMonth()
@@ -120,9 +120,9 @@ _RFC_3339 = re.compile(
 
 
 def parse_instant(moment: str | datetime, zone: Zone, rule: DstRule = FIXED) -> int:
-    """An RFC 3339 time as a whole second, rounded up; one without an offset is read in the zone.
+    """Parse an RFC 3339 time into a whole second, rounded up; a time without an offset is local to the zone.
 
-    In a gap or a fold it goes as a fixed cron entry goes: shifted behind the gap, the first of two.
+    By default gaps and folds are handled as for a fixed cron entry: shifted to the end of the gap, the first of two.
     """
     given = moment
     if isinstance(moment, str):
@@ -155,7 +155,7 @@ def _parse_rfc_3339(text: str) -> datetime:
     if parts is None:
         raise _no_instant(text)
     day, clock, fraction, offset = parts.groups()
-    # Slots are whole seconds, rounded up: of a fraction it only matters whether it is nothing.
+    # Slots are whole seconds, rounded up: of a fraction it only matters whether it is zero.
     has_fraction = bool((fraction or "").strip(".0"))
     spelled = f"{day}T{clock if len(clock) > 5 else clock + ':00'}{'.000001' if has_fraction else ''}"
     try:

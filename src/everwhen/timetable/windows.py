@@ -1,8 +1,8 @@
-"""Closed times: `only_between`, `not_on` and quiet hours, and the opening, when nothing closes any more.
+"""Closed times: `only_between`, `not_on` and quiet hours, and the opening, the first instant that nothing closes.
 
-An instant is judged by the reading of the clock on the wall at that instant, so gaps and folds need no rule
-of their own here. Each closed time can say until when it lasts; the opening is found by going from one such
-end to the next.
+Whether an instant is closed depends on the reading of the wall clock at that instant, so gaps and folds need no rule
+of their own here. The end of each closed time can be computed; the opening is found by going from one such end to the
+next.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MINUTES = 1_440
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A daily stretch of wall-clock time, [start, end) in minutes; an end before the start wraps midnight."""
+    """A daily range of wall-clock time, [start, end) in minutes; an end before the start wraps midnight."""
 
     start: int
     end: int
@@ -43,7 +43,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class QuietWindow:
-    """A window on certain weekdays; one that wraps midnight belongs to the day on which it starts."""
+    """A window on certain weekdays; a window that wraps midnight belongs to the day on which it starts."""
 
     window: Window
     weekdays: int = EVERY_WEEKDAY
@@ -51,11 +51,11 @@ class QuietWindow:
 
 @dataclass(frozen=True, slots=True)
 class QuietHours:
-    """A policy that many schedules may share: windows and whole days, in a zone of its own."""
+    """A policy that schedules may share: windows and whole days, in a zone of its own."""
 
     zone: Zone
     windows: tuple[QuietWindow, ...] = ()
-    dates: tuple[tuple[int, int], ...] = ()  # first and last day, counted from 1970
+    dates: tuple[tuple[int, int], ...] = ()  # first and last day, counted from 1970-01-01
 
     def closes(self, reading: int) -> bool:
         day, second = divmod(reading, DAY)
@@ -65,7 +65,7 @@ class QuietHours:
         return any(_quiet(window, day, minute) for window in self.windows)
 
     def edges(self) -> list[int]:
-        """The minutes of a day at which it may open or close."""
+        """Return the minutes of a day at which it may open or close."""
         return sorted({0}.union(*(_edges(quiet.window) for quiet in self.windows)))
 
 
@@ -102,14 +102,14 @@ Closing = NotOn | OnlyBetween | QuietHours
 
 @dataclass(frozen=True, slots=True)
 class ClosedTimes:
-    """Everything that closes one schedule, in the order in which the reasons are named."""
+    """The closed times of one schedule, in the order in which their reasons take precedence."""
 
     not_on: NotOn | None = None
     only_between: OnlyBetween | None = None
     quiet_hours: QuietHours | None = None
 
     def reason_at(self, instant: int) -> ClosedReason | None:
-        """Why the instant is closed; None when it is open."""
+        """Return why the instant is closed, or None when it is open."""
         if self.not_on is not None and _closed(self.not_on, instant):
             return "excluded_day"
         if self.only_between is not None and _closed(self.only_between, instant):
@@ -119,7 +119,7 @@ class ClosedTimes:
         return None
 
     def opening_from(self, instant: int) -> int | None:
-        """The first instant, this one or later, at which nothing closes; None without one within 400 days."""
+        """Return the first open instant, this one or later, or None when there is none within 400 days."""
         latest = instant + HORIZON
         while instant <= latest:
             closing = next((c for c in self._closings() if _closed(c, instant)), None)
@@ -129,7 +129,7 @@ class ClosedTimes:
         return None
 
     def steady_until(self, instant: int) -> int:
-        """Until when the answer of `reason_at` cannot change; at most 400 days ahead."""
+        """Return until when the result of `reason_at` cannot change; at most 400 days ahead."""
         return min((_next_edge(c, instant) for c in self._closings()), default=instant + HORIZON)
 
     def _closings(self) -> list[Closing]:
@@ -141,10 +141,10 @@ def _closed(closing: Closing, instant: int) -> bool:
 
 
 def _closed_until(closing: Closing, instant: int, latest: int) -> int:
-    """The first later instant at which this one opens (beyond `latest` any will do).
+    """Return the first later instant at which this closed time ends (beyond `latest` any instant is correct).
 
-    Within a span it can only open at one of a few minutes of the day; where the span ends the clock on the
-    wall may jump into the open, so that instant is looked at too.
+    Within a span it can only end at one of a few minutes of the day. Where the span ends, the wall clock may jump into
+    open time, so that instant is checked too.
     """
     minutes = closing.edges()
     while instant <= latest:
@@ -201,11 +201,11 @@ def _clock(minute: int) -> str:
     return f"{minute // 60:02d}:{minute % 60:02d}"
 
 
-# -- spelling --
+# -- parsing --
 
 
 def parse_window(text: str, key: str = "only_between") -> Window:
-    """`08:00-18:00`: half-open, in minutes, may wrap midnight; the end may be 24:00.
+    """Parse a window such as `08:00-18:00`: half-open, in minutes, may wrap midnight; the end may be 24:00.
 
     >>> str(parse_window("22:00-06:00"))
     '22:00-06:00'
@@ -233,7 +233,7 @@ def parse_window(text: str, key: str = "only_between") -> Window:
 
 
 def parse_weekdays(days: Sequence[str | int] | str | int, key: str = "not_on") -> int:
-    """Weekdays as a mask: names, three-letter names, or numbers with 0 and 7 for Sunday.
+    """Parse weekdays into a mask: names, three-letter names, or numbers with 0 and 7 for Sunday.
 
     >>> bin(parse_weekdays(["saturday", "Sun", 1]))
     '0b1000011'
@@ -249,7 +249,7 @@ def parse_weekdays(days: Sequence[str | int] | str | int, key: str = "not_on") -
 
 
 def weekday_names(mask: int) -> list[str]:
-    """The days of a mask.
+    """Return the names of the days in a mask.
 
     >>> weekday_names(0b1000001)
     ['sunday', 'saturday']
@@ -279,7 +279,7 @@ def _no_weekday(day: object, key: str) -> TimetableError:
 
 
 def parse_dates(entries: Sequence[object], key: str = "dates") -> tuple[tuple[int, int], ...]:
-    """Whole days: a date, or {from, to} with both ends included; as first and last day since 1970."""
+    """Parse whole days, each a date or {from, to} with both ends included, into first and last day since 1970."""
     if isinstance(entries, str | dict) or not isinstance(entries, Iterable):
         entries = [entries]
     return tuple(_parse_date_range(entry, key) for entry in entries)

@@ -1,1 +1,1 @@
-"""Where agents' work comes from: one adapter for each kind of source."""
+"""Work sources of agents: one adapter for each kind of source."""

@@ -1,13 +1,13 @@
-"""A program as an inbox: it is started with a verb as its last argument, JSON on its input, JSON on its output.
+"""A program as a work source: it is started with a verb as its last argument, reads JSON and writes JSON.
 
     fetch     {"limit": 10}                        → {"items": [{"id", "title", "description", …}]}
-    claim     {"id", "by"}                         → {"item": {…}}, or {"item": null} when it is gone
+    claim     {"id", "by"}                         → {"item": {…}}, or {"item": null} when it is not available
     complete  {"id", "status", "summary", "error", "job_id"}
     release   {"id", "reason"}
     get       {"id"}                               → {"item": {…} | null}
 
-An exit code other than 0, an answer that is no JSON object, or none within the timeout is an error of the source.
-Which claims are dead is the program's own affair; `by` names the attempt of the job that made each.
+An exit code other than 0, an answer that is not a JSON object, or no answer within the timeout is an error of the
+source. The program itself decides which claims are dead; `by` names the job and the attempt that made each claim.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from everwhen.model.work_item import WorkItem, WorkOutcome, item_of
 
 TIMEOUT = 60.0
 LARGEST_ANSWER = 10 * 1024 * 1024
-LOOK = 0.5  # between two looks at how much it has said
+LOOK = 0.5  # seconds between two checks of the size of its output
 _SAFE = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "USER", "LOGNAME", "SHELL")
 
 
 class CommandSource:
-    """The items that a program knows of."""
+    """The work items that a program provides."""
 
     def __init__(
         self,
@@ -91,7 +91,10 @@ class CommandSource:
         return document
 
     def _run(self, argv: list[str], question: bytes) -> tuple[int, str, str]:
-        """Exit code, what it said, what it complained of. Files, not pipes: nothing can block, nothing piles up."""
+        """Run the program; return its exit code, stdout and stderr.
+
+        It reads and writes files, not pipes: nothing can block, and its output does not accumulate in memory.
+        """
         with (
             tempfile.TemporaryFile() as asked,
             tempfile.TemporaryFile() as out,
@@ -118,7 +121,7 @@ class CommandSource:
             return code, _read(out, LARGEST_ANSWER), _read(err, 1_000)
 
     def _ended(self, process: subprocess.Popen[bytes], verb: str, files: Sequence[IO[bytes]]) -> int:
-        """Its exit code, when it ends in time and before it has filled the disk."""
+        """Return the exit code; raise WorkSourceError when the program runs too long or could fill the disk."""
         for _ in range(max(int(self._timeout / LOOK), 1)):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 return process.wait(min(LOOK, self._timeout))
@@ -131,7 +134,7 @@ class CommandSource:
 
 
 def open_command(fields: Mapping[str, Any], *, also: Mapping[str, str] | None = None) -> CommandSource:
-    """`{type: command, command: [argv], cwd: …, env: {…}}`; `also` stands in its environment, too."""
+    """Open `{type: command, command: [argv], cwd: …, env: {…}}`; `also` is added to the program's environment."""
     argv = fields.get("command")
     if not isinstance(argv, list) or not argv or not all(isinstance(word, str) for word in argv):
         raise ConfigError("work_source: a command source needs command: [program, argument, …]")
@@ -140,12 +143,12 @@ def open_command(fields: Mapping[str, Any], *, also: Mapping[str, str] | None = 
 
 
 def _safe_base() -> dict[str, str]:
-    """As with targets: nothing of this process's environment that may be a secret of somebody else."""
+    """Return the variables of this process that cannot be secrets; as for targets, the program inherits no others."""
     return {name: os.environ[name] for name in _SAFE if name in os.environ}
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Whatever it left behind goes with it."""
+    """End the program together with every process that it left running in its group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

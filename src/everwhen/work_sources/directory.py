@@ -1,16 +1,16 @@
-"""A directory as an inbox: one file per item, claimed by renaming it away.
+"""A directory as a work source: one file per item, claimed by moving it.
 
-    inbox/fix-login.md                        may be claimed, in order of names
-    inbox/claimed/{job}.{attempt}/fix-login.md  somebody works on it
-    inbox/done/ , inbox/failed/               over
+    inbox/fix-login.md                        can be claimed, in order of names
+    inbox/claimed/{job}.{attempt}/fix-login.md  in progress
+    inbox/done/ , inbox/failed/               ended
 
-Whoever claims an item holds an exclusive flock on its file for as long as the work takes. The kernel drops the
-lock with the process that holds it, however that dies: so a claimed file that nobody has locked is a dead claim,
-and is offered again. No clock, no heartbeat, nothing to clean up; the price is that all workers of one inbox run on
-one machine, and on a local file system.
+The worker that claims an item holds an exclusive flock on its file until the work ends. The kernel releases the lock
+when the process ends, however it ends: so a claimed file without a lock is a dead claim, and is offered again. This
+needs no clock, no heartbeat and no cleanup; in return, all workers of one inbox must run on one machine and use a
+local file system.
 
-A race between two claims is decided by the lock; the loser sees a lock that is held, or a file that is gone.
-Files whose name begins with a dot are no items: write there first, then rename.
+The lock decides a race between two claims; the loser finds the lock held, or the file gone. Files whose name begins
+with a dot are not items: write such a file first, then rename it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class DirectorySource:
         try:
             descriptor = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
-            return None  # claimed, or gone, since it was seen
+            return None  # claimed or removed since it was listed
         destination = self._root / CLAIMED / by / source.name
         try:
             claimed = _take(descriptor, source, destination)
@@ -88,7 +88,7 @@ class DirectorySource:
                 yield path
 
     def _leave(self, item_id: str, folder: Path) -> None:
-        """Move a claimed file away, then let go of it; where it cannot be moved, it is a dead claim from now on."""
+        """Move a claimed file to a folder, then release its lock; a file that cannot be moved becomes a dead claim."""
         source = self._path(item_id)
         with self._lock:
             descriptor = self._held.pop(item_id, None)
@@ -120,7 +120,7 @@ class DirectorySource:
 
 
 def open_directory(fields: Mapping[str, Any]) -> DirectorySource:
-    """`{type: directory, path: inbox}`; the directory must be there, so that a typing mistake is no empty inbox."""
+    """Open `{type: directory, path: inbox}`; the directory must exist, or a typo would be an empty inbox."""
     path = fields.get("path")
     if not isinstance(path, str) or not path:
         raise ConfigError("work_source: a directory needs a path")
@@ -130,7 +130,7 @@ def open_directory(fields: Mapping[str, Any]) -> DirectorySource:
 
 
 def _words(path: Path, text: str) -> dict[str, Any]:
-    """A `.json` file holds the item's fields; any other is its description, under the name of the file."""
+    """Return the fields of an item: those in a `.json` file; any other file is the description, titled by its name."""
     named: dict[str, Any] = {"external_id": path.name, "title": path.stem}
     if path.suffix == ".json":
         with contextlib.suppress(ValueError):
@@ -141,7 +141,7 @@ def _words(path: Path, text: str) -> dict[str, Any]:
 
 
 def _take(descriptor: int, source: Path, destination: Path) -> bool:
-    """Lock the file, then rename it; False when somebody else has it."""
+    """Lock the file, then rename it; return False when another worker has it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -149,12 +149,12 @@ def _take(descriptor: int, source: Path, destination: Path) -> bool:
     destination.parent.mkdir(parents=True, exist_ok=True)
     try:
         if not _is_same(descriptor, source):
-            return False  # the name has come to mean another file since it was opened
+            return False  # the path refers to another file since it was opened
         source.rename(destination)
     except FileNotFoundError:
         return False
     if not _is_same(descriptor, destination):
-        destination.rename(source)  # a file put there in the last instant: it is not ours
+        destination.rename(source)  # another file replaced it just before the rename: move that one back
         return False
     return True
 
@@ -173,7 +173,7 @@ def _is_locked(path: Path) -> bool:
     except OSError:
         return True  # gone meanwhile
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: two who look do not see each other
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: checks do not block each other
         return False
     except BlockingIOError:
         return True
@@ -182,11 +182,11 @@ def _is_locked(path: Path) -> bool:
 
 
 def _move_beside(source: Path, folder: Path, by: str) -> None:
-    """Move a file into a folder without ever replacing one that is there."""
+    """Move a file into a folder without ever replacing an existing file."""
     destination = folder / source.name
     try:
         os.link(source, destination)
     except FileExistsError:
-        source.rename(folder / f"{by}.{source.name}")  # `by` is used once
+        source.rename(folder / f"{by}.{source.name}")  # `by` is unique
         return
     source.unlink()

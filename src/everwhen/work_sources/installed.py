@@ -1,7 +1,7 @@
-"""The kinds of work sources: those of this package, and entry points of the group `everwhen.work_sources`.
+"""The kinds of work sources: those of this package, and the entry points of the group `everwhen.work_sources`.
 
-An entry point is called with the words of the source (`{type: …, …}`) and returns it. It is loaded when a source
-of its kind is opened for the first time.
+An entry point is called with the fields of the source (`{type: …, …}`) and returns the source. It is loaded when the
+first source of its kind is opened.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ GROUP = "everwhen.work_sources"
 
 
 def installed_sources(*, also: Mapping[str, str] | None = None) -> dict[str, OpenWorkSource]:
-    """How each kind is opened. What is built in cannot be replaced. `also`: variables of programs that are asked."""
+    """Return the function that opens each kind. Built-in kinds cannot be replaced.
+
+    `also` holds environment variables for the programs of command sources.
+    """
     brought = sorted(entry_points(group=GROUP), key=lambda entry: entry.value, reverse=True)
     return {
         **{entry.name: partial(_open, entry) for entry in brought},
