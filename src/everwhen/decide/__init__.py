@@ -1,1 +1,1 @@
-"""WHAT TO DO: pure functions; `now` is passed in, a value is returned, and the store commits it."""
+"""WHAT TO DO: pure functions that take `now` as an argument and return a value, which the store commits."""

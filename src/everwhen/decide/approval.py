@@ -1,7 +1,7 @@
-"""Approval: a schedule waits until somebody has looked at one revision of it, and approves or declines that (AP2).
+"""Approval: a schedule waits until a person has reviewed one revision of it and approves or declines it (AP2).
 
-A schedule that waits is paused by `approval`; one that is done or dead stays so and waits as well, so that nobody
-revives what was not looked at.
+A schedule that waits is paused by `approval`. A `done` or `dead` schedule keeps its status and waits as well, so that
+a revision that was not reviewed cannot be revived.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from everwhen.model.shared import Shared
 from everwhen.timetable.describe import describe
 from everwhen.timetable.trigger import OnRequest
 
-APPROVAL = "approval"  # what such a schedule is paused by
+APPROVAL = "approval"  # the paused_by of a schedule that waits
 WAITS = "waits for approval"
 SHOWN_SLOTS = 3
 
@@ -32,23 +32,23 @@ def is_waiting(state: State) -> bool:
 
 
 def needs_new_look(old: Definition, new: Definition) -> bool:
-    """Whether an edit changes more than what a schedule is called."""
+    """Return whether an edit changes more than name and description."""
     return replace(new, name=old.name, description=old.description) != old
 
 
 def request_for_new(creation: Creation, plan: Plan, now: int, *, actor: str | None) -> Creation:
-    """A new schedule that was created paused waits for its first revision to be looked at."""
+    """Make a new schedule, which was created paused, wait for the approval of its first revision."""
     state = creation.state._replace(status_reason=WAITS)
     return Creation(state, (*creation.events, _requested(state, plan, now, actor)))
 
 
 def request(schedule: Schedule, now: int, shared: Shared, *, actor: str | None) -> Decision:
-    """Wait for the revision that is there now; what the one before had queued is over, as with every pause."""
+    """Wait for approval of the current revision; as with every pause, queued own jobs are cancelled."""
     if schedule.state.status == "active":
         decision = status.pause(schedule, now, shared, by=APPROVAL, actor=actor, note=WAITS)
     else:
         draft = Draft(schedule, now, shared)
-        if schedule.state.status == "invalid":  # found valid again it would be active at once
+        if schedule.state.status == "invalid":  # else it would be active once it is valid again
             draft.become("paused", "schedule.paused", "paused", by=actor)
         draft.state = draft.state._replace(paused_by=APPROVAL, status_reason=WAITS, resume_at=None)
         decision = draft.decision()
@@ -57,7 +57,7 @@ def request(schedule: Schedule, now: int, shared: Shared, *, actor: str | None) 
 
 
 def approve(schedule: Schedule, now: int, shared: Shared, *, revision: int, by: str | None) -> Decision:
-    """Let the revision that was looked at go on; any other is refused."""
+    """Approve the reviewed revision; raise PreconditionError when another one is in force."""
     state = schedule.state
     _refuse_idle(schedule, "approve")
     if state.revision != revision:
@@ -73,7 +73,7 @@ def approve(schedule: Schedule, now: int, shared: Shared, *, revision: int, by: 
 
 
 def decline(schedule: Schedule, now: int, shared: Shared, *, note: str | None, by: str | None) -> Decision:
-    """What nobody wants is deleted, and the record says who declined it and why."""
+    """Delete the schedule, and record who declined it and why."""
     _refuse_idle(schedule, "decline")
     detail = {"of_revision": schedule.state.revision, "note": note}
     declined = _event("schedule.declined", schedule.state, now, by, detail)
@@ -87,7 +87,7 @@ def _refuse_idle(schedule: Schedule, verb: str) -> None:
 
 
 def _requested(state: State, plan: Plan, now: int, actor: str | None) -> Event:
-    """What a person is asked: which revision, when it would fire, and what an agent would be told."""
+    """Return the event that requests approval: the revision, its next slots, and the prompt of an agent."""
     definition = plan.definition
     detail: dict[str, object] = {
         "of_revision": state.revision,
@@ -101,7 +101,7 @@ def _requested(state: State, plan: Plan, now: int, actor: str | None) -> Event:
 
 
 def _next_slots(state: State, plan: Plan, now: int) -> list[str]:
-    """The first slots if it were approved now."""
+    """Return the first slots for an approval now."""
     if isinstance(plan.definition.trigger, OnRequest):
         return []
     found = slot_after_span(plan, state.anchor_at, now, state.last_slot_at)

@@ -2,7 +2,7 @@
 
 closed ──failures reach the threshold──▶ open ──reset_after, first to reach "fire"──▶ half_open
 half_open ──probe succeeded──▶ closed · failed──▶ open anew · cancelled──▶ open with the old opened_at
-While it is not closed, only the probe's outcome or a reset moves it.
+While it is not closed, only the probe's outcome or a reset changes it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Gate = Literal["pass", "probe", "shut"]
 
 
 def gate(shared: Shared, rule: BreakerRule | None, now: int) -> Gate:
-    """Whether a slot or retry may fire: freely, as the probe, or not at all."""
+    """Return whether a slot or retry may fire: freely (`pass`), as the probe, or not at all (`shut`)."""
     if rule is None:
         return "pass"
     breaker = shared.breaker(rule.key)
@@ -30,7 +30,7 @@ def gate(shared: Shared, rule: BreakerRule | None, now: int) -> Gate:
 
 
 def begin_probe(shared: Shared, rule: BreakerRule, job_id: str, now: int) -> None:
-    """The commit that enqueues the probe makes the breaker half-open."""
+    """Make the breaker half-open, in the commit that enqueues the probe."""
     breaker = shared.breaker(rule.key)
     _move(shared, breaker, "half_open", "cooldown_elapsed", job_id, now, probe_job_id=job_id)
 
@@ -38,9 +38,10 @@ def begin_probe(shared: Shared, rule: BreakerRule, job_id: str, now: int) -> Non
 def count_outcome(
     shared: Shared, job: Job, outcome: Outcome, now: int, threshold: int | None
 ) -> Transition | None:
-    """An own attempt has settled; the change that it makes. Without a threshold it opens nothing.
+    """Count the outcome of an own attempt, and return the transition that it causes.
 
-    The breaker is that of the job, whatever became of its schedule: a probe must end, or the key stays shut.
+    Without a threshold no failure opens the breaker. The breaker is the job's, even if its schedule was edited or
+    deleted: a probe must end, or the key stays shut.
     """
     if job.breaker_key is None:
         return None
@@ -61,7 +62,7 @@ def count_outcome(
 
 
 def reset(shared: Shared, key: str, now: int) -> bool:
-    """A person closes it; False when it was closed already."""
+    """Close the breaker for a person; return False when it was closed already, without failures."""
     breaker = shared.breaker(key)
     if breaker.state == "closed" and not breaker.failure_count:
         return False

@@ -1,5 +1,7 @@
-"""Jobs that a person, a webhook or a chat asks for: beside the slots, and never refused by guard, breaker or
-budget (O5, X3)."""
+"""Jobs that a person, a webhook or a chat requests, outside the calendar.
+
+Guard, breaker and budget never refuse them (O5, X3).
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ def trigger(
     if_running: IfRunning = "queue",
     actor: str | None = None,
 ) -> Decision:
-    """A person's job now, with the payload merged over the schedule's; next_run_at and counters stay (X3)."""
+    """Enqueue a manual job, with the payload merged over the schedule's; next_run_at and counters stay (X3)."""
     draft = Draft(schedule, now, shared)
     refusal = _make_way(draft, if_running)
     if refusal is not None:
@@ -55,7 +57,7 @@ def rerun(
     if_running: IfRunning = "queue",
     actor: str | None = None,
 ) -> Decision:
-    """A job once more, for the same slot and with the same payload; next_run_at and counters stay (X3)."""
+    """Enqueue a job again, for the same slot and with the same payload; next_run_at and counters stay (X3)."""
     draft = Draft(schedule, now, shared)
     refusal = _make_way(draft, if_running)
     if refusal is not None:
@@ -72,15 +74,18 @@ def rerun(
 def fire(
     schedule: Schedule, now: int, shared: Shared, *, payload: Mapping[str, Any] | None = None
 ) -> Decision:
-    """The request that a webhook or chat schedule waits for: an own job, which only its status and if_running
-    can skip; every skip is on record (O1, O5, R0)."""
+    """Enqueue an own job for a request to a webhook or chat schedule.
+
+    Only a pause of the schedule or the system, a passed end_at, and if_running can skip the request. Every skip is
+    recorded (O1, O5, R0).
+    """
     draft = Draft(schedule, now, shared)
     definition = draft.plan.definition
     if not isinstance(definition.trigger, OnRequest):
         raise RequestError(draft.state.schedule_id)
     refusal = _refusal_of_request(draft)
     if refusal is not None:
-        # No slot of a calendar, so the ledger does not look for one: the origin says so.
+        # A request is not a slot of the calendar: the origin tells the ledger checker to expect none.
         detail = {"origin": definition.trigger.kind}
         draft.record("schedule.skipped", slot_at=now, reason=refusal, detail=detail)
         return draft.decision()._replace(refusal=refusal)
@@ -96,11 +101,11 @@ def _refusal_of_request(draft: Draft) -> SkipReason | None:
     if draft.state.status != "active" or draft.shared.is_system_paused or is_over:
         return "paused"
     refusal = _make_way(draft, draft.plan.definition.if_running)
-    return "already_running" if refusal == "retrying" else refusal  # the closed list for requests
+    return "already_running" if refusal == "retrying" else refusal  # requests have a closed list of reasons
 
 
 def _make_way(draft: Draft, if_running: IfRunning) -> SkipReason | None:
-    """What overlap says to a job that is asked for: a reason to skip, or None once the way is free (O1)."""
+    """Apply the overlap rule to a requested job: return the reason to skip it, or None when it may be enqueued (O1)."""
     verdict = overlap(draft.state, if_running, draft.plan.definition.queue_limit, draft.outstanding)
     if verdict == "go":
         return None
@@ -114,7 +119,7 @@ def _make_way(draft: Draft, if_running: IfRunning) -> SkipReason | None:
 def _enqueue(
     draft: Draft, origin: Origin, slot_at: int, line: Line | None, payload: Mapping[str, Any] | None = None
 ) -> None:
-    """A job beside the calendar: it counts as outstanding unless it is a backfill, and takes its places."""
+    """Add a job outside the calendar: it counts as outstanding unless it is a backfill, and takes its places."""
     state, definition = draft.state, draft.plan.definition
     number = state.fire_count + 1
     draft.jobs.append(
@@ -132,7 +137,7 @@ def _enqueue(
     )
     outstanding = state.outstanding + (origin != "backfill")
     draft.state = state._replace(fire_count=number, outstanding=outstanding)
-    if is_own(origin):  # it counts for the guard, which never refuses it
+    if is_own(origin):  # it counts towards the guard, which never refuses it
         draft.take_places(1)
     elif definition.capacity is not None:
         draft.shared.move(definition.capacity.key, outstanding=1)
@@ -141,7 +146,7 @@ def _enqueue(
 def cancel_job(
     schedule: Schedule, job_id: str, now: int, shared: Shared, *, actor: str | None = None
 ) -> Decision:
-    """A person ends one job; the slot of a chain is over with it, and the chain goes on."""
+    """Cancel one job for a person; this ends the slot of a chain, and the chain continues."""
     draft = Draft(schedule, now, shared)
     for job in schedule.outstanding:
         if job.job_id == job_id:
@@ -152,7 +157,7 @@ def cancel_job(
 
 
 def cancel_orphan(job: Job, now: int, shared: Shared) -> Event:
-    """A person ends a job whose schedule is deleted: it gives its places back, and its breaker's probe (X4)."""
+    """Cancel a job whose schedule is deleted: give its places back, and end the probe of its breaker (X4)."""
     give_places_back(job, shared)
     breakers.count_outcome(shared, job, Outcome("cancelled"), now, None)
     return Event(
@@ -169,9 +174,9 @@ def cancel_orphan(job: Job, now: int, shared: Shared) -> Event:
 def backfill(
     schedule: Schedule, slots: Sequence[int], now: int, shared: Shared, *, if_running: IfRunning = "queue"
 ) -> Decision:
-    """Jobs for past slots, beside the ledger: in a line of their own, or side by side where they may.
+    """Enqueue jobs for past slots, outside the ledger: in a line of their own, or in parallel with `allow`.
 
-    Its if_running looks at the schedule's other jobs once, for the whole call.
+    if_running is applied to the schedule's other jobs once, for the whole call.
     """
     draft = Draft(schedule, now, shared)
     refusal = None if if_running == "queue" else _make_way(draft, if_running)
@@ -183,7 +188,7 @@ def backfill(
 
 
 def slots_of_history(history: ScheduleHistory, first: int, last: int, most: int) -> list[int]:
-    """Up to `most` slots that a schedule's revisions had in a span [first, last), each on the grid of its time."""
+    """Return up to `most` slots of a schedule in [first, last), each on the grid of the revision in force then."""
     found: list[int] = []
     grids = _grids_of(history)
     plans = {revision.revision: revision.plan for revision in history.revisions}
@@ -193,7 +198,7 @@ def slots_of_history(history: ScheduleHistory, first: int, last: int, most: int)
             raise BackfillError("a chain, a webhook or a chat has no past slots to fill")
         ends_at = grids[position + 1][0] if position + 1 < len(grids) else last
         calendar = plans[revision].calendar(anchor_at)
-        # Slots come after the event that brought the grid, but for one in the very second of creation.
+        # Slots lie after the event that set the grid, except for one in the second of creation.
         is_immediate = anchor_at is not None and begins_at - SECOND < anchor_at <= begins_at
         slot_at = calendar.next_after(max(first - 1, begins_at - SECOND if is_immediate else begins_at))
         while slot_at is not None and slot_at < min(last, ends_at) and len(found) < most:
@@ -203,7 +208,7 @@ def slots_of_history(history: ScheduleHistory, first: int, last: int, most: int)
 
 
 def _grids_of(history: ScheduleHistory) -> list[tuple[int, int, int | None]]:
-    """From when on which revision was in force, with which anchor: events that move either carry it."""
+    """Return the start, revision and anchor of each grid; the events that change revision or anchor contain them."""
     grids: list[tuple[int, int, int | None]] = []
     revision, anchor_at = 1, None
     for recorded in history.events:

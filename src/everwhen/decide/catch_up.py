@@ -1,4 +1,4 @@
-"""Slots whose time passed while nobody could fire them (section 4 of the semantics)."""
+"""Catch-up of slots whose time passed while no scheduler could fire them (section 4 of the semantics)."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from everwhen.timetable.windows import ClosedReason
 
 EVENTS_PER_WINDOW = 100
 
-# The live slot is to be judged as always; or it follows the window and passes overlap, guard and capacity; or
-# it stands for the window and has been fired.
+# `judge`: the live slot is decided as usual. `pass`: it follows the window and skips overlap, guard and capacity.
+# `fired`: it stands for the window and has been fired.
 LiveSlot = Literal["judge", "pass", "fired"]
 
 
 class MissedWindow(NamedTuple):
-    """A missed window by what becomes of its slots: to be caught up, skipped (in order), or held."""
+    """The slots of a missed window by what happens to them: to be caught up, skipped (in order), or held."""
 
-    open: list[Sequence[int]]  # stretches: a year of seconds is no list
+    open: list[Sequence[int]]  # runs of slots: a year of seconds must not become a list
     skipped: list[tuple[SkipReason, Sequence[int]]]
     held: tuple[int, ClosedReason, int] | None  # slot, reason, opening
 
 
 class WindowEntries:
-    """The ledger of one missed window: an event per slot while there is room, then one per type and reason (C8)."""
+    """The ledger entries of one missed window: one event per slot up to a limit, then one per type and reason (C8)."""
 
     __slots__ = ("_rest", "_room", "draft")
 
@@ -56,7 +56,7 @@ class WindowEntries:
 def catch_up(
     entries: WindowEntries, calendar: Calendar, missed: Sequence[int], live: int | None, following: int | None
 ) -> LiveSlot:
-    """Decide a missed window, and say what is left to do about the live slot behind it."""
+    """Decide a missed window, and return what remains to be done for the live slot after it."""
     draft = entries.draft
     window = sort_window(draft, calendar, missed, live, following)
     for reason, slots in window.skipped:
@@ -80,7 +80,7 @@ def catch_up(
 def sort_window(
     draft: Draft, calendar: Calendar, missed: Sequence[int], live: int | None, following: int | None
 ) -> MissedWindow:
-    """Closed times apply to each missed slot at its own due_at (C6)."""
+    """Sort missed slots by the closed times, which apply to each slot at its own due_at (C6)."""
     found = MissedWindow([], [], None)
     position = 0
     for reason, slots in calendar.runs(missed):
@@ -103,8 +103,7 @@ def _defer(
     slots: Sequence[int],
     after: int | None,
 ) -> MissedWindow:
-    """Of the slots that would have been deferred only the newest counts, unless a regular one was due by its
-    opening."""
+    """Sort slots that would have been deferred: only the newest counts, unless a regular one was due by its opening."""
     newest = slots[-1]
     opening = calendar.opening_from(calendar.due_at(newest))
     if len(slots) > 1:
@@ -121,7 +120,7 @@ def _defer(
 
 
 def _refusal(draft: Draft) -> MissReason | None:
-    """With the breaker not closed, or the budget spent, there is no catch-up (C7)."""
+    """Return why there is no catch-up: the breaker is not closed, or the budget is spent (C7)."""
     definition = draft.plan.definition
     if breakers.gate(draft.shared, definition.breaker, draft.now) != "pass":
         return "circuit_open"
@@ -129,7 +128,7 @@ def _refusal(draft: Draft) -> MissReason | None:
 
 
 def _run_once(entries: WindowEntries, calendar: Calendar, slots: Sequence[int], live: int | None) -> LiveSlot:
-    """One job stands for the whole window: the live slot's, or one of the newest missed slot (C3)."""
+    """Fire one job for the whole window: the live slot's, or one for the newest missed slot (C3)."""
     draft = entries.draft
     if live is not None and _is_open(draft, calendar, live):
         job = draft.fire(live, calendar.due_at(live), stands_for=len(slots) + 1)
@@ -144,12 +143,12 @@ def _run_once(entries: WindowEntries, calendar: Calendar, slots: Sequence[int], 
 
 
 def _is_open(draft: Draft, calendar: Calendar, live: int) -> bool:
-    """Whether the live slot may begin: nothing closes the schedule at its due_at, nor now (E2)."""
+    """Return whether the live slot may begin: its due_at and now lie outside closed times (E2)."""
     return not (calendar.closed_reason(calendar.due_at(live)) or calendar.closed_reason(draft.now))
 
 
 def _run_all(entries: WindowEntries, calendar: Calendar, slots: Sequence[int]) -> LiveSlot:
-    """One job per missed slot, oldest first, for the newest `catch_up_limit`; a live slot queues behind."""
+    """Fire one job per missed slot, oldest first, for the newest `catch_up_limit`; a live slot queues behind them."""
     draft = entries.draft
     newest_from = max(len(slots) - draft.plan.definition.catch_up_limit, 0)
     newest = slots[newest_from:]
@@ -164,7 +163,7 @@ def _run_all(entries: WindowEntries, calendar: Calendar, slots: Sequence[int]) -
 
 
 def _fire_missed(draft: Draft, calendar: Calendar, slot_at: int, *, stands_for: int) -> str | None:
-    """A catch-up job, staggered from the opening on, never begun in a closed time; None without an opening."""
+    """Fire a catch-up job, staggered from the opening on, never in a closed time; None without an opening."""
     opening = calendar.opening_from(draft.now)
     if opening is not None:
         opening = calendar.opening_from(draft.shared.next_stagger(opening))
@@ -188,7 +187,7 @@ def _caught_up(draft: Draft, slots: Sequence[int], job_id: str) -> None:
 def _miss_all(
     entries: WindowEntries, calendar: Calendar, slots: Sequence[int], reason: MissReason | None
 ) -> None:
-    """Record every slot as missed: for the reason given, or `down` or `late` by who was alive then (C2)."""
+    """Record every slot as missed: for the given reason, or `late` if a scheduler ran then, else `down` (C2)."""
     if reason is not None:
         entries.add("schedule.missed", slots, reason)
         return

@@ -1,6 +1,6 @@
-"""What a token's calls cause, counted against its limits: triggers, re-runs, backfills, hooks (O5).
+"""Firings that a token's calls cause, counted against its limits: triggers, re-runs, backfills, hooks (O5).
 
-The clock's firings are counted where they are decided (`decide.tick`), retries where they begin (`decide.claim`).
+Firings by the clock are counted where they are decided (`decide.tick`), retries where they begin (`decide.claim`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from everwhen.model.shared import Shared
 
 
 def charge(shared: Shared, budgets: Iterable[Budget], count: int, now: int) -> None:
-    """Count firings against budgets whose rows are held; FiringLimitError when there are too many."""
+    """Count firings against budgets whose rows are locked; raise FiringLimitError when there are too many."""
     for budget in {budget.key: budget for budget in budgets}.values():
         limit = shared.limit(budget.key)
         _refuse_impossible(budget, count)
@@ -27,12 +27,12 @@ def charge(shared: Shared, budgets: Iterable[Budget], count: int, now: int) -> N
 
 
 def makers_budgets(definition: Definition) -> tuple[Budget, ...]:
-    """The limits of the tokens that made a schedule, or changed it."""
+    """Return the limits of the tokens that created or changed a schedule."""
     return tuple(budget for budget in definition.budgets if budget.is_of_token)
 
 
 def _refuse_impossible(budget: Budget, count: int) -> None:
-    """More at once than fit into an empty window: there is no use in trying again."""
+    """Raise LimitError for more firings than fit into an empty window: trying again later cannot help."""
     most = min((most for most in (budget.per_hour, budget.per_day) if most is not None), default=count)
     if count > max(most, 1):
         raise LimitError(

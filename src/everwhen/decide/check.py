@@ -1,4 +1,4 @@
-"""Would it fire now? In herdctl's order (E2)."""
+"""The check whether a schedule would fire now, in herdctl's order (E2)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from everwhen.timetable.trigger import OnRequest
 
 
 class ScheduleCheckResult(NamedTuple):
-    """Yes, or the first reason why not."""
+    """Whether the schedule would fire, or the first reason why not."""
 
     should_trigger: bool
     skip_reason: ScheduleSkipReason | None = None
 
 
 def check_schedule(schedule: Schedule, now: int, shared: Shared) -> ScheduleCheckResult:
-    """The first of herdctl's five conditions that fails, then closed times, breaker, budget and guard."""
+    """Check herdctl's five conditions, then closed times, breaker, budget and guard; report the first that fails."""
     reason = _first_reason(schedule, now, shared)
     return ScheduleCheckResult(reason is None, reason)
 
@@ -33,7 +33,7 @@ def _first_reason(schedule: Schedule, now: int, shared: Shared) -> ScheduleSkipR
         return "disabled"
     if state.outstanding and definition.if_running == "skip":
         return "already_running"
-    is_limited = definition.if_running in ("skip", "allow")  # the others enqueue, and wait
+    is_limited = definition.if_running in ("skip", "allow")  # the other values enqueue the job, which waits
     if is_limited and capacity is not None and shared.limit(capacity.key).outstanding >= capacity.limit:
         return "at_capacity"
     if state.next_run_at is None or state.next_run_at > now:

@@ -1,8 +1,8 @@
-"""Which ready jobs a node may take, and what taking them moves (O1, O4, R6).
+"""The claim: which ready jobs a node may take, and what the claim changes (O1, O4, R6).
 
-Jobs of one schedule run one after another unless they may run side by side; capacity is kept whatever the
-origin; a retry waits while its breaker is open, and is the probe when it comes first after the pause. It counts for the
-limits of the token that made its schedule, and waits while they are reached (O5).
+Jobs of one schedule run one after another unless they may run in parallel. Capacity applies to every origin. A retry
+waits while its breaker is open; the first one after `reset_after` is the probe. A retry counts towards the limits of
+the token that created its schedule, and waits while they are reached (O5).
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ LOOK_AGAIN = SECOND
 
 
 class Claims(NamedTuple):
-    """Jobs that are taken, retries that are put off until their breaker may let them through, and what the starts
-    add to the rows of schedules."""
+    """Claimed jobs, retries postponed by breaker or token limits, and what the starts add to the rows of schedules."""
 
     taken: list[ClaimedJob]
     postponed: list[tuple[Job, int]]
@@ -42,7 +41,7 @@ def claim(
     limit: int,
     now: int,
 ) -> Claims:
-    """Take up to `limit` of the ready jobs, in line; `standings` and `shared` move along."""
+    """Claim up to `limit` of the ready jobs in order; each claim updates `counters` and `shared`."""
     claims = Claims([], [], [])
     for job in in_line(jobs):
         if len(claims.taken) == limit:
@@ -66,7 +65,7 @@ def claim(
 
 
 def in_line(jobs: Sequence[Job]) -> Sequence[Job]:
-    """In the order in which they became ready; those of one schedule, among themselves, by slot_at."""
+    """Return the jobs in the order in which they became ready; those of one schedule, among themselves, by slot_at."""
     if len({job.uid for job in jobs}) == len(jobs):
         return jobs
     of_uid: dict[str, list[Job]] = {}
@@ -76,9 +75,9 @@ def in_line(jobs: Sequence[Job]) -> Sequence[Job]:
 
 
 def _is_its_turn(job: Job, counters: Mapping[str, ScheduleCounters]) -> bool:
-    """Own jobs wait for the one before them; `standings` shows those that this very claim has started.
+    """Return whether no earlier own job runs; `counters` includes those that this claim has started.
 
-    The lines beside need no look: of each only the first is ready.
+    The other lines need no check: only the first job of each is ready.
     """
     if job.line != "own":
         return True
@@ -93,7 +92,7 @@ def _has_place(job: Job, shared: Shared) -> bool:
 
 
 def retry_wait(job: Job, plan: Plan, shared: Shared, now: int) -> int | None:
-    """Until when a retry has to wait, for its breaker or for its token's limits; None when it may go."""
+    """Return until when a retry must wait for its breaker or its token's limits; None when it may begin."""
     if job.origin != "retry":
         return None
     refills = [shared.limit(one.key).refill_at(one, now) for one in budgets_of_retry(job, plan)]
@@ -102,12 +101,12 @@ def retry_wait(job: Job, plan: Plan, shared: Shared, now: int) -> int | None:
 
 
 def budgets_of_retry(job: Job, plan: Plan) -> tuple[Budget, ...]:
-    """The token's limits that a retry counts for when it begins; one that is rescued has begun before."""
+    """Return the token limits that a retry counts towards when it begins; a rescued one was counted before."""
     return () if job.origin != "retry" or job.fence else makers_budgets(plan.definition)
 
 
 def _breaker_wait(job: Job, plan: Plan, shared: Shared, now: int) -> int | None:
-    """Until when a retry has to wait for its breaker; None when it may go (perhaps as the probe)."""
+    """Return until when a retry must wait for its breaker; None when it may begin (perhaps as the probe)."""
     rule = plan.definition.breaker
     if rule is None:
         return None
@@ -120,7 +119,7 @@ def _breaker_wait(job: Job, plan: Plan, shared: Shared, now: int) -> int | None:
 
 
 def _count(job: Job, plan: Plan, shared: Shared, now: int) -> bool:
-    """It takes its places, and is perhaps the probe of its breaker; whether it is."""
+    """Take the job's places and count its firing; return whether it is the probe of its breaker."""
     rule = plan.definition.breaker
     is_probe = job.is_probe
     if job.origin == "retry":

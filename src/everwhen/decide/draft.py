@@ -1,6 +1,6 @@
 """The decision about one schedule while it is being made: new state, jobs, events.
 
-Each verb records what it decides in all the places that must agree: the row, the ledger, the shared limits.
+Each method records its decision everywhere that must agree: on the row, in the ledger, in the shared limits.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GATHERED_AT_MOST = 1_000
 
 
 class Draft:
-    """One schedule, being decided at one instant."""
+    """The unfinished decision about one schedule at one instant."""
 
     __slots__ = ("before", "cancelled", "events", "jobs", "now", "outstanding", "plan", "shared", "state")
 
@@ -41,7 +41,7 @@ class Draft:
     def decision(self) -> Decision:
         return Decision(self.before, self.state, self.plan, self.jobs, self.events, self.cancelled)
 
-    # -- what can become of a slot --
+    # -- what can happen to a slot --
 
     def fire(
         self,
@@ -54,9 +54,9 @@ class Draft:
         stands_for: int = 1,
         behind: NewJob | None = None,
     ) -> NewJob:
-        """A job for the slot, with the places and the budget that it takes.
+        """Add a job for the slot, and take the places and the budget that it needs.
 
-        `behind`: it queues behind that one, in the same line and not before it.
+        `behind`: the job queues behind that one, in the same line and with the same not_before.
         """
         self.end_gathering()
         definition, state = self.plan.definition, self.state
@@ -88,7 +88,7 @@ class Draft:
             last_fired_at=self.now,
             last_slot_at=max(slot_at, state.last_slot_at or slot_at),
         )
-        if not_before is None:  # one that waits takes no place until it is claimed
+        if not_before is None:  # a job that waits takes no place until it is claimed
             self.take_places(1)
         for budget in definition.budgets:
             self._spend(budget, job.job_id)
@@ -98,7 +98,7 @@ class Draft:
         return job
 
     def _spend(self, budget: Budget, job_id: str) -> None:
-        """One more firing; the last one that the budget has room for is an event."""
+        """Count a firing against the budget; record an event for the last one that the budget allows."""
         before = self.shared.limit(budget.key)
         after = before.fired(self.now)
         self.shared.put(after)
@@ -115,9 +115,9 @@ class Draft:
             self.shared.move(definition.capacity.key, outstanding=count)
 
     def skip(self, slot_at: int, reason: SkipReason, *, held: str | None = None) -> None:
-        """The slot is over without a job. Close runs of equal skips are gathered on the row (L5).
+        """End the slot without a job. Equal skips in a row are gathered where slots are close (L5).
 
-        `held`: why it was held before. A run is of one reason and one `held`.
+        `held`: the reason for which it was held before. All skips of a run share one reason and one `held`.
         """
         state = self.state
         self.state = state._replace(last_slot_at=max(slot_at, state.last_slot_at or slot_at))
@@ -130,7 +130,7 @@ class Draft:
         self._record_range("schedule.skipped", slot_at, slot_at, 1, reason, held)
 
     def range_over(self, kind: EventType, first: int, last: int, count: int, reason: str) -> None:
-        """Many slots in one event: how many, the first, the last (C8)."""
+        """End many slots with one event: their number, the first, the last (C8)."""
         self.end_gathering()
         self.state = self.state._replace(last_slot_at=max(last, self.state.last_slot_at or last))
         self._record_range(kind, first, last, count, reason)
@@ -138,7 +138,7 @@ class Draft:
     def hold(
         self, slot_at: int, due_at: int, reason: HoldReason, key: str | None, release_at: int | None
     ) -> None:
-        """The slot waits on the row; it is decided again at release_at, or when its key sets that."""
+        """Hold the slot on the row; it is decided again at release_at. None: a change of its key sets it later."""
         self.state = self.state._replace(
             held_slot_at=slot_at,
             held_due_at=due_at,
@@ -159,15 +159,15 @@ class Draft:
         )
 
     def cancel_own(self, reason: CancelReason, *, running: bool = False) -> None:
-        """Queued own jobs end, waiting retries too; what runs is killed where asked."""
+        """Cancel queued own jobs and waiting retries, and with `running` the running ones."""
         for job in self.outstanding:
             if job.is_own and (running or job.status == "queued"):
                 self.cancel(job, reason)
 
     def cancel(self, job: Job, reason: CancelReason, *, actor: str | None = None) -> None:
-        """A job is over without an outcome: it counts neither as success nor as failure.
+        """End a job without an outcome: it counts neither as success nor as failure.
 
-        A running one keeps its worker until the worker lets go; only then does it stop counting as running.
+        A running job keeps its worker until the worker releases it, and counts as running until then.
         """
         state = self.state
         is_waiting = job.status == "queued" and job.not_before is not None and not job.fence
@@ -186,12 +186,12 @@ class Draft:
         self.record("job.cancelled", slot_at=job.slot_at, reason=reason, job_id=job.job_id, actor=actor)
 
     def end_retries(self, job: Job) -> None:
-        """A slot whose retry is cancelled is given up: with `continue` the next one is counted from zero."""
+        """Give up a slot whose retry is cancelled: with `continue`, the next slot counts its retries from zero."""
         if job.retry and not self.plan.definition.stops_when_exhausted:
             self.state = self.state._replace(current_retry=0)
 
     def count_outcome(self, job: Job, outcome: Outcome) -> None:
-        """Tell the breaker that the job was made under; its opening or closing is an event too (R6)."""
+        """Count the outcome for the breaker of the job; opening or closing it is recorded as an event too (R6)."""
         if job.breaker_key is None:
             return
         rule = self.plan.definition.breaker
@@ -202,7 +202,7 @@ class Draft:
             self.record(kind, reason=change.reason, job_id=job.job_id, detail={"key": change.key})
 
     def become(self, status: Status, kind: EventType, reason: str | None = None, **detail: object) -> None:
-        """A change of status; only an active schedule has a next slot."""
+        """Change the status; only an active schedule has a next slot."""
         self.end_gathering()
         self.state = self.state._replace(status=status, status_reason=reason, paused_by=None, resume_at=None)
         if status != "active":
@@ -240,7 +240,7 @@ class Draft:
         )
 
     def end_gathering(self) -> None:
-        """Write what was gathered as one event; the run of equal skips is over."""
+        """End the run of equal skips, and write the gathered ones as one event."""
         state = self.state
         if state.skip_reason is None:
             return
@@ -280,7 +280,7 @@ class Draft:
         self.record(kind, slot_at=first, reason=reason, slot_count=count, detail=detail or NOTHING)
 
     def _is_frequent(self, slot_at: int) -> bool:
-        """Whether slots are less than a minute apart."""
+        """Return whether slots are less than a minute apart."""
         trigger = self.plan.definition.trigger
         if self.plan.definition.is_chain and isinstance(trigger, Every):
             return trigger.seconds * SECOND < MINUTE
@@ -289,7 +289,7 @@ class Draft:
 
 
 def give_places_back(job: Job, shared: Shared) -> None:
-    """A job that is over takes no place of guard and capacity; one that never took any gives none."""
+    """Give back the places of guard and capacity of a job that is over, if it took any."""
     if job.is_counted:
         shared.move(job.guard_key, outstanding=-1)
         shared.move(job.capacity_key, outstanding=-1)

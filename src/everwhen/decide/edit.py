@@ -1,4 +1,4 @@
-"""Creating and editing: a new revision takes effect in the commit that writes it (X6)."""
+"""Creating and editing schedules: a new revision takes effect in the commit that writes it (X6)."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def create(
     actor: str | None = None,
     paused_by: str = "config",
 ) -> Creation:
-    """A new schedule. An instant already past is refused, or, in a file, makes it `done`.
+    """Create a schedule. An instant already past is refused; in a file (`may_be_past`) it makes the schedule `done`.
 
-    One that is not enabled begins paused, by the file that says so or by whom `paused_by` names.
+    A schedule that is not enabled begins paused, by its file or by what `paused_by` names.
     """
     definition, schedule_id = plan.definition, plan.schedule_id
     found = first_slot(plan, now, default_first_run)
     state = State(0, uid, schedule_id, definition.owner, 1, "active", *found)
     detail: dict[str, object] = {"revision": 1, "anchor_at": found.anchor_at}
     if isinstance(definition.trigger, EveryMonth) and definition.start_at is None:
-        # Its default belongs to the door that it came by; from the anchor alone nobody can tell.
+        # The default depends on the interface that created the schedule; the anchor alone does not show it.
         detail["first_run"] = definition.first_run or default_first_run
     created = Event(
         "schedule.created", now, schedule_id, uid, definition.owner, None, None, 1, None, actor, detail
@@ -58,7 +58,7 @@ def _stopped(state: State, created: Event, kind: str) -> Creation:
 
 
 def raise_past(definition: Definition, now: int) -> None:
-    """Refuse a schedule that could never fire."""
+    """Raise TimetableError for a schedule that could never fire."""
     moment = moment_of(now).isoformat(timespec="seconds")
     key = definition.trigger.kind if isinstance(definition.trigger, Once) else "end_at"
     raise TimetableError(f"{key} is already past (it is {moment}); give a time to come", key=key)
@@ -74,9 +74,9 @@ def edit(
     actor: str | None = None,
     is_upgrade: bool = False,
 ) -> Decision:
-    """A new revision. A change of when ends what the old one had open; any other leaves the next slot alone.
+    """Write a new revision. A change of the times ends the open slots; any other leaves the next slot alone.
 
-    `is_upgrade`: nobody asked for it, but a new release that gives the same words another meaning.
+    `is_upgrade`: not a caller but a new release causes the edit, because it reads the same keys differently.
     """
     old = schedule.definition
     draft = Draft(schedule, now, shared)
@@ -96,7 +96,7 @@ def edit(
 
 
 def timing_of(definition: Definition) -> tuple[object, ...]:
-    """What, when it changes, changes the slots."""
+    """Return the fields that determine the slots."""
     return (
         definition.trigger,
         definition.zone.name,
@@ -110,7 +110,7 @@ def timing_of(definition: Definition) -> tuple[object, ...]:
 
 
 def _rules_of(definition: Definition) -> tuple[object, ...]:
-    """What, when it changes, may let a held slot go, or end it (E5)."""
+    """Return the fields whose change may release a held slot, or end it (E5)."""
     return (
         definition.guard,
         definition.capacity,
@@ -125,7 +125,7 @@ def _rules_of(definition: Definition) -> tuple[object, ...]:
 
 
 def _new_release(draft: Draft) -> int:
-    """A deferred slot waits for the new opening; everything else is decided again at once."""
+    """Return when to decide the held slot again: a deferred one at the new opening, any other at once."""
     if draft.state.held_reason not in draft.plan.defers:
         return draft.now
     return draft.plan.calendar(draft.state.anchor_at).opening_from(draft.now) or draft.now
@@ -163,7 +163,7 @@ def _edited(draft: Draft, schedule: Schedule) -> Schedule:
 
 
 def _next_of_new_times(draft: Draft, schedule: Schedule) -> NextSlot:
-    """The new revision's first slot after now and after the last decided one; the anchor is kept."""
+    """Return the new revision's first slot after now and after the last decided one; the anchor is kept."""
     state, definition = draft.state, draft.plan.definition
     after = max(draft.now, state.last_slot_at or 0)
     if definition.is_chain:
@@ -188,7 +188,7 @@ def _new_grid(draft: Draft) -> NextSlot:
 
 
 def _chain_anew(draft: Draft, old: Plan, after: int) -> NextSlot:
-    """End + interval, never before now, within the bounds. A slot skipped or missed ended at its due_at."""
+    """Return end + interval, never before now, within the bounds; a skipped or missed slot ended at its due_at."""
     state, definition = draft.state, draft.plan.definition
     trigger = definition.trigger
     assert isinstance(trigger, Every)

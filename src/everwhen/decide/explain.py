@@ -1,4 +1,4 @@
-"""Why: what became of a slot, or will, in a sentence with its evidence (L3). The words are in `sentences`."""
+"""`why`: what happened or will happen to a slot, in a sentence with its evidence (L3). `sentences` has the texts."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ from everwhen.timetable.trigger import OnRequest
 
 Fate = Literal["fired", "skipped", "missed", "caught_up", "held", "pending", "span", "no_slot", "unknown"]
 
-MOST_AHEAD = 1_000  # slots that are looked through for the next one that can fire
-DELETED = "deleted"  # in place of the reason of a span: there is no schedule any more that could have one
+MOST_AHEAD = 1_000  # how many slots are searched for the next one that can fire
+DELETED = "deleted"  # in place of a span's reason: a deleted schedule has none
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that the record holds about one slot of one schedule, the revision that was in force first of all."""
+    """All records about one slot of one schedule, above all the revision that was in force."""
 
     slot_at: int
     due_at: int
@@ -58,12 +58,12 @@ class Evidence:
     stopped_by: str | None = None
     transitions: Sequence[Transition] = ()
     schedulers: Sequence[Node] = ()  # that were running at the slot
-    last_sign_at: int | None = None  # when any scheduler was last heard of
+    last_sign_at: int | None = None  # the last sign of any scheduler
     heard_before: int | None = None  # the last heartbeat of a scheduler before the slot was due
-    started_after: int | None = None  # and when the next one started
-    on_its_way: Delivery | None = None  # the message that the last job waits for, where a queue carries jobs
-    retained_from: int = 0  # of slots before it, retention may have taken what there was
-    present: Plan | None = None  # the revision in force now, where the schedule is still there
+    started_after: int | None = None  # when the next scheduler started after that
+    on_its_way: Delivery | None = None  # the message in a queue that the last job waits for
+    retained_from: int = 0  # retention may have deleted the records of earlier slots
+    present: Plan | None = None  # the revision in force now; None when the schedule is deleted
     conditions: Conditions = field(default_factory=Conditions)
 
     @property
@@ -76,12 +76,12 @@ class Evidence:
 
     @property
     def is_in_force(self) -> bool:
-        """Whether the revision was in force at the slot; before the first one there was none."""
+        """Return whether the revision was in force at the slot; before the first revision there was none."""
         return self.revision.in_force_at <= self.slot_at
 
     @property
     def schedule(self) -> Schedule | None:
-        """The schedule as it stands now; None when it is deleted."""
+        """Return the schedule as it is now; None when it is deleted."""
         if self.state is None or self.present is None:
             return None
         return Schedule(self.state, self.present)
@@ -89,7 +89,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One sentence first, then the evidence under it; there is none for an instant that is no slot."""
+    """One sentence, and the evidence for it; an instant that is not a slot has no evidence."""
 
     sentence: str
     fate: Fate
@@ -101,7 +101,7 @@ class Explanation:
 
     @property
     def job(self) -> Job | None:
-        """The last job of the slot."""
+        """Return the last job of the slot."""
         return self.evidence.jobs[-1] if self.evidence and self.evidence.jobs else None
 
 
@@ -112,10 +112,10 @@ class _Verdict(NamedTuple):
 
 
 def explain_slot(evidence: Evidence) -> Explanation:
-    """What became of a slot, or will, and what comes next."""
+    """Explain what happened or will happen to a slot, and what comes next."""
     zone = evidence.zone
     verdict = _verdict(evidence, evidence.conditions.now)
-    if verdict.reason == "down":  # by definition; a node that was killed may look alive for a while
+    if verdict.reason == "down":  # none was running, by definition; a killed node may look alive for a while
         evidence = replace(evidence, schedulers=())
     sentence = f"{spoken(zone, evidence.slot_at)} {verdict.fields}."
     following = _following(evidence, verdict.fate)
@@ -125,7 +125,7 @@ def explain_slot(evidence: Evidence) -> Explanation:
 
 
 def _following(evidence: Evidence, fate: Fate) -> str | None:
-    """What fires next, what stands in its way, and how to go on."""
+    """Say what fires next, what prevents it, and how to continue."""
     schedule, conditions = evidence.schedule, evidence.conditions
     if schedule is None:
         return None
@@ -150,7 +150,7 @@ def _following(evidence: Evidence, fate: Fate) -> str | None:
 
 
 def _first_to_fire(evidence: Evidence, blocked: ComingSlot, slots: Iterator[ComingSlot]) -> str:
-    """The first slot that nothing stands in the way of, and how to have one sooner."""
+    """Name the first slot that nothing prevents, and the command for an earlier one."""
     plan = evidence.present or evidence.plan
     fields = []
     if blocked.outlook.fate != "held":
@@ -166,7 +166,7 @@ def _first_to_fire(evidence: Evidence, blocked: ComingSlot, slots: Iterator[Comi
 
 
 def _fated(plan: Plan, outlook: Outlook, due_at: int) -> str:
-    """`will be skipped because …`, `will be held until … because …`."""
+    """Return `will be skipped because …` or `will be held until … because …`."""
     why = because(plan, outlook, due_at)
     if outlook.fate == "skipped":
         return f"will be skipped because {why}"
@@ -194,7 +194,7 @@ def _verdict(evidence: Evidence, now: int) -> _Verdict:
 
 
 def _no_entry(evidence: Evidence) -> str:
-    """Why nothing is on record where the schedule was neither stopped nor is about to decide."""
+    """Say why a slot has no record although the schedule was not stopped and is not about to decide it."""
     since = spoken(evidence.zone, max(evidence.revision.in_force_at, evidence.retained_from))
     if not evidence.is_in_force and evidence.revision.revision == 1:
         return f"the schedule was created only at {spoken(evidence.zone, evidence.revision.in_force_at)}"
@@ -220,7 +220,7 @@ def _on_record(evidence: Evidence) -> _Verdict | None:
 
 
 def _on_the_row(evidence: Evidence) -> _Verdict | None:
-    """What is still only on the schedule's row: a gathered skip (L5), or a slot that is held."""
+    """Return what is only on the schedule's row so far: a gathered skip (L5), or a held slot."""
     state = evidence.state
     if state is None:
         return None
@@ -246,7 +246,7 @@ def _to_come(evidence: Evidence, now: int) -> _Verdict:
 
 
 def _heard_of(evidence: Evidence) -> str:
-    """When nobody ran: the last heartbeat before the slot, and the start after it (G2)."""
+    """Name the last heartbeat before a slot for which no scheduler ran, and the next start after it (G2)."""
     if evidence.heard_before is None:
         before = "; there is no heartbeat of one before it on record"
     else:
@@ -257,7 +257,7 @@ def _heard_of(evidence: Evidence) -> str:
 
 
 def _undecided(evidence: Evidence, now: int) -> str:
-    """A slot that has come. Where nobody was heard of for long, nobody is deciding it."""
+    """Describe a slot that is due and not decided; without a recent sign of a scheduler, none is deciding it."""
     if now - evidence.due_at <= MINUTE:
         return "is being decided"
     if evidence.last_sign_at is None:
@@ -274,7 +274,7 @@ def _skipped(evidence: Evidence, reason: str, count: int) -> _Verdict:
 
 
 def _gathered(state: State, slot_at: int) -> str | None:
-    """The reason of a slot that is counted on the row until its run of equal skips ends (L5)."""
+    """Return the reason of a slot that is counted on the row until its run of equal skips ends (L5)."""
     first, last = state.skip_first_at, state.skip_last_at
     if state.skip_reason is None or first is None or last is None or not first <= slot_at <= last:
         return None
@@ -282,7 +282,7 @@ def _gathered(state: State, slot_at: int) -> str | None:
 
 
 def _waiting(evidence: Evidence) -> str:
-    """Where a job that is ready waits."""
+    """Say where a ready job waits."""
     sent = evidence.on_its_way
     if sent is None:
         return "its job waits"
@@ -313,12 +313,12 @@ def _fired(jobs: Sequence[Job], waiting: str) -> str:
 
 
 def _message(job: Job) -> str:
-    """What its error says; the traceback is shown with the job."""
+    """Return the message of its error; the traceback is shown with the job."""
     return message_of(job.error or job.status)
 
 
 def _given_up(evidence: Evidence) -> str:
-    """What a failed slot that is not tried again meant for its schedule (R3)."""
+    """Say what a failed slot that is not retried means for its schedule (R3)."""
     last, definition, state = evidence.jobs[-1], evidence.plan.definition, evidence.state
     if last.status not in FAILURES or definition.max_retries is None:
         return ""
@@ -336,7 +336,7 @@ def _rest(count: int) -> str:
 
 
 def no_slot(plan: Plan, at: int, before: int | None, after: int | None) -> Explanation:
-    """The instant asked about is none of the schedule's."""
+    """Explain that an instant is not a slot of the schedule, and name the nearest ones."""
     zone = plan.definition.zone
     near = [spoken(zone, slot) for slot in (before, after) if slot is not None]
     verb = "are" if len(near) > 1 else "is"
@@ -345,7 +345,7 @@ def no_slot(plan: Plan, at: int, before: int | None, after: int | None) -> Expla
 
 
 def no_slot_yet(plan: Plan, schedule: Schedule | None, conditions: Conditions) -> Explanation:
-    """Nothing has come due, and nothing is to come as things stand."""
+    """Explain that no slot has come due, and that none is expected at present."""
     zone = plan.definition.zone
     stopped = None
     if schedule is not None:

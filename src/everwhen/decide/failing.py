@@ -1,4 +1,4 @@
-"""When slots that fail are news: `schedule.failing`, once until the next success (R3, ALERTS 2)."""
+"""The event `schedule.failing`: when failed slots are reported, once until the next success (R3, ALERTS 2)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from everwhen.model.instants import HOUR
 from everwhen.model.job import Job
 from everwhen.timetable.trigger import OnRequest
 
-SELDOM, OFTEN = (
-    1,
-    3,
-)  # failed slots in a row, where slots are an hour or more apart, and where they are closer
+# Failed slots in a row, where slots are an hour or more apart, and where they are closer.
+SELDOM, OFTEN = 1, 3
 
 
 def note_failed_slot(draft: Draft, job: Job, failed_slots: int) -> None:
-    """An own slot ended failed, the so manieth in a row."""
+    """Record `schedule.failing` when the own slots failed in a row reach the threshold."""
     if failed_slots == threshold_of(draft, job.slot_at):
         detail = {"failed_slots": failed_slots, "last_error": draft.state.last_error}
         draft.record("schedule.failing", slot_at=job.slot_at, job_id=job.job_id, detail=detail)

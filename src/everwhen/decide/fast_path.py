@@ -1,8 +1,7 @@
-"""The decisions about nearly every slot, by a short way: it fires on time, and its run succeeds.
+"""The fast path for nearly every slot: it fires on time, and its run succeeds.
 
-`tick` and `settle` ask here first, and so does whoever writes messages. What is answered is what the long way would
-have answered, word for word (property tests hold the two against each other); None means that there is more to
-consider, and nothing was touched.
+`tick` and `settle` try it first, and so does the code that writes messages. Its result equals that of the full path
+exactly (property tests compare the two). None means that the full path must decide, and that nothing was changed.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from everwhen.model.shared import Shared
 
 
 def fire_fast(schedule: Schedule, now: int, shared: Shared) -> Decision | None:
-    """Fire the one slot that is due, or leave everything to the long way."""
+    """Fire the one slot that is due, or return None to leave everything to the full path."""
     state, plan, _ = schedule
     slot_at = state.next_slot_at
     if not plan.is_plain or slot_at is None or slot_at > now or state.next_run_at != slot_at:
@@ -25,7 +24,7 @@ def fire_fast(schedule: Schedule, now: int, shared: Shared) -> Decision | None:
     if state.held_slot_at is not None or state.skip_reason is not None:
         return None
     following = plan.calendar(state.anchor_at).next_after(slot_at)
-    if following is None or following <= now:  # the last one, or one of several: lateness has to be looked at
+    if following is None or following <= now:  # the last one, or one of several: lateness must be checked
         return None
     if now - slot_at > plan.grace_of(slot_at, following) or not _takes_places(schedule, shared):
         return None
@@ -36,7 +35,7 @@ def fire_fast(schedule: Schedule, now: int, shared: Shared) -> Decision | None:
 
 
 def _takes_places(schedule: Schedule, shared: Shared) -> bool:
-    """Take a place of the guard and of the capacity, if both have one, or may be exceeded."""
+    """Take a place of the guard and of the capacity, if both have one, or may be exceeded; return whether it did."""
     definition = schedule.plan.definition
     guard, capacity = definition.guard, definition.capacity
     if definition.if_running in ("skip", "allow"):
@@ -52,7 +51,7 @@ def _takes_places(schedule: Schedule, shared: Shared) -> bool:
 
 
 def succeed_fast(job: Job, outcome: Outcome, schedule: Schedule, now: int) -> Decision | None:
-    """Count the success of an own job, where neither a breaker, nor a repeat limit, nor a chain waits for it."""
+    """Count the success of an own job, if no breaker, repeat limit or chain depends on it."""
     state, plan, _ = schedule
     if outcome.status != "succeeded" or outcome.is_still_running or not job.is_own:
         return None
@@ -62,8 +61,10 @@ def succeed_fast(job: Job, outcome: Outcome, schedule: Schedule, now: int) -> De
 
 
 def speak_ordinary(decision: Decision, now: int) -> State | None:
-    """The row after an ordinary firing whose job succeeds in the same moment, as a message does; None where somebody
-    stands in front of it, or something hangs on it."""
+    """Return the row after an ordinary firing whose job succeeds at the same instant, as a message does.
+
+    Return None when another job is ahead of it, or when something depends on its outcome.
+    """
     if len(decision.jobs) != 1 or decision.events or decision.cancelled:
         return None
     before, after, job, definition = (
@@ -94,5 +95,5 @@ def speak_ordinary(decision: Decision, now: int) -> State | None:
 
 
 def awaits_successes(definition: Definition) -> bool:
-    """Whether the success of a run may end the schedule, or makes its next slot."""
+    """Return whether the success of a run may end the schedule, or creates its next slot."""
     return bool(definition.total_repeats) or definition.is_chain

@@ -1,4 +1,4 @@
-"""What a change does to the firings of the next days: which stay, move, vanish or appear. Pure arithmetic on slots."""
+"""The effect of a change on the firings of the next days: which stay, move, vanish or appear. Pure arithmetic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST = 10_000
 
 
 class Firings(NamedTuple):
-    """Instants at which a schedule fires, all of those before `until`; None: there are no others at all."""
+    """All instants before `until` at which a schedule fires; None: there are no later ones."""
 
     instants: Sequence[int] = ()
     until: int | None = None
@@ -25,9 +25,9 @@ NO_FIRINGS = Firings()
 
 @dataclass(frozen=True, slots=True)
 class FiringChanges:
-    """Instants at which a schedule fires; a pair has moved from the first to the second.
+    """The difference between two sets of firings; a pair in `moved` is the old and the new instant.
 
-    `until`: only up to there they were worked out, because there are very many; None: all of those asked for.
+    `until`: the comparison ends there, because there are very many firings; None: it covers all that were requested.
     """
 
     kept: int = 0
@@ -42,7 +42,7 @@ class FiringChanges:
 
 
 def compare(before: Firings, after: Firings) -> FiringChanges:
-    """What becomes of firings. Where as many appear as vanish they have moved, each to its successor's place.
+    """Compare firings. Where as many appear as vanish, each vanished one has moved to the new one of the same rank.
 
     >>> compare(Firings([1, 5, 9]), Firings([1, 6, 10])).moved
     ((5, 6), (9, 10))
@@ -62,13 +62,13 @@ def _before(firings: Firings, until: int | None) -> Sequence[int]:
 
 
 def firings(plan: Plan, state: State, until: int) -> Firings:
-    """When the schedule is due from its next slot on, closed times left out; a chain as if runs took no time."""
+    """Return when the schedule is due from its next slot on, outside closed times; a chain as if runs took no time."""
     found: list[int] = []
     slot_at = state.next_slot_at
     if state.status != "active":
         return NO_FIRINGS
     calendar = plan.calendar(state.anchor_at)
-    for _ in range(MOST):  # slots that are looked at, those in closed times among them
+    for _ in range(MOST):  # counts slots in closed times as well
         if slot_at is None or calendar.due_at(slot_at) >= until:
             return Firings(found)
         due_at = calendar.due_at(slot_at)

@@ -1,7 +1,7 @@
-"""Which ready jobs are handed over to a queue (O1, O4, R6).
+"""The hand-over: which ready jobs are sent to a queue (O1, O4, R6).
 
-As for a claim, but what is on its way counts as taken: a queue does not know whose turn it is, so at no time are there
-more messages about a capacity, or about a line, than jobs that may run.
+The rules are those of a claim, but jobs on their way count as claimed. A queue does not know which job is next, so
+there are never more messages for a capacity, or for a line, than jobs that may run.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from everwhen.model.shared import Shared
 
 @dataclass(slots=True)
 class OnTheirWay:
-    """Jobs that were handed over and not claimed yet: how many of each capacity, and of which lines."""
+    """Jobs that were handed over and are not claimed yet: the number per capacity, and their lines."""
 
     of_key: dict[str, int] = field(default_factory=dict)
-    lines: set[str] = field(default_factory=set)  # uids whose own line has somebody on its way
+    lines: set[str] = field(default_factory=set)  # uids whose own line has a job on its way
 
 
 class HandOver(NamedTuple):
-    """Jobs that go, retries that wait for their breaker, and messages, which nobody has to carry."""
+    """Jobs to send, retries postponed by breaker or token limits, and jobs that are messages, which need no worker."""
 
     given: list[Job]
     postponed: list[tuple[Job, int]]
@@ -44,7 +44,7 @@ def hand_over(
     limit: int,
     now: int,
 ) -> HandOver:
-    """Choose up to `limit` of the ready jobs, in line; `under_way` moves along."""
+    """Choose up to `limit` of the ready jobs in order; each choice updates `under_way`."""
     chosen = HandOver([], [], [])
     for job in in_line(jobs):
         if len(chosen.given) == limit:

@@ -1,7 +1,7 @@
-"""Which links a schedule needs: one for each instant at which somebody has to look after it (`rq-chain`).
+"""The links that a schedule needs: one for each instant at which a process must look after it (`rq-chain`).
 
-They follow from what is stored and from nothing else, so anybody can say at any time which there should be: the run
-that goes on, a program that starts again, the watch of `everwhen up`. What is there already is not put there again.
+Links follow from what is stored and from nothing else, so several processes can compute them at any time: the run
+that continues the chain, a program that restarts, the watch of `everwhen up`. A link that exists is not added again.
 """
 
 from __future__ import annotations
@@ -14,45 +14,45 @@ from everwhen.model.job import Job, job_id
 from everwhen.model.link import Link, link_id
 from everwhen.model.schedule import Schedule
 
-LATER = 5 * SECOND  # when something that may not begin now is tried again
+LATER = 5 * SECOND  # how often a job that may not begin now is tried again
 
 
 def links_of(schedule: Schedule | None, jobs: Iterable[Job]) -> list[Link]:
-    """The links of a schedule (None where it is deleted) and of those of its jobs that wait."""
+    """Return the links of a schedule (None when it is deleted), and one for the first of its jobs that wait."""
     slots = [] if schedule is None else _slot_links(schedule)
     waiting = [(job.ready_at, job.slot_at, job) for job in jobs if _waits_for_us(job)]
     return slots if not waiting else [*slots, job_link(min(waiting)[2])]
 
 
 def job_link(job: Job) -> Link:
-    """One for a job that may begin at a known instant; whoever comes for it runs what else is ready by then."""
+    """Return the link for a job that may begin at a known instant; its worker also runs what else is ready by then."""
     assert job.ready_at is not None
     return _for_job(job, job.ready_at)
 
 
 def later_link(job: Job, now: int) -> Link:
-    """One for a job that finds no place now. Those who try at about the same time agree on the instant."""
+    """Return the link for a job without a place now; processes that try at about the same time get the same instant."""
     return _for_job(job, now - now % LATER + LATER)
 
 
 def look_again_link(schedule: Schedule, now: int) -> Link:
-    """One for a schedule that nobody may decide now, as the system is paused."""
+    """Return the link for a schedule that may not be decided now, because the system is paused."""
     return _for_slot(schedule, now - now % LATER + 2 * LATER)
 
 
 def next_ready(jobs: Iterable[Job], now: int) -> Job | None:
-    """The job of one schedule that goes first: in order of slot_at (O1)."""
+    """Return the job of one schedule that runs first, in order of slot_at (O1)."""
     ready = [job for job in jobs if _waits_for_us(job) and job.ready_at is not None and job.ready_at <= now]
     return min(ready, key=lambda job: (job.slot_at, job.row_id), default=None)
 
 
 def _waits_for_us(job: Job) -> bool:
-    """Ready now or at a known instant, and of no program that keeps it for itself."""
+    """Return whether the job is ready now or at a known instant, and not in a queue bound to one program."""
     return job.status == "queued" and job.ready_at is not None and BOUND not in job.queue
 
 
 def _slot_links(schedule: Schedule) -> list[Link]:
-    """For the next slot and for the release of the held one; of a paused schedule for the end of its pause."""
+    """Return links for the next slot and the release of the held one, or for the end of a pause."""
     state = schedule.state
     if BOUND in schedule.definition.queue:
         return []

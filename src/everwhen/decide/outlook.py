@@ -1,6 +1,6 @@
-"""What will become of slots to come, as far as it is known now (L3): the rules of E2 asked ahead of their time.
+"""The prediction for future slots, as far as it is known now (L3): the rules of E2, applied in advance.
 
-Overlap, guard and capacity are not asked: what runs now says nothing about what will run then.
+Overlap, guard and capacity are left out: the jobs that run now do not predict those that will run then.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ APPROVAL = "approval"
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What holds now beside the schedule itself: limits and breakers, and since when the system is paused."""
+    """The present conditions outside the schedule: limits and breakers, and since when the system is paused."""
 
     now: int = 0
     shared: Shared = field(default_factory=Shared)
@@ -34,7 +34,7 @@ class Conditions:
 
 
 class Outlook(NamedTuple):
-    """What is known about one slot. `until`: how long the reason holds, where that is known; a held slot fires then."""
+    """The prediction for one slot. `until`: when the reason ends, if that is known; a held slot fires then."""
 
     fate: Literal["fires", "skipped", "held"] = "fires"
     reason: str | None = None
@@ -42,7 +42,7 @@ class Outlook(NamedTuple):
 
 
 class ComingSlot(NamedTuple):
-    """A slot to come. `is_estimate`: it depends on when something before it ends."""
+    """A future slot. `is_estimate`: it depends on when an earlier run or a pause ends."""
 
     slot_at: int
     due_at: int
@@ -54,7 +54,7 @@ _FIRES = Outlook()
 
 
 def foresee(plan: Plan, calendar: Calendar, slot_at: int, due_at: int, conditions: Conditions) -> Outlook:
-    """What becomes of a slot if nothing changes but the time: the first line of E2 that is certain."""
+    """Predict what happens to a slot if only the time changes: the first line of E2 that certainly applies."""
     if conditions.system_paused_at is not None:
         return Outlook("skipped", SYSTEM)
     return (
@@ -66,14 +66,13 @@ def foresee(plan: Plan, calendar: Calendar, slot_at: int, due_at: int, condition
 
 
 def coming_slots(schedule: Schedule, conditions: Conditions, start: int = 0) -> Iterator[ComingSlot]:
-    """The slots of one schedule that are due from `start` on, one by one, each with what will become of it."""
+    """Yield the slots of one schedule that are due from `start` on, each with its prediction."""
     begins = _begin(schedule)
     if begins is None:
         return
     calendar = schedule.plan.calendar(begins.anchor_at)
-    is_moved = (
-        begins.anchor_at != schedule.state.anchor_at
-    )  # counted from the end of a pause, which is not yet
+    # A new anchor is counted from the end of a pause, which is still to come.
+    is_moved = begins.anchor_at != schedule.state.anchor_at
     for slot_at, due_at, is_estimate in _slots(schedule, calendar, begins, start):
         if due_at >= start:
             outlook = foresee(schedule.plan, calendar, slot_at, due_at, conditions)
@@ -81,13 +80,13 @@ def coming_slots(schedule: Schedule, conditions: Conditions, start: int = 0) -> 
 
 
 def explain_status(schedule: Schedule, now: int) -> str | None:
-    """Why a schedule that is not active fires nothing, and how to go on; None where it is active."""
+    """Say why a schedule that is not active fires nothing, and how to continue; None when it is active."""
     fields = _status_to_json(schedule, now)
     return None if fields is None else f"The schedule is {fields}."
 
 
 def explain_system(conditions: Conditions, zone: Zone) -> str | None:
-    """Since when the system is paused, and how to go on; None where it is not."""
+    """Say since when the system is paused, and how to continue; None when it is not."""
     if conditions.system_paused_at is None:
         return None
     since = spoken(zone, conditions.system_paused_at)
@@ -95,7 +94,7 @@ def explain_system(conditions: Conditions, zone: Zone) -> str | None:
 
 
 def because(plan: Plan, outlook: Outlook, due_at: int) -> str:
-    """The clause for what stands in the way of a slot to come."""
+    """Return the clause that says what prevents a future slot."""
     assert outlook.reason is not None
     fields = cause(AHEAD, outlook.reason, plan, due_at, were="will be")
     if outlook.reason not in PRESENT or outlook.until is None:
@@ -125,7 +124,7 @@ def _broken(plan: Plan, due_at: int, shared: Shared) -> Outlook | None:
         return None
     breaker = shared.breaker(rule.key)
     if breaker.state != "open" or breaker.opened_at is None:
-        return None  # closed, or its probe is under way and decides
+        return None  # closed, or the outcome of its probe decides
     probes_at = breaker.opened_at + rule.reset_after
     return Outlook("skipped", "circuit_open", probes_at) if due_at < probes_at else None
 
@@ -141,7 +140,7 @@ def _spent(plan: Plan, due_at: int, shared: Shared) -> Outlook | None:
 
 
 def _begin(schedule: Schedule) -> NextSlot | None:
-    """The next slot of the row; of a pause with an end, the first after it."""
+    """Return the next slot of the row, or the first slot after a pause that has an end."""
     state = schedule.state
     if state.next_slot_at is not None and state.next_run_at is not None:
         return NextSlot(state.anchor_at, state.next_slot_at, state.next_run_at)
@@ -172,7 +171,7 @@ def _slots(
         slot_at = calendar.next_after(slot_at)
 
 
-# -- how to go on --
+# -- how to continue --
 
 
 def _status_to_json(schedule: Schedule, now: int) -> str | None:

@@ -1,4 +1,4 @@
-"""Slots that are due, or held, for longer than they should be: which are, and the event that says so (ALERTS 2)."""
+"""Overdue slots: which are due or held for too long, and the event that reports it (ALERTS 2)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from everwhen.model.schedule import Schedule
 
 
 def overdue_since(schedule: Schedule) -> int | None:
-    """From when on the slot that is due next is overdue: its due_at and the gap to the following slot, at least 1m."""
+    """Return when the next slot becomes overdue: its due_at plus the gap to the following slot, at least 1m."""
     state = schedule.state
     if state.next_slot_at is None or state.next_run_at is None:
         return None
@@ -16,7 +16,7 @@ def overdue_since(schedule: Schedule) -> int | None:
 
 
 def held_too_long_since(schedule: Schedule) -> int | None:
-    """The same for the slot that is held; one that waits for an opening waits as it should."""
+    """Return the same for the held slot; one that waits for an opening is never overdue."""
     state = schedule.state
     if state.held_slot_at is None or state.held_since is None or state.held_key is None:
         return None

@@ -1,4 +1,4 @@
-"""What becomes of a slot whose schedule still has jobs outstanding (O1)."""
+"""Overlap: what happens to a slot whose schedule still has outstanding jobs (O1)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Overlap = Literal["go", "cancel"] | SkipReason
 
 
 def overlap(state: State, if_running: IfRunning, queue_limit: int, jobs: Sequence[Job] = ()) -> Overlap:
-    """`go`, `cancel` (cancel the own ones, then go), or the reason to skip. `jobs`: see `may_be_full`."""
+    """Return `go`, `cancel` (cancel the own jobs, then go), or the reason to skip. `jobs`: see `may_be_full`."""
     if not state.outstanding or if_running == "allow":
         return "go"
     if if_running == "cancel":
@@ -26,21 +26,23 @@ def overlap(state: State, if_running: IfRunning, queue_limit: int, jobs: Sequenc
 
 
 def may_be_full(state: State, queue_limit: int) -> bool:
-    """Whether the queue is full unless some of these run: then whoever decides needs the outstanding jobs."""
+    """Return whether the queue is full unless some of its jobs run: then the caller must pass the outstanding jobs."""
     return state.outstanding - state.waiting >= queue_limit
 
 
 def _queued(state: State, jobs: Sequence[Job]) -> int:
-    """Those that wait for their turn. A run that was cancelled and has not let go yet is no longer outstanding,
-    though it counts as running on the row."""
+    """Count the jobs that wait for their turn.
+
+    A cancelled run whose worker has not released it is no longer outstanding, though the row counts it as running.
+    """
     running = sum(job.status == "running" and job.origin != "backfill" for job in jobs)
     return state.outstanding - state.waiting - (running if jobs else state.running_jobs)
 
 
 def line_of(origin: Origin, *if_running: IfRunning) -> Line | None:
-    """Where a job stands; what a schedule and a request say about overlap must both let it stand in line.
+    """Return the line of a job; `allow`, of the schedule or of the request, takes it out of the schedule's own line.
 
-    Catch-up jobs of a schedule whose jobs may overlap run one after another all the same (C7).
+    Catch-up jobs run one after another even where the jobs of a schedule may overlap (C7).
     """
     if "allow" not in if_running:
         return "own"
@@ -48,10 +50,10 @@ def line_of(origin: Origin, *if_running: IfRunning) -> Line | None:
 
 
 def is_ready(state: State, line: Line | None, not_before: int | None = None) -> bool:
-    """Whether a new job may be claimed as soon as its time comes, or stands behind another.
+    """Return whether a new job may be claimed as soon as its time comes, or is queued behind another.
 
-    One that waits for its not_before holds nobody back, and is looked at again when it is claimed. In the lines
-    beside the schedule's own the store calls the next when nobody is in front: a row does not count those.
+    A job that waits for its not_before blocks no other, and is checked again when it is claimed. In the other lines the
+    store makes the next job ready when none is ahead of it, because the row does not count the jobs of those lines.
     """
     if line is None:
         return True

@@ -1,4 +1,4 @@
-"""What a configuration changes: declared against stored, as a value. Nothing is decided about slots here."""
+"""The changes that a configuration makes: declared against stored, as a value. It decides nothing about slots."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MANY = 10
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A schedule whose definition is another now."""
+    """A schedule whose definition has changed."""
 
     declared: Declared
     before: Definition
@@ -29,12 +29,12 @@ class Changed:
 
 @dataclass(frozen=True, slots=True)
 class ConfigChanges:
-    """What becomes of each schedule and policy of the file."""
+    """The changes to the schedules and policies of the file."""
 
     created: tuple[Declared, ...] = ()
     changed: tuple[Changed, ...] = ()
     removed: tuple[Schedule, ...] = ()
-    switched: tuple[Declared, ...] = ()  # paused, resumed or healed by what the file says
+    switched: tuple[Declared, ...] = ()  # paused, resumed or made valid by the file
     policies: tuple[QuietHoursPolicy, ...] = ()
     removed_policies: tuple[str, ...] = ()
     present: int = 0
@@ -52,14 +52,14 @@ class ConfigChanges:
 
     @property
     def removes_most(self) -> bool:
-        """More than half of ten or more: rather a lost file than a wish."""
+        """Return whether more than half of ten or more are removed: probably a lost file, not an intention."""
         return self.present >= MANY and 2 * len(self.removed) > self.present
 
 
 def reconcile(
     declared: Declarations, stored: Iterable[Schedule], policies: Iterable[QuietHoursPolicy]
 ) -> ConfigChanges:
-    """What to change so that what is stored is what is declared."""
+    """Return the changes that make the stored schedules and policies equal to the declared ones."""
     present = {schedule.state.schedule_id: schedule for schedule in stored}
     known = {policy.policy_id: policy_to_json(policy) for policy in policies}
     names = {one.schedule_id for one in declared.schedules}
@@ -84,7 +84,7 @@ def _change(declared: Declared, stored: Schedule) -> Changed | None:
 
 
 def _settled(declared: Definition, stored: Definition) -> Definition:
-    """An `after` was fixed when it was created; the same words mean the same instant."""
+    """Keep the instant of an `after`, which was fixed at creation, as long as its text is the same."""
     new, old = declared.trigger, stored.trigger
     if (
         isinstance(new, Once)
@@ -97,7 +97,10 @@ def _settled(declared: Definition, stored: Definition) -> Definition:
 
 
 def _needs_switch(declared: Declared, state: State) -> bool:
-    """X8: the file pauses and resumes, but never ends what a person paused; being valid heals (R7)."""
+    """Return whether the file changes the status.
+
+    The file pauses and resumes, but never ends a person's pause (X8). A valid declaration ends `invalid` (R7).
+    """
     if state.status == "invalid":
         return True
     if declared.is_enabled:
@@ -116,7 +119,7 @@ def rewrite(
     actor: str | None = None,
     is_upgrade: bool = False,
 ) -> Decision:
-    """The new revision of a schedule; in a file an instant already past makes it done (T6)."""
+    """Write a new revision of a schedule; in a file, an instant already past makes it done (T6)."""
     plan = Plan(schedule.state.schedule_id, after, quiet)
     return edit.edit(schedule, plan, now, shared, may_be_past=may_be_past, actor=actor, is_upgrade=is_upgrade)
 
@@ -126,7 +129,7 @@ def heal(schedule: Schedule, now: int, shared: Shared) -> Decision:
 
 
 def switch(is_enabled: bool, schedule: Schedule, now: int, shared: Shared) -> Decision:
-    """Pause or resume as the file says, on the state that the row has by now."""
+    """Pause or resume as the file says, given the current state of the row."""
     state = schedule.state
     if not is_enabled and state.status == "active":
         return status.pause(schedule, now, shared, by="config")
@@ -136,5 +139,5 @@ def switch(is_enabled: bool, schedule: Schedule, now: int, shared: Shared) -> De
 
 
 def switches(declared: Declared) -> list[partial[Decision]]:
-    """The changes of status that a declaration asks for, in order."""
+    """Return the changes of status that a declaration requires, in order."""
     return [partial(heal), partial(switch, declared.is_enabled)]

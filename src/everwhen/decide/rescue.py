@@ -1,4 +1,4 @@
-"""What becomes of a running job whose node's lease has expired (R8), or whose node ended it because it stops (G1)."""
+"""The rescue of a running job whose node's lease has expired (R8), or whose node ended it while stopping (G1)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from everwhen.model.policy import MOST_RESCUES, OnLost
 
 
 def rescue(job: Job, on_lost: OnLost) -> Outcome | None:
-    """None: back to queued, same id, new fencing token. Otherwise it ends as lost, a failure.
+    """Return None to put the job back to queued, same id, new fencing token; otherwise it ends as lost, a failure.
 
-    A rescue is no retry: it repeats an attempt whose outcome nobody knows.
+    A rescue is not a retry: it repeats an attempt whose outcome is unknown.
     """
     if on_lost == "fail":
         return Outcome("lost", error="its worker died while running it, and it must not run twice")
@@ -20,7 +20,7 @@ def rescue(job: Job, on_lost: OnLost) -> Outcome | None:
 
 
 def give_back(on_lost: OnLost) -> Outcome | None:
-    """None: back to queued, and no rescue, since nobody died. Otherwise it ends as lost, a failure."""
+    """Return None to put the job back to queued, which is not a rescue, as no node died; otherwise it ends as lost."""
     if on_lost == "fail":
         return Outcome("lost", error="its node stopped while running it, and it must not run twice")
     return None

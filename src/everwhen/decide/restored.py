@@ -1,9 +1,9 @@
-"""What becomes of a schedule when a backup that knows it is restored (R5).
+"""Schedules after the restore of a backup that contains them (R5).
 
-Between the backup and the restore it lived on, and nobody knows how: slots fired, jobs that had been queued ran. What
-was open when the backup was taken was most likely done afterwards, so it ends here, on record, and the time between is
-a span. `catch_up` says that nothing happened meanwhile: then all of it is there to be done, as after an outage. Either
-way no number is used twice, for receivers know jobs by their ids.
+Between the backup and the restore the schedule continued, and how is unknown: slots fired, queued jobs ran. What was
+open when the backup was taken was most likely done afterwards, so it ends here, on record, and the time between is a
+span. `catch_up` declares that nothing happened meanwhile: then all of it is still to be done, as after an outage. In
+both cases no job number is used twice, because receivers identify jobs by their ids.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NUMBERS_SKIPPED = 1_000_000
 def go_on_restored(
     schedule: Schedule, backed_up_at: int, now: int, shared: Shared, *, catch_up: bool
 ) -> Decision:
-    """Number jobs higher than any that may have been seen; end what was open, unless it is to be caught up."""
+    """Skip the job numbers that may have been used; end what was open, unless it is to be caught up."""
     draft = Draft(schedule, now, shared)
     state = draft.state
     draft.state = state._replace(
@@ -38,7 +38,7 @@ def go_on_restored(
 
 
 def _leave_span(draft: Draft, backed_up_at: int) -> None:
-    """Slots reached by the backup are over; what lay behind it is the span's, and the next one lies ahead (X7)."""
+    """End the slots reached by the backup; later ones belong to the span, and the next slot is after now (X7)."""
     now, is_chain = draft.now, draft.plan.definition.is_chain
     had_slot_open = draft.state.held_slot_at is not None
     end_slots_before(draft, "paused", min(backed_up_at, now))
@@ -54,7 +54,7 @@ def _leave_span(draft: Draft, backed_up_at: int) -> None:
 
 
 def _next_of(draft: Draft) -> NextSlot:
-    """The grid stays, a chain is counted from now; never back to a slot that was decided (E9)."""
+    """Return the next slot: the grid is kept, a chain counts from now, a decided slot never comes again (E9)."""
     state, now = draft.state, draft.now
     if draft.plan.definition.is_chain:
         return slot_after_span(draft.plan, state.anchor_at, now, state.last_slot_at)

@@ -1,10 +1,10 @@
-"""What may be forgotten, and when.
+"""Retention: what may be deleted, and when.
 
-The ledger must stay provable whatever is gone (L1): the checker looks at slots from `retained_from` on, and at the
-rows as they stand. So some things outlive their age. The events that say when a schedule was active stay while it
-lives, and go with it, all at once. The entry of its last slot stays, from which a chain counts its next. The system
-switch and restores, which are rare, count chains anew, and stay for good. And a clock that was set is on record until
-everything that it moved is old.
+The ledger must stay provable after deletions (L1): the checker reads slots from `retained_from` on, and the rows as
+they are. So some records outlive their age. The events that say when a schedule was active stay while it exists, and
+are deleted with it, all at once. The entry of its last slot stays, because a chain counts its next slot from it. The
+events of the system switch and of restores stay for good: they are rare, and chains are counted anew from them. A
+clock step stays on record until everything that it moved is old.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _INSTANTS = ("first", "last", "from", "to")
 
 
 def cutoffs(retention: Retention, now: int) -> Cutoffs:
-    """Everything that was over before these instants may be deleted."""
+    """Return the instants before which everything that is over may be deleted."""
     return Cutoffs(
         jobs=now - retention.jobs,
         audit=now - retention.audit,
@@ -43,12 +43,12 @@ def cutoffs(retention: Retention, now: int) -> Cutoffs:
 
 
 def retained_from(before: Cutoffs) -> int:
-    """Of slots before this instant a job or an event may be gone."""
+    """Return the instant before which a slot's job or event may have been deleted."""
     return max(before.jobs, before.audit)
 
 
 def is_over(event: Event, before: int) -> bool:
-    """Whether all that an event speaks of lies before that instant: its own, its slots', those of a set clock."""
+    """Return whether all instants of an event lie before that one: its own, its slots', those of a clock step."""
     if event.at >= before or (event.slot_at or 0) >= before:
         return False
     if event.slot_count == 1 and event.type != "scheduler.clock_stepped":
@@ -58,7 +58,7 @@ def is_over(event: Event, before: int) -> bool:
 
 
 def may_go(event: Event, before: int, *, last_slot_at: int | None) -> bool:
-    """Whether an event may be forgotten by itself; `last_slot_at` is its schedule's, None where that is gone."""
+    """Return whether an event may be deleted by itself; `last_slot_at` is its schedule's, None when that is deleted."""
     if event.type in OF_HISTORIES or event.type in OF_THE_SYSTEM or not is_over(event, before):
         return False
     return event.type not in OF_SLOTS or last_slot_at is None or _last_slot(event) < last_slot_at

@@ -1,6 +1,6 @@
-"""The words for every reason of the closed list, filled in with what was declared. They decide nothing.
+"""The texts for every reason of the closed list, filled in with the schedule's definition. They decide nothing.
 
-A cause is a clause; `were` in it stands for the verb of its time: what was, is, or will be in force.
+A cause is a clause; `were` in it is replaced by the verb in the right tense: what was, is, or will be in force.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ HELD: Mapping[str, str] = {
     "outside_window": "{time} is outside its window {window} (only_between)",
     "quiet_hours": "quiet hours {quiet} {were} in force",
 }
-# Of slots to come. What holds now, and ends at an instant that is known, is named with it.
+# For future slots. A condition that holds now and ends at a known instant is shown with that instant.
 PRESENT: Mapping[str, str] = {
     "circuit_open": "the circuit breaker {breaker} is open",
     "budget": "the budget of firings ({budgets}) is spent",
@@ -59,7 +59,7 @@ SPANS: Mapping[str, str] = {
     "system": "lies in a span in which the whole system was paused",
     "restored": "lies between a backup and its restore, and what became of it is not on record",
 }
-STANDING: Mapping[str, str] = {  # of slots to come, as long as nobody ends the span
+STANDING: Mapping[str, str] = {  # for future slots, as long as the span is not ended
     "paused": "will not fire while the schedule is paused",
     "invalid": "will not fire while the schedule cannot run as configured",
     "done": "will not fire: the schedule is done",
@@ -82,12 +82,12 @@ _DAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
 
 
 def cause(fields: Mapping[str, str], reason: str, plan: Plan, at: int, *, were: str = "were") -> str:
-    """The clause of a reason, with the schedule's own figures."""
+    """Return the clause for a reason, with the schedule's own figures."""
     return fields[reason].format_map(_figures(plan, at) | {"were": were})
 
 
 def spoken(zone: Zone, instant: int) -> str:
-    """An instant as a person says it: time, zone, weekday, date, on the wall of the schedule's zone."""
+    """Return an instant as people read it: time, zone, weekday and date, in the schedule's zone."""
     moment = moment_of(instant).astimezone(zone.tzinfo)
     return f"{_time(zone, instant)} {zone.name} on {moment:%A}, {moment.day} {moment:%B %Y}"
 
@@ -119,7 +119,7 @@ def _jobs(count: int) -> str:
 
 
 def _quiet(policy: QuietHoursPolicy, at: int) -> str:
-    """`nights (Mon Tue Wed Thu Fri 22:00-07:00 Europe/Paris)`; of several windows all are named."""
+    """Return `nights (Mon Tue Wed Thu Fri 22:00-07:00 Europe/Paris)`, for example, with all windows."""
     spans = [_quiet_window(window) for window in policy.hours.windows]
     if policy.hours.dates:
         spans.append("its dates")

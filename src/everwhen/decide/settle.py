@@ -1,6 +1,6 @@
-"""What the end of a run means for its job, its schedule and its breaker (R0–R5).
+"""The settlement: what the end of a run changes for its job, its schedule and its breaker (R0–R5).
 
-Only own jobs move counters, breaker, repeats and chains. A job ends once: what arrives later changes nothing.
+Only own jobs change counters, breaker, repeats and chains. A job ends once: a later outcome changes nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from everwhen.model.shared import Shared
 
 
 class Settlement(NamedTuple):
-    """The end of one job, and what it does to its schedule (None when that is deleted)."""
+    """The end of one job, and the decision about its schedule (None when that is deleted)."""
 
     job: Job
     outcome: Outcome
@@ -37,7 +37,7 @@ def settle(job: Job, outcome: Outcome, schedule: Schedule | None, now: int, shar
     if not outcome.is_still_running:
         shared.move(job.capacity_key, running=-1)
     if schedule is None or schedule.state.uid != job.uid:
-        if job.is_own:  # deleted meanwhile: the job is written, and nothing else, unless it was a probe
+        if job.is_own:  # schedule deleted: only the job and its breaker are written
             breakers.count_outcome(shared, job, outcome, now, None)
         return Settlement(job, outcome, None)
     decision = succeed_fast(job, outcome, schedule, now)
@@ -45,7 +45,7 @@ def settle(job: Job, outcome: Outcome, schedule: Schedule | None, now: int, shar
 
 
 def settle_full(job: Job, outcome: Outcome, schedule: Schedule, now: int, shared: Shared) -> Decision:
-    """What the end of a job does to its schedule, with everything that there is to consider."""
+    """Decide what the end of a job changes for its schedule, with every rule applied."""
     draft = Draft(schedule, now, shared)
     _let_go(draft, job, is_still_running=outcome.is_still_running)
     if job.is_own:
@@ -54,7 +54,7 @@ def settle_full(job: Job, outcome: Outcome, schedule: Schedule, now: int, shared
 
 
 def cancel_catch_up(schedule: Schedule, keys: Collection[str], now: int, shared: Shared) -> Decision:
-    """Breakers that open take the queued catch-up jobs of their keys with them (R6); a chain goes on from there."""
+    """Cancel the queued catch-up jobs of breakers that open (R6); a chain continues from there."""
     draft = Draft(schedule, now, shared)
     is_own_left = False
     for job in schedule.outstanding:
@@ -112,7 +112,7 @@ def _succeed(draft: Draft, job: Job) -> None:
 
 
 def _fail(draft: Draft, job: Job, outcome: Outcome) -> None:
-    """A failure counts; then the slot is tried again, or is over (R3)."""
+    """Count a failure; then retry the slot, or end it (R3)."""
     state = draft.state
     draft.state = state._replace(
         last_error=message_of(outcome.error or outcome.status),
@@ -126,7 +126,7 @@ def _fail(draft: Draft, job: Job, outcome: Outcome) -> None:
 
 
 def _is_exhausted(draft: Draft) -> bool:
-    """With `on_exhausted: stop`: more failures in a row than `max_retries`, over however many slots."""
+    """Return whether, with `on_exhausted: stop`, failures in a row exceed `max_retries`, over any number of slots."""
     definition = draft.plan.definition
     return definition.stops_when_exhausted and draft.state.current_retry > (definition.max_retries or 0)
 
@@ -146,7 +146,7 @@ def _may_retry(draft: Draft, job: Job, outcome: Outcome) -> bool:
 
 
 def _end_failed_slot(draft: Draft) -> None:
-    """An own slot ended failed, whatever the schedule does next: the one place where `failed_slots` grows."""
+    """Count an own slot that ended failed, whatever the schedule does next: only here does `failed_slots` grow."""
     state = draft.state
     is_counted_on = draft.plan.definition.stops_when_exhausted
     draft.state = state._replace(
@@ -155,19 +155,19 @@ def _end_failed_slot(draft: Draft) -> None:
 
 
 def _is_complete(draft: Draft) -> bool:
-    """Whether total_repeats is reached."""
+    """Return whether total_repeats is reached."""
     most = draft.plan.definition.total_repeats
     return bool(most) and draft.state.current_repeat >= most
 
 
 def _end_open_slots(draft: Draft, reason: SkipReason = "superseded") -> None:
-    """A schedule that ends: the slots that it holds, or has reached and not decided, are over too."""
+    """End the slots that a schedule holds, or has reached and not decided, because the schedule ends."""
     if draft.state.status == "active":
         end_open_slots(draft, reason)
 
 
 def _retry(draft: Draft, job: Job, outcome: Outcome) -> bool:
-    """A further job of the same slot, after a pause that doubles; False where a closed time never ends (R3)."""
+    """Add a job for the same slot, after a delay that doubles; return False when a closed time never ends (R3)."""
     definition, state = draft.plan.definition, draft.state
     base = definition.retry_base
     pause = min(base * 2 ** (state.current_retry - 1), BACKOFF_CAP * base)
@@ -201,7 +201,7 @@ def _retry(draft: Draft, job: Job, outcome: Outcome) -> bool:
 
 
 def _end_slot(draft: Draft, job: Job) -> None:
-    """The slot's last attempt is over; a chain goes on from here."""
+    """Record the end of the slot's last attempt; a chain continues from here."""
     draft.state = state = draft.state._replace(last_completed_at=draft.now)
     is_last = not any(other.is_own and other.job_id != job.job_id for other in draft.outstanding)
     if is_last:  # a grid that was edited into a chain may have left several

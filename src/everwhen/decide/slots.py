@@ -1,4 +1,4 @@
-"""Where a schedule's next slot is when it begins, is edited, or comes back from a span (T3, T4, X6, X7)."""
+"""The next slot of a schedule that is created, edited, or leaves a span (T3, T4, X6, X7)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from everwhen.timetable.trigger import Every, EveryMonth
 
 
 class NextSlot(NamedTuple):
-    """The anchor of the grid, the next slot and when it is due; no slot: the schedule is over."""
+    """The anchor of the grid, the next slot and its due_at; without a slot the schedule is over."""
 
     anchor_at: int | None
     slot_at: int | None
@@ -20,10 +20,10 @@ class NextSlot(NamedTuple):
 
 
 def first_slot(plan: Plan, created_at: int, default_first_run: FirstRun = "immediately") -> NextSlot:
-    """The first slot of a new schedule.
+    """Return the first slot of a new schedule.
 
-    An interval begins at its anchor, which `immediately` puts into the second of creation; everything else
-    has its first slot after creation.
+    An interval begins at its anchor, which `immediately` puts into the second of creation. Every other trigger has
+    its first slot after creation.
     """
     definition = plan.definition
     if not isinstance(definition.trigger, Every | EveryMonth):
@@ -36,7 +36,7 @@ def first_slot(plan: Plan, created_at: int, default_first_run: FirstRun = "immed
         default_first_run=default_first_run,
     )
     if isinstance(definition.trigger, Every) and not definition.has_bounds and not definition.jitter_ms:
-        return NextSlot(anchor, anchor, anchor)  # what the long way says, too, of nearly every interval
+        return NextSlot(anchor, anchor, anchor)  # what the code below returns for nearly every interval
     if definition.start_at is not None and anchor <= created_at:
         return next_slot(plan, anchor, created_at)
     begins = is_first_slot_at_anchor(definition.trigger, definition.first_run or default_first_run)
@@ -44,14 +44,14 @@ def first_slot(plan: Plan, created_at: int, default_first_run: FirstRun = "immed
 
 
 def next_slot(plan: Plan, anchor_at: int | None, after: int) -> NextSlot:
-    """The first slot after an instant, on a grid that is there already."""
+    """Return the first slot after an instant, on an existing grid."""
     calendar = plan.calendar(anchor_at)
     slot_at = calendar.next_after(after)
     return NextSlot(anchor_at, slot_at, None if slot_at is None else calendar.due_at(slot_at))
 
 
 def interval_from_now(plan: Plan, now: int) -> NextSlot:
-    """A plain interval that starts anew: its grid begins one interval from now."""
+    """Restart a plain interval: its grid begins one interval from now."""
     trigger = plan.definition.trigger
     assert isinstance(trigger, Every)
     anchor = whole_second_after(now / SECOND + trigger.seconds) * SECOND
@@ -59,9 +59,9 @@ def interval_from_now(plan: Plan, now: int) -> NextSlot:
 
 
 def slot_after_span(plan: Plan, anchor_at: int | None, now: int, last_slot_at: int | None) -> NextSlot:
-    """Resume, revive: an interval starts anew, everything else goes on with its next match.
+    """Return the slot after a resume or revive: an interval restarts, any other trigger continues with its next match.
 
-    Never back to a slot that was decided: the clock may have gone back meanwhile (E9).
+    A decided slot never comes again, although the clock may have gone back meanwhile (E9).
     """
     after = max(now, last_slot_at or now)
     if not isinstance(plan.definition.trigger, Every):

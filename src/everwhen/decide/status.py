@@ -1,7 +1,7 @@
-"""Changes of status: pause, resume, revive, invalid and back, the end (X1–X8).
+"""Changes of status: pause, resume, revive, invalidate, restore, delete (X1–X8).
 
-Slots reached but undecided when a schedule stops being active get their entry here; what lies inside the span
-gets none, the span is the entry. Leaving a span never fires what lay in it.
+Slots reached but undecided when a schedule stops being active get their entry here. Slots inside the span get none:
+the span is the entry. Leaving a span never fires the slots inside it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def pause(
     note: str | None = None,
     until: int | None = None,
 ) -> Decision:
-    """Stop firing: nothing is due any more, the held slot is over, queued own jobs are cancelled."""
+    """Stop firing: clear the next slot, end the held slot, cancel queued own jobs."""
     if schedule.state.status != "active":
         raise StatusError("pause", schedule.state.status)
     if until is not None and until <= now:
@@ -54,20 +54,20 @@ def resume(schedule: Schedule, now: int, shared: Shared, *, by: str | None = Non
 
 
 def end_pause(schedule: Schedule, now: int, shared: Shared) -> Decision:
-    """A pause with an end (`until`) is over; nothing changes where it was ended or prolonged meanwhile."""
+    """Resume when the end of a pause (`until`) has come; change nothing if it was ended or prolonged meanwhile."""
     state = schedule.state
     if state.status != "paused" or state.resume_at is None or state.resume_at > now:
         return Draft(schedule, now, shared).decision()
     try:
         return resume(schedule, now, shared, by="until")
-    except Exception as error:  # it stays paused and says why, and harms nobody else (E7)
+    except Exception as error:  # it stays paused with the reason; other schedules are not affected (E7)
         draft = Draft(schedule, now, shared)
         draft.state = state._replace(resume_at=None, status_reason=f"cannot be resumed: {error}")
         return draft.decision()
 
 
 def revive(schedule: Schedule, now: int, shared: Shared, *, by: str | None = None) -> Decision:
-    """Start a dead or done schedule anew; refused when it has no slot to come."""
+    """Restart a dead or done schedule; raise StatusError when it has no future slot."""
     if schedule.state.status not in ("dead", "done"):
         raise StatusError("revive", schedule.state.status)
     if not can_revive(schedule, now):
@@ -80,12 +80,12 @@ def revive(schedule: Schedule, now: int, shared: Shared, *, by: str | None = Non
 
 
 def can_revive(schedule: Schedule, now: int) -> bool:
-    """Whether there is a slot to come for a schedule that is over."""
+    """Return whether a schedule that is over has a future slot."""
     return comes_later(schedule) or _after_span(schedule, now).slot_at is not None
 
 
 def invalidate(schedule: Schedule, now: int, shared: Shared, reason: str) -> Decision:
-    """It cannot run as configured (R7): it stops until it is found valid again. A pause with an end has none then."""
+    """Stop a schedule that cannot run as configured, until it is valid again (R7); a pause loses its `until`."""
     draft = Draft(schedule, now, shared)
     if schedule.state.status == "active":
         end_open_slots(draft, "paused")
@@ -100,7 +100,7 @@ def _comes_back_by_itself(state: State) -> bool:
 
 
 def restore(schedule: Schedule, now: int, shared: Shared) -> Decision:
-    """Found valid again: active, with the next slot of the grid that it had."""
+    """Make a schedule that is valid again active, with the next slot of its old grid."""
     draft = Draft(schedule, now, shared)
     if schedule.state.status == "invalid":
         _go_on_from(draft, schedule, _on_old_grid(schedule, now), "schedule.restored")
@@ -108,9 +108,9 @@ def restore(schedule: Schedule, now: int, shared: Shared) -> Decision:
 
 
 def leave_system_span(schedule: Schedule, paused_at: int, now: int, shared: Shared) -> Decision:
-    """The system switch is off again (X8): what was reached before it is over, what lay in the span never fires.
+    """Continue after a system pause (X8): end the slots reached before it; those inside the span never fire.
 
-    The grid stays; a chain whose slot lay in the span is counted from now. A held slot goes on waiting.
+    The grid is kept; a chain whose slot lay in the span counts from now. A held slot continues to wait.
     """
     draft = Draft(schedule, now, shared)
     state = draft.state
@@ -126,7 +126,7 @@ def leave_system_span(schedule: Schedule, paused_at: int, now: int, shared: Shar
 
 
 def delete(schedule: Schedule, now: int, shared: Shared, *, cancel_running: bool, by: str | None) -> Decision:
-    """Deleting: queued jobs of every origin are cancelled; running ones go on, or are killed where asked."""
+    """Delete a schedule: cancel queued jobs of every origin; running ones continue unless `cancel_running`."""
     draft = Draft(schedule, now, shared)
     if schedule.state.status == "active":
         end_open_slots(draft, "paused")
@@ -145,7 +145,7 @@ def _come_back(schedule: Schedule, now: int, shared: Shared, kind: EventType, *,
 
 
 def comes_later(schedule: Schedule) -> bool:
-    """Whether no next slot is no end: it comes with a request, or when the run in flight has ended."""
+    """Return whether the next slot only comes later: with a request, or when the run in flight has ended."""
     if isinstance(schedule.definition.trigger, OnRequest):
         return True
     return schedule.definition.is_chain and any(job.is_own for job in schedule.outstanding)
@@ -175,7 +175,7 @@ def _go_on_from(
 def go_on(
     draft: Draft, found: NextSlot, kind: EventType, *, by: str | None = None, waits: bool = False
 ) -> None:
-    """Active from here, with that next slot; done when there is none (unless it waits for a run to end)."""
+    """Make the schedule active with that next slot, or done without one, unless it `waits` for a request or a run."""
     draft.become("active", kind)
     draft.events[-1] = draft.events[-1]._replace(actor=by, detail={"anchor_at": found.anchor_at})
     draft.state = draft.state._replace(
@@ -186,12 +186,12 @@ def go_on(
 
 
 def end_open_slots(draft: Draft, reason: SkipReason) -> None:
-    """End the held slot, and every slot that was reached and not decided, waiting for jitter or not."""
+    """End the held slot, and every slot that was reached and not decided, even one that waits for its jitter."""
     end_slots_before(draft, reason, draft.now)
 
 
 def end_slots_before(draft: Draft, reason: SkipReason, until: int) -> None:
-    """The same, of slots up to an instant."""
+    """End the held slot, and the reached but undecided slots up to an instant."""
     state = draft.state
     if state.held_slot_at is not None:
         draft.end_hold()

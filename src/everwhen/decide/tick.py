@@ -1,7 +1,7 @@
-"""From due slot to job: the order of rule E2, folded over a batch of due schedules.
+"""The tick, from due slot to job: the order of rule E2, folded over a batch of due schedules.
 
-Each schedule in the batch has a slot that is due, or a held slot that may be released. The decisions are
-values; nothing moves before the store has committed them.
+Each schedule in the batch has a slot that is due, or a held slot that may be released. The decisions are values;
+nothing changes before the store has committed them.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from everwhen.model.shared import Shared
 from everwhen.timetable.interval import chain_slot
 from everwhen.timetable.trigger import Every
 
-# Slots of a chain come into being one by one; further behind, the rest waits for the next evaluation.
+# The slots of a chain are created one by one; the rest of a long backlog waits for the next evaluation.
 CHAIN_AT_MOST = 1_000
 
 
 def tick(schedules: Iterable[Schedule], now: int, shared: Shared) -> list[Decision]:
-    """Decide every due or released slot of a batch, oldest due_at first, each seeing the ones before it."""
+    """Decide every due or released slot of a batch, oldest due_at first; each decision sees the ones before it."""
     ordered = sorted(schedules, key=lambda schedule: _due_first(schedule, now))
     return [_guarded(schedule, now, shared) for schedule in ordered]
 
 
 def is_still_due(decision: Decision, now: int) -> bool:
-    """Whether the schedule has due slots left: a chain far behind is decided in portions."""
+    """Return whether the schedule has due slots left: a chain far behind is decided in portions."""
     next_run_at = decision.after.next_run_at
     return next_run_at is not None and next_run_at <= now
 
@@ -45,16 +45,16 @@ def is_still_due(decision: Decision, now: int) -> bool:
 def _due_first(schedule: Schedule, now: int) -> int:
     state = schedule.state
     if state.next_run_at is not None and state.next_run_at <= now:
-        return state.next_run_at  # a held slot is superseded then, and its age counts no more
+        return state.next_run_at  # it supersedes a held slot, whose age no longer counts
     return now if state.held_due_at is None else state.held_due_at
 
 
 def _guarded(schedule: Schedule, now: int, shared: Shared) -> Decision:
-    """One schedule whose evaluation raises becomes invalid; the others go on (E7)."""
+    """Decide one schedule; if its evaluation raises, it becomes invalid and the others continue (E7)."""
     mark = shared.mark()
     try:
         return decide(schedule, now, shared)
-    except Exception as error:  # whatever it is, it concerns this schedule alone
+    except Exception as error:  # any error concerns this schedule alone
         shared.back_to(mark)
         draft = Draft(schedule, now, shared)
         _end_what_is_open(schedule, draft)
@@ -63,9 +63,9 @@ def _guarded(schedule: Schedule, now: int, shared: Shared) -> Decision:
 
 
 def _end_what_is_open(schedule: Schedule, draft: Draft) -> None:
-    """Every slot that was reached gets its entry, by the calendar where that still works."""
+    """Give every slot that was reached its entry, with the calendar if that still works."""
     trial = Draft(schedule, draft.now, draft.shared)
-    with contextlib.suppress(Exception):  # the calendar itself may be at fault
+    with contextlib.suppress(Exception):  # the calendar itself may raise
         if schedule.plan.fault is None:
             end_open_slots(trial, "paused")
             draft.state, draft.events = trial.state, trial.events
@@ -74,7 +74,7 @@ def _end_what_is_open(schedule: Schedule, draft: Draft) -> None:
 
 
 def _abandon_open_slots(draft: Draft) -> None:
-    """The held slot and the due one get their entries without a look at the calendar, which may be at fault."""
+    """Give the held slot and the due one their entries without the calendar, which may raise."""
     state = draft.state
     draft.end_hold()
     draft.end_gathering()
@@ -85,12 +85,12 @@ def _abandon_open_slots(draft: Draft) -> None:
 
 
 def decide(schedule: Schedule, now: int, shared: Shared) -> Decision:
-    """What becomes of the slots of one schedule that are due now, and of the one that it holds."""
+    """Decide the slots of one schedule that are due now, and the one that it holds."""
     return fire_fast(schedule, now, shared) or decide_full(schedule, now, shared)
 
 
 def decide_full(schedule: Schedule, now: int, shared: Shared) -> Decision:
-    """The same, with everything that there is to consider."""
+    """Decide the same with every rule applied."""
     draft = Draft(schedule, now, shared)
     state = draft.state
     if state.status != "active":
@@ -148,7 +148,7 @@ def _decide_missed(
 
 
 def _decide_chain(draft: Draft) -> None:
-    """A chain has one slot at a time: the next exists when this one is over without a job."""
+    """Decide a chain, which has one slot at a time: the next exists when this one is over without a job."""
     entries = WindowEntries(draft)
     for _ in range(CHAIN_AT_MOST):
         state = draft.state
@@ -172,7 +172,7 @@ def _decide_chain(draft: Draft) -> None:
 
 
 def go_on_with_chain(draft: Draft, slot_at: int) -> None:
-    """Nothing of a chain is in flight any more: its next slot comes into being, counted from now."""
+    """Create the next slot of a chain that has nothing in flight any more, counted from now."""
     state = draft.state
     is_waiting = state.next_slot_at is None and state.held_slot_at is None
     if draft.plan.definition.is_chain and state.status == "active" and is_waiting:
@@ -180,7 +180,7 @@ def go_on_with_chain(draft: Draft, slot_at: int) -> None:
 
 
 def continue_chain(draft: Draft, slot_at: int, ended_at: int, entries: WindowEntries | None = None) -> None:
-    """The last slot of a chain is over: the next is its end + interval; done when that is past end_at."""
+    """Create the next slot after the end of a chain's last one: end + interval; done when that reaches end_at."""
     definition = draft.plan.definition
     trigger = definition.trigger
     assert isinstance(trigger, Every)
@@ -189,7 +189,7 @@ def continue_chain(draft: Draft, slot_at: int, ended_at: int, entries: WindowEnt
     )
     if definition.end_at is not None and second >= definition.end_at:
         if entries is not None:
-            entries.close()  # the ledger has a slot's entry before the end of its schedule
+            entries.close()  # in the ledger, a slot's entry comes before the end of its schedule
         draft.become("done", "schedule.done", "done")
         return
     calendar = draft.plan.calendar(draft.state.anchor_at)
@@ -199,7 +199,7 @@ def continue_chain(draft: Draft, slot_at: int, ended_at: int, entries: WindowEnt
 
 
 def _move_on(draft: Draft, next_slot_at: int | None, next_run_at: int | None) -> None:
-    """The row shows the slot after those decided; the end of the last slot makes the schedule done (T10)."""
+    """Set the row to the slot after those decided; the end of the last slot makes the schedule done (T10)."""
     draft.state = draft.state._replace(next_slot_at=next_slot_at, next_run_at=next_run_at)
     if next_slot_at is None and draft.state.held_slot_at is None and not draft.plan.definition.is_chain:
         draft.become("done", "schedule.done", "done")
@@ -209,7 +209,7 @@ def _move_on(draft: Draft, next_slot_at: int | None, next_run_at: int | None) ->
 
 
 def _supersede_held(draft: Draft) -> None:
-    """The next slot comes due first: the held one is over (E5)."""
+    """End the held slot, because the next slot came due first (E5)."""
     state = draft.state
     assert state.held_slot_at is not None
     draft.end_hold()
@@ -255,7 +255,7 @@ Verdict = SkipReason | Hold | Fire
 def decide_live(
     draft: Draft, slot_at: int, due_at: int, *, passes: bool = False, is_released: bool = False
 ) -> None:
-    """Fire, skip or hold one slot. `passes`: it stands for or follows a missed window (C3)."""
+    """Fire, skip or hold one slot. `passes`: it follows a missed window, and skips lines 3, 5 and 6 of E2 (C3)."""
     verdict = judge(draft, due_at, passes=passes, is_released=is_released)
     match verdict:
         case Fire():
@@ -272,7 +272,7 @@ def decide_live(
 
 
 def judge(draft: Draft, due_at: int, *, passes: bool = False, is_released: bool = False) -> Verdict:
-    """The first line of E2 that applies."""
+    """Return the verdict of the first line of E2 that applies."""
     definition, shared, now = draft.plan.definition, draft.shared, draft.now
     verdict = _closed(draft, now, is_released=True) if is_released else _closed_when_due_or_now(draft, due_at)
     if verdict is not None:
@@ -295,7 +295,7 @@ def judge(draft: Draft, due_at: int, *, passes: bool = False, is_released: bool 
 
 
 def _closed_when_due_or_now(draft: Draft, due_at: int) -> Verdict | None:
-    """A slot is judged at its due_at; one that is late must not begin in a closed time either (E3)."""
+    """Check the closed times at due_at and now: a late slot must not begin in a closed time either (E3)."""
     return _closed(draft, due_at) or _closed(draft, draft.now)
 
 

@@ -1,1 +1,1 @@
-"""The proof: recompute every slot from the record. Nothing here calls `decide`."""
+"""The ledger proof: it recomputes every slot from the record, and never calls `decide`."""

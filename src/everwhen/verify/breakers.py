@@ -1,4 +1,7 @@
-"""Breakers against their own record and the jobs under way: one that waits for a probe that is over never moves."""
+"""The check of breakers against their transitions and the outstanding jobs.
+
+A half-open breaker whose probe is over never moves again.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from everwhen.verify.entries import Fault
 
 
 def check_breakers(breakers: Breakers, probes: Collection[str], *, is_whole: bool) -> Iterator[Fault]:
-    """Every breaker. `probes`: the outstanding ones; `is_whole`: retention has taken no change of a breaker."""
+    """Check every breaker. `probes`: the outstanding ones; `is_whole`: retention has deleted no transition."""
     latest = {transition.key: transition for transition in breakers.latest}
     for breaker in breakers.rows:
         for sentence in _faults(breaker, latest.get(breaker.key), probes, is_whole):

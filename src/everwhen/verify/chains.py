@@ -1,8 +1,8 @@
 """Completion chains: their slots are those that the recorded ends imply.
 
-Within a stretch each slot follows from its predecessor: end + interval, where the end is that of the last
-attempt, or due_at when there was no job. So the chain is walked from entry to entry. Which slot begins a stretch
-is fixed by its creation, or by the run that was in flight; of the latter only the order is checked.
+Within a stretch each slot follows from its predecessor: end + interval, where the end is that of the last attempt, or
+due_at when there was no job. So the check walks the chain from entry to entry. The first slot of a stretch is fixed by
+its creation, or by the run that was in flight; in the latter case only the order is checked.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ def check_chain(
     decided_until: int | None,
     tally: Tally,
 ) -> Generator[Fault, None, int | None]:
-    """Check one stretch of a chain; returns the last slot that it decided, or what was decided before."""
+    """Check one stretch of a chain; return the last slot that it decided, or else `decided_until`."""
     first = first_instant(stretch)
     if stretch.begun_by == "schedule.updated":
-        first = stretch.after  # a chain counted anew may have its slot at that very instant (T3)
+        first = stretch.after  # a chain counted anew may have its slot at that instant (T3)
     if decided_until is not None:
         first = max(first, decided_until + 1)
     spans = [s for s in spans if s.begun_id < stretch.closed_by and s.closed_by > stretch.begun_id]
@@ -51,7 +51,7 @@ def _take_only(
     first: int,
     tally: Tally,
 ) -> Generator[Fault, None, int | None]:
-    """The clock went back: no telling from the record which end came before which slot. Each counts once."""
+    """Count each entry once: after the clock went back, the record does not show which end preceded which slot."""
     marks = entries.between(first, max(stretch.until, stretch.reach))
     ranges = entries.take_ranges(stretch.begun_id, stretch.closed_by)
     own = [mark for mark in marks if entries.is_within(mark, stretch)]
@@ -62,7 +62,7 @@ def _take_only(
 
 
 def _check_row(history: ScheduleHistory, stretch: Stretch, first: int) -> Iterator[Fault]:
-    """A chain that is active has a slot to come, one that it holds, or a run."""
+    """Check that an active chain has a future slot, a held one, or a run."""
     state = history.state
     if not stretch.is_open or state is None:
         return
@@ -77,7 +77,7 @@ def _check_row(history: ScheduleHistory, stretch: Stretch, first: int) -> Iterat
 
 
 class _Walk:
-    """From slot to slot. Afterwards `last` is the last that has an entry, `following` what it implies."""
+    """The walk from slot to slot. At its end `last` is the last slot with an entry, `following` the one it implies."""
 
     def __init__(
         self, history: ScheduleHistory, stretch: Stretch, entries: Entries, spans: Sequence[SystemSpan]
@@ -127,7 +127,7 @@ class _Walk:
                 yield Fault("range", history.uid, history.schedule_id, r.first, sentence)
 
     def is_spanned(self, before: int, slot_at: int) -> bool:
-        """Whether the system switch was on in between: then the chain was counted anew."""
+        """Return whether a span of the system lies in between: then the chain was counted anew."""
         return any(
             min(span.after, span.until) < slot_at and max(span.after, span.until) > before
             for span in self._spans
@@ -135,7 +135,7 @@ class _Walk:
 
     @staticmethod
     def _counts(slot_at: int, marks: Sequence[int], ranges: Sequence[Range], left: list[int]) -> bool:
-        """Whether the slot has an entry of its own, or a place in a range, which it takes."""
+        """Return whether the slot has an entry of its own, or a place in a range, which is then taken."""
         at = bisect_right(marks, slot_at)
         if at and marks[at - 1] == slot_at:
             return True
@@ -146,7 +146,7 @@ class _Walk:
         return True
 
     def _implied(self, slot_at: int) -> int | None:
-        """The slot that follows; None while the run has not ended, or when the chain is at its end."""
+        """Return the slot that follows; None while the run has not ended, or when the chain is at its end."""
         job = self._entries.jobs.get(slot_at)
         ended_at = self._calendar.due_at(slot_at) if job is None else job.ended_at
         if ended_at is None:
@@ -164,12 +164,12 @@ class _Walk:
 def _check_end(
     history: ScheduleHistory, stretch: Stretch, walk: _Walk, entries: Entries, first: int
 ) -> Iterator[Fault]:
-    """What follows the last slot: the row's next one, a held one, or nothing while a run is in flight."""
+    """Check what follows the last slot: the row's next one, a held one, or nothing while a run is in flight."""
     state, implied = history.state, walk.following
     if not stretch.is_open or state is None:
         if walk.last is None or implied is None or stretch.is_void or implied > stretch.until:
             return
-        # A slot that was ended by the very commit that stopped the schedule has no successor.
+        # A slot that was ended by the same commit that stopped the schedule has no successor.
         is_ended = entries.events.get(walk.last, (0, 0))[1] == stretch.until
         if not is_ended and not walk.is_spanned(walk.last, stretch.until):
             sentence = "it was the chain's next when the schedule stopped, and has no entry"

@@ -1,4 +1,4 @@
-"""What is under way, recounted from the jobs: columns of a row, shared limits, lines; and jobs that cannot be."""
+"""The counts of a row, of shared limits and of lines, recounted from the jobs; and jobs in impossible states."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from everwhen.verify.entries import Fault
 
 @dataclass(slots=True)
 class Tally:
-    """What the jobs of one life add up to, and those of all lives for the limits that they share."""
+    """The sums over the jobs of one history, and over those of all histories for the limits that they share."""
 
     slots: int = 0
     jobs: int = 0
@@ -32,7 +32,7 @@ class Tally:
     probes: set[str] = field(default_factory=set)  # outstanding ones
 
     def begin(self) -> None:
-        """Another life."""
+        """Reset the sums for another history."""
         self.outstanding = self.running = self.waiting = self.retries_waiting = 0
         self.highest_number = self.firings = 0
         self.running_in.clear()
@@ -46,7 +46,7 @@ class Tally:
             self.highest_number = job.number
         is_unreleased = job.node is not None and job.released_at is None
         if not is_unreleased and job.status in FINAL:
-            return  # nearly all
+            return  # the case of nearly every job
         if is_unreleased:
             self.running += job.origin != "backfill"
             if job.capacity_key is not None:
@@ -66,7 +66,7 @@ class Tally:
             self.retries_waiting += job.origin == "retry"
 
     def _add_to_line(self, job: Job) -> None:
-        """Whoever is ready, runs, or has a worker still, calls the next of its line when it is gone."""
+        """Count a job in its line; one that is ready, runs, or keeps its worker will make the next one ready."""
         if job.line is not None:
             self.running_in[job.line] += job.status == "running"
         if job.status == "queued" and job.ready_at is None:
@@ -78,7 +78,7 @@ class Tally:
             self.in_front["own"] += 1
 
     def check_limits(self, limits: Sequence[Limit]) -> Iterator[Fault]:
-        """The rows that schedules share, against the jobs of all of them."""
+        """Check the rows that schedules share against the jobs of all schedules."""
         rows = {limit.key: limit for limit in limits}
         for key in sorted(rows.keys() | self.taken.keys() | self.running_of.keys()):
             row = rows.get(key) or Limit(key)
@@ -92,7 +92,7 @@ class Tally:
 
 
 def check_counters(history: ScheduleHistory, tally: Tally, *, is_whole: bool) -> Iterator[Fault]:
-    """The columns of the row, against the jobs of this life. `is_whole`: retention has taken none of them."""
+    """Check the columns of the row against the jobs of its history. `is_whole`: retention has deleted none."""
     yield from _check_lines(history, tally)
     state = history.state
     if state is None:
@@ -129,7 +129,7 @@ def _check_lines(history: ScheduleHistory, tally: Tally) -> Iterator[Fault]:
 
 
 def check_job(history: ScheduleHistory, job: Job, *, is_steady: bool) -> Iterator[Fault]:
-    """A job in a state that no path leads to. `is_steady`: the clock was never put back."""
+    """Check for a job in a state that no transition leads to. `is_steady`: the clock was never put back."""
     if is_steady and job.created_at < job.due_at and job.origin in ("schedule", "catch_up"):
         yield _impossible(history, job, "fired before it was due")
     if job.status in FINAL:
@@ -140,7 +140,7 @@ def check_job(history: ScheduleHistory, job: Job, *, is_steady: bool) -> Iterato
 
 
 def _check_ended(history: ScheduleHistory, job: Job) -> Iterator[Fault]:
-    may_be_held = job.status in ("cancelled", "timed_out")  # its worker goes on until it is killed
+    may_be_held = job.status in ("cancelled", "timed_out")  # its worker continues until it is killed
     for is_wrong, sentence in (
         (job.ended_at is None, f"is {job.status} and never ended"),
         (job.status != "cancelled" and not job.attempt, f"is {job.status} and never started"),

@@ -13,11 +13,11 @@ from everwhen.model.job import Job
 Kind = Literal["lost", "doubled", "extra", "range", "state", "counter", "job", "breaker"]
 
 EXAMPLES = 20
-ON_THE_ROW = (1 << 62) - 1  # after every event
+ON_THE_ROW = (1 << 62) - 1  # greater than every event id
 
 
 class Fault(NamedTuple):
-    """One thing that is wrong, in a sentence."""
+    """One fault, described in a sentence."""
 
     kind: Kind
     uid: str
@@ -27,7 +27,7 @@ class Fault(NamedTuple):
 
 
 class Range(NamedTuple):
-    """So many slots without an entry of their own lie somewhere from first to last. `id`: its event's."""
+    """`slot_count` slots without an entry of their own, somewhere from first to last. `id`: that of its event."""
 
     first: int
     last: int
@@ -37,7 +37,7 @@ class Range(NamedTuple):
 
 
 class SlotJob(NamedTuple):
-    """What is kept of a slot's job; `ended_at` is the end of its last attempt, None while there is one."""
+    """What is kept of a slot's job; `ended_at` is the end of its last attempt, None while that is outstanding."""
 
     revision: int
     due_at: int
@@ -45,7 +45,7 @@ class SlotJob(NamedTuple):
 
 
 class Bounds(Protocol):
-    """Where a stretch lies in the record."""
+    """The position of a stretch in the record."""
 
     @property
     def revision(self) -> int: ...
@@ -62,9 +62,9 @@ class Bounds(Protocol):
 
 @dataclass(slots=True)
 class Entries:
-    """All entries of one life. `marks` are the slots with an entry of their own, in order.
+    """All entries of one history. `marks` are the slots with an entry of their own, in order.
 
-    `known_from`: of slots before it, retention may have taken the entry.
+    `known_from`: retention may have deleted the entries of slots before it.
     """
 
     known_from: int = 0
@@ -98,17 +98,17 @@ class Entries:
         self.events[slot_at] = (event_id, at)
 
     def close(self) -> None:
-        """All are in."""
+        """Index the entries, once all are added."""
         self.marks = sorted(self.jobs.keys() | self.events.keys())
         self._left = set(self.marks)
         self._ranges_left = {r.id for r in self.ranges}
 
     def is_caught_up(self, job_id: str | None) -> bool:
-        """Whether the job has origin catch_up: then it is one of the slots that its event counts."""
+        """Return whether the job has origin catch_up: then its slot is one of those that its event counts."""
         return job_id in self._caught_up
 
     def has(self, slot_at: int, stretch: Bounds, *, jobs: bool = True) -> bool:
-        """Whether the slot has an entry that may be the stretch's: made by then, and of no later revision."""
+        """Return whether an entry of the slot may belong to the stretch: committed by its end, of no later revision."""
         job = self.jobs.get(slot_at) if jobs else None
         if job is not None and job.revision <= stretch.last_revision:
             return True
@@ -118,18 +118,18 @@ class Entries:
         return any(r.first <= slot_at <= r.last and r.id < before for r in self.ranges)
 
     def is_within(self, slot_at: int, stretch: Bounds) -> bool:
-        """Whether the slot's entry was committed within the stretch, as far as the record tells."""
+        """Return whether the slot's entry was committed within the stretch, as far as the record shows."""
         job = self.jobs.get(slot_at)
         if job is not None:
             return stretch.revision <= job.revision <= stretch.last_revision
         return stretch.begun_id < self.events.get(slot_at, (0, 0))[0] < stretch.closed_by
 
     def between(self, first: int, last: int) -> list[int]:
-        """The marks from first to last."""
+        """Return the marks from first to last."""
         return self.marks[bisect_left(self.marks, first) : bisect_right(self.marks, last)]
 
     def take(self, slots: Sequence[int]) -> list[int]:
-        """The slots that have an entry of their own, in order; a mark is taken once."""
+        """Take and return the slots that have an entry of their own, in order; a mark is taken once."""
         marks = self.between(slots[0], slots[-1])
         if len(marks) != len(slots) or marks != list(slots):
             known = slots if isinstance(slots, range) else set(slots)
@@ -141,7 +141,7 @@ class Entries:
         self._left.difference_update(marks)
 
     def take_ranges(self, after_id: int, before_id: int) -> list[Range]:
-        """The ranges that were committed within a stretch."""
+        """Take and return the ranges that were committed within a stretch."""
         found = [r for r in self.ranges if after_id < r.id < before_id]
         self._ranges_left.difference_update(r.id for r in found)
         return found
@@ -156,7 +156,7 @@ class Entries:
             )
 
     def left(self, history: ScheduleHistory, since: int) -> Iterator[Fault]:
-        """Entries that belong to no slot of any stretch. `since`: what the record can speak of."""
+        """Yield the entries that belong to no slot of any stretch. `since`: when the record begins to be complete."""
         slots = sorted(slot_at for slot_at in self._left if slot_at >= since)
         yield from extra_faults(history, slots, self, "no slot that was active then")
         for r in self.ranges:
@@ -171,11 +171,11 @@ class Entries:
 
 
 def entries_of(history: ScheduleHistory, entries: Entries) -> Entries:
-    """Read the events of a life, and what is gathered on its row, into its entries; jobs were added before."""
+    """Add the events of a history, and the skips gathered on its row, to its entries; jobs were added before."""
     for recorded in history.events:
         event = recorded.event
         if event.type not in OF_SLOTS or event.slot_at is None or "origin" in event.detail:
-            continue  # with an origin: a request that was skipped, and no slot
+            continue  # with an origin: a skipped request, not a slot
         fields = f"{event.type} {event.reason or ''}".strip()
         count = event.slot_count
         if event.type == "schedule.caught_up":

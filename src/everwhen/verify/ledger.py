@@ -1,13 +1,15 @@
 """The ledger checker (L1), after Jepsen's test of Chronos: every slot has exactly one entry, and counts agree.
 
-It recomputes the slots from revisions, spans and recorded ends, by `timetable` alone, and matches each with one
-job, skip, miss, or place in the count of a range event. It never calls the code that decides slots: a checker
-that shared it would share its mistakes.
+It recomputes the slots from revisions, spans and recorded ends, with `timetable` alone, and matches each with one job,
+skip, miss, or place in the count of a range event. It never calls the code that decides slots: a checker that shared
+that code would share its mistakes.
 
-An entry that has no slot is `extra`, a slot without an entry is `lost`, one with two is `doubled`. A range whose
-number does not fit is a `range` fault. `state` faults are rows that do not follow from their record, `counter`
-faults numbers that do not follow from the jobs, `job` faults jobs that cannot be as they are or that nobody will
-ever call, `breaker` faults breakers that do not follow from their record or will never move.
+The kinds of fault:
+- `extra`: an entry without a slot; `lost`: a slot without an entry; `doubled`: a slot with two entries;
+- `range`: a range event whose count does not fit;
+- `state`: a row that does not follow from its record; `counter`: a number that does not follow from the jobs;
+- `job`: a job in an impossible state, or one that will never be ready;
+- `breaker`: a breaker that does not follow from its record, or will never move.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ FAULTS_KEPT = 1_000
 
 @dataclass(frozen=True, slots=True)
 class LedgerReport:
-    """What a check found; `fault_count` counts also those beyond the first thousand."""
+    """The result of a check; `fault_count` includes the faults beyond the first thousand, which are not kept."""
 
     schedules: int
     slots: int
@@ -45,7 +47,7 @@ class LedgerReport:
         return self.fault_count == 0
 
     def of(self, kind: Kind) -> list[Fault]:
-        """The faults of one kind."""
+        """Return the faults of one kind."""
         return [fault for fault in self.faults if fault.kind == kind]
 
     def __str__(self) -> str:
@@ -66,7 +68,7 @@ def check_ledger(record: History, now: int) -> LedgerReport:
         schedules += 1
         for fault in check_history(history, record, spans, tally, now):
             if fault.slot_at is not None and fault.slot_at < record.retained_from:
-                continue  # its entry may have been forgotten on purpose
+                continue  # retention may have deleted its entry
             fault_count += 1
             if len(faults) < FAULTS_KEPT:
                 faults.append(fault)
@@ -86,7 +88,7 @@ def _check_shared(record: History, tally: Tally) -> Iterator[Fault]:
 def check_history(
     history: ScheduleHistory, record: History, spans: list[SystemSpan], tally: Tally, now: int
 ) -> Iterator[Fault]:
-    """Everything wrong with one schedule's record."""
+    """Yield every fault in the record of one schedule."""
     tally.begin()
     entries, outcomes = Entries(known_from=record.retained_from), Outcomes()
     is_steady, is_whole = reach_of(record.system) == 0, not record.retained_from
@@ -131,7 +133,7 @@ def _check_status(history: ScheduleHistory, status: Status | None) -> Iterator[F
 
 
 def _known_from(history: ScheduleHistory) -> int:
-    """From when on the record is whole: retention takes away its beginning."""
+    """Return from when on the record is complete: retention deletes its beginning."""
     if not history.events or history.events[0].event.type == "schedule.created":
         return 0
     return history.events[0].event.at + 1

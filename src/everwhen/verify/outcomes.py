@@ -1,9 +1,9 @@
-"""What the ended jobs of one schedule make of its row: counts of successes and failures, and the last_* (R0).
+"""The counts of successes and failures and the last_* of a row, recomputed from the ended jobs of its schedule (R0).
 
-Ends at one instant may have settled in any order, so numbers that depend on the order are only known to lie
-between two bounds there. Several nodes settle side by side, each with the instant at which its transaction began: what
-was later may be written first, so there the last_* are only known to lie within a minute, and nothing is said of what
-depends on the order.
+Jobs that end at one instant may have settled in any order, so numbers that depend on the order are only known to lie
+between two bounds. Several nodes settle in parallel, each with the instant at which its transaction began, so a later
+end may be written first. With several nodes, the last_* are therefore only checked to within a minute, and numbers
+that depend on the order are not checked.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from everwhen.verify.entries import Fault
 
 
 class Bounds(NamedTuple):
-    """Somewhere from `least` to `most`."""
+    """A number known to lie from `least` to `most`."""
 
     least: int = 0
     most: int = 0
@@ -46,17 +46,16 @@ class End(NamedTuple):
 
 
 RuleAt = Callable[[int], OnExhausted | None]
-"""What `on_exhausted` was at an instant; None at one where a revision took effect, before it or after."""
+"""The `on_exhausted` in force at an instant; None where a revision took effect then: it may be the old or the new."""
 
 
 @dataclass(slots=True)
 class Outcomes:
-    """The own jobs of one life, as far as their ends and beginnings bear on the row."""
+    """The own jobs of one history, as far as their starts and ends determine the row."""
 
     ends: list[End] = field(default_factory=list)
-    last_ends: list[tuple[int, int, int]] = field(
-        default_factory=list
-    )  # when, number, retry; perhaps the last
+    # The instant, number and retry of each end that may be the last of its slot.
+    last_ends: list[tuple[int, int, int]] = field(default_factory=list)
     repeated: set[tuple[int, int]] = field(default_factory=set)  # number and retry that a further job follows
     last_fired_at: int | None = None
     last_run_at: int | None = None
@@ -110,7 +109,7 @@ class Outcomes:
         self.errors.add(message_of(job.error or job.status))
 
     def last_completed_at(self) -> int | None:
-        """The end of the last attempt of some slot."""
+        """Return the latest end that is the last attempt of its slot."""
         found = (
             at for at, *which in sorted(self.last_ends, reverse=True) if tuple(which) not in self.repeated
         )
@@ -120,18 +119,18 @@ class Outcomes:
         return sum(end.kind == kind for end in self.ends)
 
     def in_a_row(self, resets: Sequence[int], rule_at: RuleAt) -> tuple[Bounds, Bounds]:
-        """current_repeat and current_retry: successes, and failures since the last one, since the last reset."""
+        """Return bounds of current_repeat (successes) and current_retry (failures since one) since the last reset."""
         repeat = retry = Bounds()
         since = max(resets, default=None)
         for at, ends in self._by_instant(since):
             successes = sum(end.kind == "succeeded" for end in ends)
-            is_unsure = at == since  # before the reset or after it
+            is_unsure = at == since  # it ended before the reset or after it
             repeat = Bounds(repeat.least + (0 if is_unsure else successes), repeat.most + successes)
             retry = self._retries_after(retry, ends, None if is_unsure else rule_at(at))
         return repeat, retry
 
     def failed_slots(self) -> Bounds:
-        """Slots in a row that ended failed: the failures since the last success that no further job follows."""
+        """Return the number of slots in a row that failed: the failures since the last success that no job follows."""
         slots = Bounds()
         for _, ends in self._by_instant(None):
             failed = sum(end.kind == "failed" and self._is_last(end) for end in ends)
@@ -147,7 +146,7 @@ class Outcomes:
             yield at, list(group)
 
     def _retries_after(self, retry: Bounds, ends: Sequence[End], rule: OnExhausted | None) -> Bounds:
-        """current_retry when these have ended: `continue` forgets the failures of a slot that is given up (R3)."""
+        """Return current_retry after these ends: `continue` discards the failures of a slot that is given up (R3)."""
         failures = sum(end.kind == "failed" for end in ends)
         if any(end.kind == "succeeded" for end in ends):
             return Bounds(0, failures)
@@ -165,7 +164,7 @@ class Outcomes:
         return (end.number, end.retry) not in self.repeated
 
     def is_ruled(self, ruled_from: int) -> bool:
-        """Whether what the row counts in a row was counted by the rules of this release alone."""
+        """Return whether the row's counts of ends in a row were made by the rules of this release alone."""
         if any(end.kind == "succeeded" and end.at >= ruled_from for end in self.ends):
             return True
         return all(end.at >= ruled_from for end in self.ends)
@@ -174,9 +173,9 @@ class Outcomes:
 def check_outcomes(
     history: ScheduleHistory, outcomes: Outcomes, *, is_steady: bool, ruled_from: int = 0
 ) -> Iterator[Fault]:
-    """The row against the ends on record, of which none may be missing. `is_steady`: they are in order.
+    """Check the row against the recorded ends, which must be complete. `is_steady`: they are in order.
 
-    Before `ruled_from` the release before may have counted, by rules of its own.
+    Before `ruled_from`, the previous release may have counted by its own rules.
     """
     state = history.state
     if state is None:
@@ -208,7 +207,7 @@ def _check_in_a_row(
 
 
 def _check_deaths(history: ScheduleHistory, ruled_from: int) -> Iterator[Fault]:
-    """Only `on_exhausted: stop` lets a schedule die."""
+    """Check that a schedule died only under `on_exhausted: stop`."""
     rule_at = rule_of(history.revisions)
     for recorded in history.events:
         event = recorded.event
@@ -218,7 +217,7 @@ def _check_deaths(history: ScheduleHistory, ruled_from: int) -> Iterator[Fault]:
 
 
 def rule_of(revisions: Sequence[Revision]) -> RuleAt:
-    """What `on_exhausted` was, by the revisions; without `max_retries` every slot is given up at once."""
+    """Return `on_exhausted` by instant, from the revisions; without `max_retries` every slot is given up at once."""
     since = [revision.in_force_at for revision in revisions]
 
     def rule_at(at: int) -> OnExhausted | None:
@@ -245,7 +244,7 @@ def _check_last(history: ScheduleHistory, state: State, outcomes: Outcomes, slac
 def _check_to_json(history: ScheduleHistory, state: State, outcomes: Outcomes) -> Iterator[Fault]:
     if not _is_one_of(state.last_success_job_id, outcomes.success_ids):
         yield _wrong(history, f"last_success_job_id: {state.last_success_job_id} is not the last success")
-    # A release before this one kept the traceback as well.
+    # An earlier release kept the traceback as well.
     if not _is_one_of(None if state.last_error is None else message_of(state.last_error), outcomes.errors):
         yield _wrong(history, f"last_error: “{state.last_error}” is not what the last failure said")
 

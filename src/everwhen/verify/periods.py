@@ -1,8 +1,8 @@
-"""When a schedule was active, and with which slots: stretches from its events, spans of the system switch.
+"""The periods in which a schedule was active, with their slots: stretches from its events, spans of the system switch.
 
-A stretch begins with creation, resume, revival, restoration or an edit of the times, and ends with the next
-change of status or times. Slots reached before its end were decided in it; what lies between two stretches is a
-span, and has no entries.
+A stretch begins with creation, resume, revival, restoration or an edit of the times, and ends with the next change of
+status or times. Slots reached before its end were decided in it. The time between two stretches is a span, and has no
+entries.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ OPEN = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """Active with one set of slots: those after `after`, up to `until` (OPEN: still going on).
+    """A period of activity with one set of slots: those after `after`, up to `until` (OPEN: not ended yet).
 
-    `reach`: the clock stood there within the stretch before it was put back, so that slots up to there may have
-    been decided although the stretch ended earlier. `closed_by` is the id of the event that ended it. `is_steady`:
-    the clock was never put back after it began, so that instants on record are in the order in which they came.
+    `reach`: the latest time of the clock in the stretch before it was put back; slots up to there may have been
+    decided although the stretch ended earlier. `closed_by` is the id of the event that ended it. `is_steady`: the
+    clock was never put back after it began, so the recorded instants are in the order of the events.
     """
 
     plan: Plan
@@ -42,7 +42,7 @@ class Stretch:
     is_void: bool = False
     is_steady: bool = True
     now: int = 0
-    first_run: object = None  # of `monthly`, as it was created
+    first_run: object = None  # of a `monthly` schedule, as created
 
     @property
     def is_open(self) -> bool:
@@ -50,7 +50,7 @@ class Stretch:
 
 
 class SystemSpan(NamedTuple):
-    """Nothing fires from `after` on, until `until`, both instants of the clock."""
+    """A period in which nothing fires, after `after` and until `until`, both instants of the clock."""
 
     after: int
     until: int
@@ -60,7 +60,7 @@ class SystemSpan(NamedTuple):
 
 
 def system_spans(system: Sequence[Recorded]) -> list[SystemSpan]:
-    """The spans of the one stored switch, and those between a backup and its restore."""
+    """Return the spans of the system switch, and those between a backup and its restore."""
     spans = restored_spans(system)
     begun: Recorded | None = None
     for recorded in system:
@@ -75,10 +75,10 @@ def system_spans(system: Sequence[Recorded]) -> list[SystemSpan]:
 
 
 def restored_spans(system: Sequence[Recorded]) -> list[SystemSpan]:
-    """The times between a backup and its restore, but where they were to be caught up (R5).
+    """Return the times between a backup and its restore, except those to be caught up (R5).
 
-    Nothing on record lies within, unless the clock had been put back before the backup: what happened there, the
-    restore has taken away.
+    The restore has removed every record of them, so that nothing on record lies within, unless the clock had been put
+    back before the backup.
     """
     return [
         SystemSpan(
@@ -92,7 +92,7 @@ def restored_spans(system: Sequence[Recorded]) -> list[SystemSpan]:
 def stretches_of(
     history: ScheduleHistory, system: Sequence[Recorded], now: int
 ) -> tuple[list[Stretch], Status | None]:
-    """The active stretches in order, and the status in which the events leave the schedule."""
+    """Return the active stretches in order, and the status of the schedule after its events."""
     revisions = {revision.revision: revision for revision in history.revisions}
     found: list[Stretch] = []
     current: Stretch | None = None
@@ -123,16 +123,16 @@ def stretches_of(
 
 
 def first_instant(stretch: Stretch) -> int:
-    """The earliest instant that a slot of the stretch may have, were it the only one."""
+    """Return the earliest instant that a slot of the stretch may have, without regard to other stretches."""
     definition, anchor_at = stretch.plan.definition, stretch.anchor_at
     is_interval = isinstance(definition.trigger, Every | EveryMonth)
     if stretch.begun_by != "schedule.created" or not is_interval or definition.start_at is not None:
         return stretch.after + 1
     if anchor_at is None:
         return stretch.after + 1
-    if stretch.first_run == "after_interval":  # of a month: the anchor is creation, and no slot
+    if stretch.first_run == "after_interval":  # of `monthly`: the anchor is the creation, not a slot
         return anchor_at + 1
-    return anchor_at  # an interval begins at its anchor, which may lie in the very second of creation
+    return anchor_at  # an interval begins at its anchor, which may lie in the second of creation
 
 
 def _span(system: Sequence[Recorded], begun: Recorded, until: int, closed_by: int) -> SystemSpan:
@@ -169,7 +169,7 @@ def _closed(
 
 
 def reach_of(system: Sequence[Recorded], after_id: int = 0, before_id: int = OPEN) -> int:
-    """How far the clock had come when it was put back in that part of the record (E9); 0 when it was not."""
+    """Return the latest time of the clock before it was put back in that part of the record (E9); 0 if it was not."""
     steps = (
         recorded.event.detail
         for recorded in system

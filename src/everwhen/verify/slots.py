@@ -1,8 +1,8 @@
-"""Matching a stretch's slots with its entries, where the slots lie on a grid or in a calendar.
+"""The match of a stretch's slots with its entries, for slots on a grid or in a calendar.
 
-Slots with an entry of their own are crossed off. The others must be counted by range events, each of which holds
-its number of slots somewhere between its ends. Ranges may lie within each other (an open stretch of time around
-closed ones), so slots are dealt out piece by piece, to the range that ends first.
+Slots with an entry of their own are crossed off. The others must be counted by range events, each of which covers its
+number of slots somewhere between its ends. Ranges may be nested (open time around closed times), so slots are assigned
+piece by piece, to the range that ends first.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from everwhen.verify.periods import Stretch, SystemSpan, first_instant
 
 
 class Piece(NamedTuple):
-    """From start to end (exclusive), `free` slots have no entry of their own."""
+    """The time from start to end (exclusive), in which `free` slots have no entry of their own."""
 
     start: int
     end: int
@@ -41,7 +41,7 @@ def check_grid(
     decided_until: int | None,
     tally: Tally,
 ) -> Generator[Fault, None, int | None]:
-    """Match one stretch; returns the last slot that it decided, or what was decided before."""
+    """Match one stretch; return the last slot that it decided, or else `decided_until`."""
     calendar = stretch.plan.calendar(stretch.anchor_at)
     first = first_instant(stretch)
     if decided_until is not None:
@@ -59,7 +59,7 @@ def check_grid(
 
 
 def slots_between(calendar: Calendar, first: int, last: int) -> Sequence[int]:
-    """The slots from first to last. A year of seconds is no list."""
+    """Return the slots from first to last; an interval's as a range, because a year of seconds is too long a list."""
     occurrences = calendar.slots
     start, end = -(-first // SECOND), last // SECOND + 1
     if not isinstance(occurrences.series, IntervalSeries):
@@ -79,7 +79,7 @@ def _slots(
     entries: Entries,
     spans: Sequence[SystemSpan],
 ) -> Sequence[int]:
-    """The slots that must have been decided: up to the end of the stretch, or up to the row's next slot."""
+    """Return the slots that must have been decided: up to the end of the stretch, or up to the row's next slot."""
     if stretch.is_open:
         state = history.state
         if state is not None and state.next_slot_at is not None:
@@ -95,10 +95,10 @@ def _slots(
 def _without_spans(
     slots: Sequence[int], stretch: Stretch, entries: Entries, spans: Sequence[SystemSpan]
 ) -> Sequence[int]:
-    """Leave out slots inside a span of the system switch: they need no entry.
+    """Leave out the slots inside a span of the system, which need no entry.
 
-    A person who paused the schedule meanwhile gave them one all the same; a job in there is none of theirs,
-    unless the clock was put back to before the span (X7, X8).
+    Those that have one stay: a pause by a person during the span gives them one. A job inside the span is not such an
+    entry, unless the clock was put back to before the span (X7, X8).
     """
     for span in spans:
         start, end = bisect_right(slots, span.after), bisect_right(slots, span.until)
@@ -111,7 +111,7 @@ def _without_spans(
 def _decided_ahead(
     stretch: Stretch, calendar: Calendar, first: int, entries: Entries, spans: Sequence[SystemSpan]
 ) -> list[int]:
-    """Slots beyond the end of the stretch that were decided before the clock was put back."""
+    """Return the slots beyond the end of the stretch that were decided before the clock was put back."""
     found: list[int] = []
     until = stretch.begun_at if stretch.is_void else stretch.reach
     slot_at = calendar.first_from(first if stretch.is_void else max(first, stretch.until + 1))
@@ -127,7 +127,7 @@ def _decided_ahead(
 def _check_next(
     history: ScheduleHistory, stretch: Stretch, calendar: Calendar, first: int
 ) -> Iterator[Fault]:
-    """The row's next slot must be one, not decided yet, and due when it says."""
+    """Check that the row's next slot is a slot, is not decided yet, and has the right due_at."""
     state = history.state
     if state is None:
         return
@@ -152,7 +152,7 @@ def _check_next(
 def _check_jobs(
     history: ScheduleHistory, calendar: Calendar, marks: Sequence[int], entries: Entries
 ) -> Iterator[Fault]:
-    """A job is due when its slot is."""
+    """Check that each job has the due_at of its slot."""
     has_jitter = calendar.slots.jitter_ms > 0
     jobs = entries.jobs
     for slot_at in marks:
@@ -180,7 +180,7 @@ def _check_ranges(
     for piece in _deal([p for p in pieces if not p.is_optional], ranges, left):
         yield from _lost(history, piece, slots, taken)
     for _ in _deal([p for p in pieces if p.is_optional], ranges, left):
-        pass  # slots inside a span of the system switch need no entry
+        pass  # slots inside a span of the system need no entry
     for r, too_many in zip(ranges, left, strict=True):
         if too_many:
             sentence = (
@@ -190,7 +190,7 @@ def _check_ranges(
 
 
 def _pending(state: State | None, slots: Sequence[int], marks: Sequence[int]) -> int | None:
-    """The held slot: it has no entry yet, and needs none."""
+    """Return the held slot, which has no entry yet and needs none."""
     held = None if state is None else state.held_slot_at
     if held is None:
         return None
@@ -218,7 +218,7 @@ def _pieces(
 
 
 def _deal(pieces: Sequence[Piece], ranges: Sequence[Range], left: list[int]) -> Iterator[Piece]:
-    """Deal free slots out to the ranges around them, to the one that ends first; yields what nobody counts."""
+    """Assign free slots to the ranges around them, to the one that ends first; yield those that no range counts."""
     order = sorted(range(len(ranges)), key=lambda n: ranges[n].first)
     waiting: list[tuple[int, int]] = []
     position = 0
