@@ -1,4 +1,4 @@
-"""Everything that slots can run on one node, put together; and what keeps a schedule from being run here."""
+"""The targets of one node, assembled; and the reasons why a schedule cannot run here."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class TargetRegistry:
     workflows: Workflows
     functions: Functions | None = None
     has_host: bool = False
-    greet: Callable[[float, float], None] | None = None  # the guardian of its processes
+    greet: Callable[[float, float], None] | None = None  # greets the guardian of its processes
 
     def fault_of(self, schedule_id: str, definition: Definition) -> str | None:
-        """Why this node cannot run a schedule; None when it can (R7)."""
+        """Return why this node cannot run a schedule; None when it can (R7)."""
         kind = definition.target.kind
         if kind == MESSAGE:
             return None
@@ -100,12 +100,12 @@ def open_target_registry(
     on_trigger: TriggerCallback | None = None,
     loop: CallableLoop | None = None,
 ) -> TargetRegistry:
-    """The targets of this package and of those that are installed beside it; one's own kinds come first.
+    """Assemble the targets of this package and of installed packages; this package's kinds override others.
 
-    A program brings the functions that it declares, a callback that runs agents in place of their commands, and the
-    event loop that its coroutines are at home on.
+    A program can provide the functions that it declares, a callback that runs agents in place of their commands, and
+    the event loop for its coroutines.
     """
-    # One for all, so that a second signal to stop reaches all of them, and one guardian has them in view.
+    # One instance for all, so that a second signal to stop reaches all processes, and one guardian watches them.
     guardian = Guardian()
     processes = Processes(guardian=guardian)
     plugins = PluginFolders(plugin_dirs)
@@ -132,7 +132,7 @@ async def _hand_over(
     item: WorkItem | None,
     prompt: str,
 ) -> Outcome:
-    """An agent's run, made by the host."""
+    """Let the host perform an agent's run."""
     about = python_run(run, partial(run.output.write, "log"))
     info = TriggerInfo(fields.get("agent"), local_id(run.schedule_id), prompt, about, item)
     return await calls.call(on_trigger, info, run)

@@ -63,13 +63,13 @@ DEFAULT_REDIS = "redis://127.0.0.1:6379/0"
 
 @dataclass(slots=True)
 class Stack:
-    """a runtime with the database that it stands on; `leave` ends what was started around it."""
+    """A runtime with its database; the functions in `leave` end what was started around it."""
 
     runtime: Runtime
     database: Any
     plans: PlanCache
-    changes: Callable[[], int] | None = None  # a number that is another one when any process has committed
-    listen: Callable[[Runtime], Callable[[], None]] | None = None  # wakes a runtime; returns how to end it
+    changes: Callable[[], int] | None = None  # a number that changes when any process commits
+    listen: Callable[[Runtime], Callable[[], None]] | None = None  # wakes a runtime; returns its end
     leave: list[Callable[[], None]] = field(default_factory=list)
 
     def close(self) -> None:
@@ -80,7 +80,7 @@ class Stack:
 
 
 class AppliedStep(NamedTuple):
-    """One step of a migration that was applied just now."""
+    """One step of a migration that was just applied."""
 
     number: int
     name: str
@@ -97,9 +97,9 @@ def open_stack(
     database: SqliteDatabase | None = None,
     is_existing: bool = False,
 ) -> Stack:
-    """Open the database (or take one that is open), bring its schema up to date, stand the ports on it.
+    """Open the database (or use an open one), bring its schema up to date, and build the ports on it.
 
-    `is_existing`: it has to be there and up to date, and nothing about it is changed.
+    `is_existing`: the database has to exist and be up to date, and nothing about it is changed.
     """
     lately = int(10 * check_interval * 1_000_000)
     prepare = _refuse_outdated if is_existing else _migrate
@@ -131,9 +131,9 @@ def open_stack(
 
 
 def open_node_stack(url: str, *, is_forced: bool = False, **keys: Any) -> Stack:
-    """Open a database for a process that acts on it; MovedError where `everwhen db copy` moved it elsewhere.
+    """Open a database for a process that acts on it; raise MovedError if `everwhen db copy` has moved it.
 
-    `is_forced`: the database is used again, and its mark removed. `keys` are those of `open_stack`.
+    `is_forced`: use the database again, and remove its mark. `keys` are those of `open_stack`.
     """
     stack = open_stack(url, **keys)
     try:
@@ -149,7 +149,7 @@ def open_node_stack(url: str, *, is_forced: bool = False, **keys: Any) -> Stack:
 
 
 def move_of(stack: Stack) -> Move | None:
-    """Where the database was moved to, or is being moved; None for one that was not."""
+    """Return where the database was moved to, or is being moved; None if it was not moved."""
     return SqliteMove(stack.database).move() if isinstance(stack.database, SqliteDatabase) else None
 
 
@@ -172,7 +172,7 @@ def _moved_error(url: str, move: Move) -> MovedError:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """What a kind of database brings."""
+    """The adapters for one kind of database."""
 
     database: Any
     store: Store
@@ -200,7 +200,7 @@ def _refuse_outdated(database: Any, migrations: Sequence[Migration], _clock: Clo
 def _refuse_missing(url: str) -> None:
     path = path_of(url)
     if path is None or not Path(path).exists():
-        # A relative path is seen from the working directory, which a worker of a queue may have another of.
+        # A relative path depends on the working directory, which may differ for a worker of a queue.
         where = "" if path is None or Path(path).is_absolute() else f" in {Path.cwd()}"
         raise StoreError(
             f"there is no database {shown_url(url)}{where}; name another with --database, --config or "
@@ -264,7 +264,7 @@ def is_postgres(url: str) -> bool:
 
 
 def check_url(url: str) -> None:
-    """StoreError for a URL that names no database; nothing is opened."""
+    """Raise StoreError for a URL that names no database; nothing is opened."""
     if is_postgres(url):
         _postgres().where(url)
     else:
@@ -272,7 +272,7 @@ def check_url(url: str) -> None:
 
 
 def load_driver(url: str) -> None:
-    """Import what that database needs; whoever forks for each job does so once, and not in every child."""
+    """Import the driver of that database; a process that forks for each job does so once, and not in every child."""
     if is_postgres(url):
         _postgres()
 
@@ -288,7 +288,7 @@ def _postgres() -> Any:
 
 
 def migrate_database(url: str, *, after: bool = False) -> list[AppliedStep]:
-    """Bring a schema up to date, or (`after`) remove what only the previous release needed; what was done."""
+    """Bring a schema up to date, or (`after`) remove what only the last release needed; return the applied steps."""
     database, migrations = _database(url)
     try:
         now, names = SystemClock().now(), {m.number: m.name for m in migrations}
@@ -310,7 +310,7 @@ def restore_database(
     clock: Clock | None = None,
     progress: Progress = lambda _share: None,
 ) -> Restored:
-    """Replace a database by a backup of one of its kind (R5); the database may be empty, or not there."""
+    """Replace a database by a backup of the same kind (R5); the database may be empty, or not exist."""
     if is_postgres(url):
         now = None if clock is None else clock.now
         found: Restored = _postgres().restore(url, path, now, catch_up=catch_up, progress=progress)
@@ -364,7 +364,7 @@ def _refuse_other_kinds(source: str, target: str) -> None:
 
 
 def open_links(url: str | None) -> Links:
-    """The queue that hands out links (`rq-chain`)."""
+    """Open the queue that delivers links (`rq-chain`)."""
     try:
         from everwhen.queues.rq_chain import RqLinks  # the queue is an extra
     except ImportError as error:
@@ -373,12 +373,12 @@ def open_links(url: str | None) -> Links:
 
 
 def http_subscriber(stack: Stack, subscriber_id: str, fields: Mapping[str, Any]) -> Subscriber:
-    """A server that gets every message."""
+    """Create a subscriber that posts every message to a server."""
     return HttpSubscriber(subscriber_id, fields, lambda: HttpTarget(stack.runtime.clock.now))
 
 
 def python_fault(name: str) -> str | None:
-    """Why a function cannot be loaded; None when it can."""
+    """Return why a function cannot be loaded; None when it can."""
     try:
         load(name)
     except UnknownFunctionError as error:
@@ -387,12 +387,12 @@ def python_fault(name: str) -> str | None:
 
 
 def plugins_in(directories: Iterable[Path]) -> Plugins:
-    """The plugins that are installed there."""
+    """Return the plugins that are installed in these directories."""
     return PluginFolders(directories)
 
 
 def open_queue(dispatch: str, *, redis: str | None = None, celery_broker: str | None = None) -> Queue | None:
-    """What carries jobs to workers that are not ours; None where workers of ours take them."""
+    """Open the queue that delivers jobs to third-party workers; return None when our own workers run them."""
     if dispatch == "rq":
         return _rq(redis or DEFAULT_REDIS)
     if dispatch == "celery":
@@ -436,11 +436,10 @@ def build_service(
     name: str = "",
     when_cut_off: WhenCutOff = "continue",
 ) -> Service:
-    """A node on that stack: one that ticks and delivers messages, one that works, or both; `groups` are those of the
-    configuration in force.
+    """Build a node on that stack: one that ticks and delivers messages, one that works, or both.
 
-    Where a queue carries the jobs it works on none. With `links` it does not tick either: schedules go on by
-    themselves, and it watches over that.
+    `groups` returns those of the current configuration. When a queue delivers the jobs, the node runs none. With
+    `links` it does not tick either: schedules continue by themselves, and the node watches over that.
     """
     runtime = stack.runtime
     dispatcher = None if queue is None else Dispatcher(runtime.outbox, queue, runtime.clock, patience=lease)

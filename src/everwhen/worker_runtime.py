@@ -1,8 +1,8 @@
-"""An worker runtime: everwhen in a process that others start, a queue's worker or somebody's program.
+"""A worker runtime: everwhen in a process that it did not start, such as a queue's worker or the user's program.
 
-It finds the configuration as the commands do: the file that EVERWHEN_CONFIG names, else `everwhen.yaml` in the working
-directory, and the environment. Of a file with mistakes it takes what is sound, if only the settings are: refusing its
-schedules is for whoever applies them.
+It finds the configuration as the commands do: the file that EVERWHEN_CONFIG names, else `everwhen.yaml` in the
+working directory, and the environment. From a file with mistakes it takes the valid parts, provided that the settings
+are valid: refusing the schedules is the task of the command that applies them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from everwhen.wiring import Stack, open_node_stack
 
 @dataclass
 class WorkerRuntime:
-    """The database and the settings; what jobs need is put together when there are any."""
+    """The database and the settings; the target registry is created when there are jobs."""
 
     stack: Stack
     configuration: Configuration
@@ -50,7 +50,7 @@ class WorkerRuntime:
         )
 
     def job_runner(self) -> JobRunner:
-        """Who runs jobs here, one after another."""
+        """Create the runner that runs jobs here, one after another."""
         return JobRunner(
             self.runtime,
             self.target_registry.targets,
@@ -65,7 +65,7 @@ class WorkerRuntime:
 
 
 def open_worker_runtime(database: str | None = None) -> WorkerRuntime:
-    """On this database, or on the one that the configuration names; it has to be there."""
+    """Open this database, or the one that the configuration names; it has to exist."""
     configuration = found_configuration()
     settings = configuration.settings
     stack = open_node_stack(
@@ -78,7 +78,7 @@ def open_worker_runtime(database: str | None = None) -> WorkerRuntime:
 
 
 def found_configuration() -> Configuration:
-    """What the file and the environment say. No plugin is asked, no function imported."""
+    """Read the file and the environment, without reading plugins or importing functions."""
     path, report = Path(os.environ.get("EVERWHEN_CONFIG", "everwhen.yaml")), Report()
     found = examine(path, Host(os.environ, local_zone_name, SystemClock().now()), report)
     if "EVERWHEN_CONFIG" in os.environ or path.exists():

@@ -1,7 +1,8 @@
-"""herdctl's `runSchedule`: one schedule of an agent, run now and in this process, and waited for.
+"""herdctl's `runSchedule`: run one schedule of an agent now, in this process, and wait for it.
 
-It is a job like any other, beside the schedule's slots: marked running under a lease, so that nobody runs it twice;
-an item of the work source is claimed, the prompt is built, the agent runs, the outcome is reported and written.
+It is a job like any other, in addition to the schedule's slots, and marked running under a lease, so that no other
+node runs it, too. An item of the work source is claimed, the prompt is built, the agent runs, and the outcome is
+reported and recorded.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ ScheduleRunnerLogger = SchedulerLogger
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunScheduleOptions:
-    """Which schedule of which agent; `execute` runs it in place of the agent's command, as `on_trigger` does."""
+    """The schedule and its agent; `execute` runs it in place of the agent's command, as `on_trigger` does."""
 
     database: str
     agent: str
@@ -44,7 +45,7 @@ class RunScheduleOptions:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRunResult:
-    """What came of it, and when the schedule itself runs next."""
+    """The outcome of the run, and the next run of the schedule itself."""
 
     success: bool
     status: JobStatus
@@ -61,7 +62,7 @@ class ScheduleRunResult:
 
 
 def run_schedule(options: RunScheduleOptions) -> ScheduleRunResult:
-    """Run it, and wait for its end; ScheduleTriggerError when there is no such schedule, or it is running."""
+    """Run a schedule, and wait for its end; raise ScheduleTriggerError when it does not exist or is running."""
     log_to = None if options.logger is None else LogTo(options.logger)
     stack = open_stack(options.database, is_existing=True)
     service = build_service(
@@ -101,7 +102,7 @@ def _enqueued(runtime: Runtime, options: RunScheduleOptions) -> str:
 
 
 def _awaited(runtime: Runtime, service: Service, job_id: str) -> Job:
-    """The job when it is over; another node may have been faster in taking it."""
+    """Wait until the job is over and return it; another node may have claimed it first."""
     service.worker.want(job_id)
     nothing = threading.Event()
     while (job := get_job(runtime, job_id)).status not in FINAL:

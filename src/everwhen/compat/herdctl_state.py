@@ -1,4 +1,4 @@
-"""What herdctl keeps in its state file, read from the database and written to it: one agent's schedules."""
+"""The data of herdctl's state file, read from the database and written to it: one agent's schedules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ScheduleStatus = Literal["idle", "running", "disabled"]
 
 
 class ScheduleState(NamedTuple):
-    """`disabled` is every status but active; `running` means that a job is running somewhere, by a living lease."""
+    """`running` means that a job runs on some node, under a valid lease; else `disabled` is every status but active."""
 
     status: ScheduleStatus
     last_run_at: datetime | None
@@ -29,13 +29,13 @@ class ScheduleState(NamedTuple):
 
 
 def get_schedule_state(database: str, agent: str, schedule: str) -> ScheduleState:
-    """Where one schedule of an agent stands."""
+    """Return the state of one schedule of an agent."""
     with _runtime_of(database) as runtime:
         return _state(operations.get_schedule(runtime, f"{agent}.{schedule}").state)
 
 
 def get_agent_schedule_states(database: str, agent: str) -> dict[str, ScheduleState]:
-    """Where all schedules of an agent stand, by their names."""
+    """Return the states of all schedules of an agent, by name."""
     found: dict[str, ScheduleState] = {}
     with _runtime_of(database) as runtime:
         after: str | None = None
@@ -46,9 +46,9 @@ def get_agent_schedule_states(database: str, agent: str) -> dict[str, ScheduleSt
 
 
 def update_schedule_state(database: str, agent: str, schedule: str, **changes: Any) -> ScheduleState:
-    """`status="disabled"` pauses a schedule, `status="idle"` resumes it; honoured at the next evaluation.
+    """Pause a schedule with `status="disabled"`, resume it with `status="idle"`; effective at the next evaluation.
 
-    What it is already changes nothing. Times and errors are what happened, and nobody sets them.
+    Setting the current status changes nothing. Times and errors record what happened, and cannot be set.
     """
     status = changes.pop("status", None)
     if changes or status is None:

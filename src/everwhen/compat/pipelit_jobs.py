@@ -1,7 +1,7 @@
-"""Pipelit's three functions: start a scheduled job, execute it, recover those that are past their time.
+"""Pipelit's three functions: start a scheduled job, execute it, recover those that are overdue.
 
-With `dispatch: rq-chain` they are all that there is: an RQ worker calls `execute_scheduled_job`, which puts the next
-run into the queue before this one begins. With any other dispatch they do the same work without a queue.
+With `dispatch: rq-chain` nothing else is needed: an RQ worker calls `execute_scheduled_job`, which puts the next run
+into the queue before this one begins. With any other dispatch they do the same work without a queue.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ log = logging.getLogger("everwhen")
 
 
 def start_scheduled_job(database: str | None, schedule_id: str) -> bool:
-    """Have an active schedule run at its next_run_at, at once where that is past; False when that is so already.
+    """Have an active schedule run at its next_run_at, at once if that is past; return False if that is already so.
 
-    Without `rq-chain` schedules are started by being active: then what is due is decided now.
+    Without `rq-chain` an active schedule is already started: then its due slots are decided now.
     """
     return _at_worker_runtime(database, lambda post: _start(post, schedule_id))
 
@@ -39,12 +39,13 @@ def start_scheduled_job(database: str | None, schedule_id: str) -> bool:
 def execute_scheduled_job(
     database: str | None, schedule_id: str, *, uid: str | None = None, at: int = 0
 ) -> int:
-    """Decide what is due of a schedule, enqueue its next run, and run what is ready, here; how many jobs that were.
+    """Decide the due slots of a schedule, enqueue its next run, and run the ready jobs here; return how many ran.
 
-    A schedule that is not active does nothing. `database` None is the one of the configuration, so that nothing secret
-    need lie in a queue. Links in a queue have a `uid`, which tells a schedule from another that was added later under
-    the same id; while the database is away they wait, as nobody else would come for what they are to do. `at` is the
-    instant for which they are: where the database's clock is a little behind RQ's, they wait for that, too.
+    A schedule that is not active does nothing. With `database` None the configuration names it, so that a queue need
+    not contain secrets. Links in a queue have a `uid`, which distinguishes a schedule from another that was added
+    later under the same id. While the database is unreachable, links wait, because no other process would do their
+    work. `at` is the instant of the link: when the database's clock is a little behind RQ's, the link waits for that
+    instant, too.
     """
 
     def execute() -> int:
@@ -56,16 +57,16 @@ def execute_scheduled_job(
 
 
 def recover_scheduled_jobs(database: str | None = None) -> int:
-    """Start what active schedules are behind with; how many they were.
+    """Start the overdue runs of active schedules; return how many schedules were overdue.
 
-    Calling it again, or from several processes, changes nothing more. Schedules that are paused, done or dead are left
-    alone.
+    Calling it again, or from several processes, changes nothing more. Schedules that are paused, done or dead are
+    left alone.
     """
     return _at_worker_runtime(database, _recover)
 
 
 def _patiently(work: Callable[[], T]) -> T:
-    """Whatever was done of it before the database went away is found done, and the rest is done."""
+    """Retry until the database is back: the work that was done before is found done, and the rest is done."""
     clock, pause = SystemClock(), FIRST_PAUSE
     deadline = clock.monotonic() + PATIENCE
     while True:
@@ -122,7 +123,7 @@ def _decided(runtime: Runtime) -> Iterator[int]:
 
 
 class _NoLinks:
-    """Where schedulers watch the clock nobody needs links."""
+    """An empty queue of links: where schedulers watch the clock, links are not needed."""
 
     def put(self, link: Link, now: int) -> bool:
         return False

@@ -1,1 +1,1 @@
-"""THE LOOP: the imperative shell. Each part does one unit of work per call and says whether there is more."""
+"""The engine: the imperative shell. Each part does one unit of work per call and returns whether there is more."""

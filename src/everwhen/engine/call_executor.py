@@ -1,4 +1,4 @@
-"""Where other people's Python runs: threads for what blocks, and a loop of its own for coroutines."""
+"""Execution of user Python code: threads for blocking calls, and a separate event loop for coroutines."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class CallableLoop(Protocol):
 
 
 class CallExecutor:
-    """Runs work side by side, on at most so many threads that stay: a job costs a hand-over and no new thread.
+    """Runs calls concurrently on at most `most` threads, which are kept: a job costs a hand-over, not a new thread.
 
-    `close` ends them; one that is still busy then ends after its work. Coroutines run on a loop of the executor's own,
-    unless the host lends one.
+    `close` ends the threads; a thread that is still busy ends after its call. Coroutines run on the executor's own
+    event loop, unless the host provides one.
     """
 
     def __init__(self, most: int, loop: CallableLoop | None = None) -> None:
@@ -42,7 +42,7 @@ class CallExecutor:
         self._loop = loop or LoopThread("everwhen-python")
 
     def hand_over(self, work: Callable[[], T], /) -> Future[T]:
-        """Have a thread do it; a further one is started when none is idle."""
+        """Run the call on a thread; start another thread when none is idle."""
         future: Future[T] = Future()
         with self._guard:
             self._work.put((future, work))
@@ -53,7 +53,7 @@ class CallExecutor:
         return future
 
     def submit(self, work: Coroutine[Any, Any, T], /) -> tuple[Future[T], Callable[[], None]]:
-        """Have the loop run it; the future ends when the coroutine does, also after a cancel."""
+        """Run the coroutine on the loop; the future ends when the coroutine ends, also after a cancel."""
         future: Future[T] = Future()
         future.set_running_or_notify_cancel()
         tasks: list[asyncio.Task[T]] = []
@@ -69,7 +69,7 @@ class CallExecutor:
         return future, partial(self._loop.call, cancel)
 
     def close(self) -> None:
-        """End the threads and the loop; work that is handed over later starts others."""
+        """End the threads and the loop; a call that is handed over later starts new ones."""
         with self._guard:
             threads, self._threads = self._threads, []
             for _ in threads:
@@ -82,7 +82,7 @@ class CallExecutor:
 
 
 class _JobThread(threading.Thread):
-    """Does one piece of work after another, until it is handed None."""
+    """Runs one call after another, until it receives None."""
 
     def __init__(self, name: str, work: queue.SimpleQueue[Work | None], idle: threading.Semaphore) -> None:
         super().__init__(name=name, daemon=True)
@@ -101,11 +101,11 @@ class _JobThread(threading.Thread):
         self.is_busy = True
         try:
             result = work()
-        except BaseException as error:  # sys.exit ends what was called, never the thread
+        except BaseException as error:  # sys.exit ends the call, never the thread
             self.is_busy = False
             future.set_exception(error)
         else:
-            self.is_busy = False  # first: whoever hears of the result may close us
+            self.is_busy = False  # first: the caller may close the executor as soon as it has the result
             future.set_result(result)
 
 

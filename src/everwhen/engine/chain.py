@@ -1,27 +1,27 @@
-"""The chain: schedules that go on without a scheduler, because each run puts its successor into a queue (P1, P2).
+"""The chain: schedules that continue without a scheduler, because each run puts its successor into a queue (P1, P2).
 
-A **link** is a message in a queue that names a schedule and an instant. A worker of the queue that gets one decides
-the slots of that schedule that are due, puts the next link into the queue, and only then runs what there is to run, in
-line. The database stays the only truth: what a link finds there decides what it does, and which links there should be
-follows from it alone (`decide.links`). So a link that is lost, doubled, late or handed out twice costs time and nothing
-else: it finds a slot decided, a job taken, and goes.
+A **link** is a message in a queue that names a schedule and an instant. A queue worker that receives a link decides
+the due slots of that schedule, puts the next link into the queue, and only then runs the ready jobs, in the same
+process. The database is the only source of truth: its rows decide what a link does, and they alone determine which
+links should exist (`decide.links`). So a link that is lost, duplicated, late or delivered twice costs time and
+nothing else: it finds the slot decided and the job claimed, and ends.
 
-*Who may do what.* Anybody may put a link in, for any schedule, at any time: its id is made of the run that is expected
-and of the instant, and the queue takes an id once. A link that was handed out is a node with a lease while it lasts.
+*Who may do what.* Any process may put in a link, for any schedule, at any time: the link's id consists of the
+expected run and the instant, and the queue accepts an id once. A delivered link is a node with a lease while it runs.
 
-*When a worker dies* before its slot is decided, the slot stays due, and whoever recovers puts its link in again
-(under a further id: the queue still has a record of the first). When it dies between the decision and its commit,
-likewise. When it dies after that, the next link is in the queue, or will be by the next recovery; the job that it ran
-is rescued when the lease of its node has run out, by whichever link of whichever schedule comes next, which puts one
-in for it.
+*When a worker dies* before its slot is decided, the slot stays due, and the next recovery puts in its link again
+(under a new id: the queue still has a record of the first). The same holds when it dies between the decision and its
+commit. When it dies after the commit, the next link is in the queue, or the next recovery puts it in. The job that
+the worker ran is rescued when the lease of its node has expired: the next link of any schedule rescues it and puts in
+a link for it.
 
-*When the queue loses everything*, every schedule is past its time before long: `recover`, at the start of any program
-or by the watch of `everwhen up` (`engine.chain_watch`), puts the links in again.
+*When the queue loses everything*, every schedule soon becomes overdue. `recover`, called at the start of any program,
+and the watch of `everwhen up` (`engine.chain_watch`) put the links in again.
 
-*When the queue cannot be reached* the run goes on, and its link stays to put in what it owes. A run by hand leaves
-what it owes to recovery after a few seconds.
+*When the queue cannot be reached* the run continues, and its link stays alive to put in the links that it owes. A
+manual run leaves the links that it owes to recovery after a few seconds.
 
-*When nothing may begin* (the system is paused, a group is full) the link puts one in for a little later.
+*When no job may begin* (the system is paused, a group is full) the link puts in another link for a little later.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ from everwhen.model.schedule import Schedule
 from everwhen.ports.links import Links
 from everwhen.ports.runtime import Runtime
 
-EARLY = 5 * SECOND  # a clock may be ahead of the database's: such a link waits for its instant
-STRANGERS = 100  # released slots and rescued jobs of others that one link cares for
+EARLY = 5 * SECOND  # the queue's clock may be ahead of the database's: such a link waits for its instant
+STRANGERS = 100  # released slots and rescued jobs of other schedules that one link handles
 EVERYBODY = 100_000
-STINT = 5.0  # then a link makes room for others: a schedule with more work than time would keep its worker
-PATIENCE = 600.0  # with a queue that cannot be reached: until then its workers can do nothing else
-PATIENCE_BY_HAND = 5.0  # somebody's program waits, which has more to do
+STINT = 5.0  # then a link yields: a schedule with more work than time would otherwise keep its worker
+PATIENCE = 600.0  # with an unreachable queue: until then its workers can do nothing else
+PATIENCE_BY_HAND = 5.0  # the caller's program waits, and has other work to do
 
 log = logging.getLogger("everwhen")
 
 
 class Chain:
-    """What links do, and what puts them into the queue."""
+    """Executes links and puts links into the queue."""
 
     def __init__(self, runtime: Runtime, links: Links) -> None:
         self._runtime = runtime
@@ -66,7 +66,7 @@ class Chain:
     # -- putting links in --
 
     def start(self, schedule_id: str) -> bool:
-        """Put in the links of a schedule; False when it needs none, or they are there."""
+        """Put in the links of a schedule; return False when it needs none, or all of them exist."""
         schedule = self._runtime.catalogue.get(schedule_id)
         if schedule is None:
             raise UnknownScheduleError(schedule_id)
@@ -75,29 +75,28 @@ class Chain:
         return sum(self._links.put(link, now) for link in wanted) > 0
 
     def recover(self, job_runner: JobRunner) -> int:
-        """Put in the links of every active schedule that is past its time; of how many there were none."""
+        """Put in the links of every active schedule that is overdue; return how many schedules had none."""
         with job_runner:
             self._tidy(job_runner)
         now = self._clock.now()
         return len({link.uid for link in self.wanted(now, EVERYBODY) if self._links.put(link, now)})
 
     def wanted(self, until: int, limit: int) -> list[Link]:
-        """The links for what somebody has to look after by then."""
+        """Return the links for everything that is due by `until`."""
         found = self._slots.approaching(until, limit=limit)
         slots = [link for schedule in found.schedules for link in links_of(schedule, ()) if link.at <= until]
         now = self._clock.now()
-        due = {
-            link.uid for link in slots if link.at <= now
-        }  # whoever comes for these runs what is ready, too
+        # A link for one of these schedules also runs the jobs that are ready.
+        due = {link.uid for link in slots if link.at <= now}
         return [*slots, *_one_each(job for job in found.jobs if job.uid not in due)]
 
     # -- what a link does --
 
     def execute(self, job_runner: JobRunner, schedule_id: str, uid: str | None = None, at: int = 0) -> int:
-        """Decide what is due of a schedule, put its next link in, run what is ready; how many jobs that were.
+        """Decide the due slots of a schedule, put in its next link, run its ready jobs; return how many jobs ran.
 
-        Without a uid nobody handed out a link: then all of it is run, however long it takes, and a queue that is away
-        is waited for only a little.
+        Without a uid the call does not come from a link. Then all ready jobs are run, however long that takes, and an
+        unreachable queue is retried only for a few seconds.
         """
         with job_runner:
             self._tidy(job_runner)
@@ -116,7 +115,7 @@ class Chain:
         return schedule.state.uid
 
     def _tidy(self, job_runner: JobRunner) -> None:
-        """What a scheduler would see to: nobody else may be there."""
+        """Do the housekeeping of a scheduler, because no scheduler may be running."""
         self._slots.end_overdue(self._clock.now())
         end_pauses(self._runtime)
         if job_runner.lease.rescue():
@@ -128,13 +127,16 @@ class Chain:
             self._put([look_again_link(left, self._clock.now())])
 
     def _await(self, at: int) -> None:
-        """RQ goes by its own clock, slots by the database's. Only for the instant that the link is for: one that comes
-        for something else would have to wait for each slot of a short interval, and take it from its own link."""
+        """Wait until `at` when it is a few seconds ahead: RQ uses its own clock, slots use the database's.
+
+        Only for the instant that the link is for. A link that waited for later slots would wait for each slot of a
+        short interval, and take it from that slot's own link.
+        """
         while 0 < (left := at - self._clock.now()) <= EARLY:
             threading.Event().wait(left / SECOND)
 
     def _run_ready(self, job_runner: JobRunner, uid: str, until: float) -> int:
-        """One after the other, those that others put into line meanwhile among them; after `until` the next link."""
+        """Run the ready jobs one after another, also those queued meanwhile; after `until` put in the next link."""
         ran = 0
         while (job := next_ready(self._slots.queued_of(uid), self._clock.now())) is not None:
             if ran and self._clock.monotonic() >= until:
@@ -149,7 +151,10 @@ class Chain:
         return ran
 
     def _hand_on(self, job: Job) -> None:
-        """The next slot may be due already: then its link runs this one. Two would come more often than others do."""
+        """Put in a link for the job, unless a slot is due.
+
+        The link of a due slot runs the job, too; two links would run this schedule more often than others.
+        """
         now = self._clock.now()
         slots = links_of(self._runtime.catalogue.get(job.uid), ())
         if not any(link.at <= now for link in slots):
@@ -159,18 +164,20 @@ class Chain:
         return self._slots.claim_job(self._clock.now(), node=node, job_id=job.job_id)
 
     def _still_waits(self, job: Job) -> bool:
-        """It found no place; else another has taken it, or it was put off."""
+        """Return whether the job is still ready, and found no capacity; else it was claimed elsewhere or postponed."""
         now = self._clock.now()
         return any(
             other.job_id == job.job_id and other.ready_at is not None and other.ready_at <= now
             for other in self._slots.queued_of(job.uid)
         )
 
-    # -- links on the way --
+    # -- putting links in during a run --
 
     def _link(self, uid: str) -> Schedule | None:
-        """Put in the links for what comes later; what is ready now is run by whoever asks. The schedule, where a slot
-        of it is due: after a decision that means that nobody may decide it now."""
+        """Put in the links for later; the caller runs what is ready now. Return the schedule if a slot of it is due.
+
+        After a decision a slot that is still due may not be decided now.
+        """
         now = self._clock.now()
         schedule = self._runtime.catalogue.get(uid)
         wanted = links_of(schedule, self._slots.queued_of(uid))
@@ -182,13 +189,13 @@ class Chain:
         return schedule if any(link.is_slot and link.at <= now for link in wanted) else None
 
     def _link_released(self, now: int) -> None:
-        """A place that came free released a slot that another schedule holds."""
+        """Put in links for slots that other schedules hold, and that freed capacity has released."""
         found = self._slots.approaching(now, limit=STRANGERS).schedules
         released = [s for s in found if s.state.release_at is not None and s.state.release_at <= now]
         self._put(link for schedule in released for link in links_of(schedule, ()) if link.at <= now)
 
     def _put(self, links: Iterable[Link]) -> None:
-        """A queue that cannot be reached must not keep the work from being done."""
+        """Put in links; those that the queue does not accept are owed: an unreachable queue must not stop the work."""
         now = self._clock.now()
         for link in links:
             try:
@@ -198,7 +205,7 @@ class Chain:
                 self._owed.append(link)
 
     def _pay(self, patience: float) -> None:
-        """Put in what could not be put in before; what is owed still is found by the next recovery."""
+        """Put in the owed links; the next recovery finds those that remain."""
         deadline = self._clock.monotonic() + patience
         pause = FIRST_PAUSE
         while self._owed and self._clock.monotonic() < deadline:
@@ -210,7 +217,7 @@ class Chain:
 
 
 def _one_each(jobs: Iterable[Job]) -> list[Link]:
-    """One link for each schedule with jobs that are ready; whoever comes runs them all."""
+    """Return one link for each schedule with ready jobs; that link runs them all."""
     links: dict[str, Link] = {}
     for job in jobs:
         links.setdefault(job.uid, job_link(job))

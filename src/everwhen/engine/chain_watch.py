@@ -1,7 +1,7 @@
-"""The watch over chains: every schedule has its link in good time, whoever lost it. It decides no slots.
+"""The watch over chains: it ensures that every schedule has its link in time, however a link was lost.
 
-`everwhen up` keeps it, where there is one; chains go on without. A link that was put in is asked for again only when
-its time has passed and nothing came of it: then its queue lost it, or nobody works there.
+It decides no slots. `everwhen up` runs it; chains continue without it. The watch asks for a link again only when the
+link's time has passed without effect: then the queue lost the link, or has no worker.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ AT_ONCE = 1_000
 
 
 class ChainWatch:
-    """Looks ahead, and puts in the links that are missing."""
+    """Looks ahead, and puts in the missing links."""
 
     def __init__(self, runtime: Runtime, links: Links) -> None:
         self._runtime = runtime
@@ -28,11 +28,11 @@ class ChainWatch:
         self._look_at: dict[str, int] = {}  # by link: when to ask the queue for it again
 
     def ping(self) -> None:
-        """Whether the queue of the links can be reached; QueueError when it cannot."""
+        """Raise QueueError when the queue of the links cannot be reached."""
         self._links.ping()
 
     def step(self) -> int:
-        """Put in what is missing; how many links that were."""
+        """Put in the missing links; return how many there were."""
         self._runtime.slots.end_overdue(self._runtime.clock.now())
         end_pauses(self._runtime)
         now = self._runtime.clock.now()
@@ -48,5 +48,5 @@ class ChainWatch:
 
 
 def _first_look(link: Link) -> int:
-    """A job that a run has fired this moment is begun by that run: a link for it would only cost a process."""
+    """Return when to check for a link first: a run begins the job that it has just fired, so a link costs a process."""
     return link.at + PATIENCE if link.is_expected else 0

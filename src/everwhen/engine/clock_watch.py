@@ -1,9 +1,9 @@
-"""Has somebody set the clock? Wall time and monotonic time are compared between two looks (E9).
+"""Detection of clock steps, by comparing wall time and monotonic time between two looks (E9), and of clock skew.
 
-Backwards nothing fires twice, because the rows have moved on; forwards the slots that were jumped over are
-missed. Either way it is put on record, and leases of others are not judged for one whole lease. And is this host's
-clock where the database's is? Slots go by the database's, so a difference fires nothing wrong; but what people read
-in the host's own logs is off by as much.
+When the clock steps back, nothing fires twice, because the rows have moved on; when it steps forward, the skipped
+slots are missed. Either way the step is recorded, and leases of other nodes are not evaluated for one whole lease.
+Skew is the difference between this host's clock and the database's. Slots use the database's clock, so a difference
+fires nothing wrong; but the timestamps in the host's own logs are off by as much.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ log = logging.getLogger("everwhen")
 
 @dataclass(frozen=True, slots=True)
 class ClockStep:
-    """The wall clock moved by so many seconds that did not pass: from one instant to another."""
+    """A change of the wall clock by `seconds` that did not pass: from one instant to another."""
 
     seconds: float
     from_at: int
@@ -29,7 +29,7 @@ class ClockStep:
 
 
 class ClockWatch:
-    """Looks at both clocks, and tells when they disagree."""
+    """Compares both clocks, and reports when they disagree."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -37,11 +37,11 @@ class ClockWatch:
 
     @property
     def now(self) -> int:
-        """The instant of the last look: what is judged by it is judged by the clock that was looked at."""
+        """Return the instant of the last look: decisions by it use the clock that was checked."""
         return self._wall
 
     def look(self) -> ClockStep | None:
-        """The step since the last look; None when there was none worth telling."""
+        """Return the step since the last look; None when there was none large enough."""
         wall, elapsed = self._clock.now(), self._clock.monotonic()
         expected = self._wall + int((elapsed - self._elapsed) * 1_000_000)
         self._wall, self._elapsed = wall, elapsed
@@ -50,7 +50,7 @@ class ClockWatch:
 
 
 class SkewWatch:
-    """Says once that this host's clock is too far from the database's, and once that it is not any more."""
+    """Logs once that this host's clock is too far from the database's, and once that it agrees again."""
 
     def __init__(self) -> None:
         self._is_far = False

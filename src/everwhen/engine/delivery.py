@@ -1,9 +1,9 @@
-"""Messages to their subscribers: each in order, each at least once, none waiting for another.
+"""Delivery of messages to subscribers: in order, at least once, and independently of other subscribers.
 
-Every subscriber has a thread and a cursor. Whoever delivers holds the subscription, in the database, for as long
-as it goes on; a node that dies over it lets it go by the passing of time, and another one delivers from the cursor
-on, some of it again. A message that a subscriber refuses is offered again after a pause that doubles, for as long
-as it takes; those behind it wait.
+Every subscriber has a thread and a cursor. The delivering node holds the subscription in the database while it
+delivers. When that node dies, its hold expires, and another node delivers from the cursor on, repeating some
+messages. A message that a subscriber refuses is delivered again after a pause that doubles, until it is accepted; the
+messages behind it wait.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from everwhen.ports.subscriber import Subscriber
 
 PORTION = 100
 HOLD = 60 * SECOND
-KEEP_EVERY = 5.0  # seconds after which what was delivered is put on record, and the hold made longer
+KEEP_EVERY = 5.0  # seconds after which the cursor is recorded and the hold extended
 FIRST_PAUSE, LONGEST_PAUSE = 1 * SECOND, 300 * SECOND
 LOOK_AGAIN = 1.0
 LAST_LINES = 10.0
@@ -32,7 +32,7 @@ log = logging.getLogger("everwhen")
 
 
 def pause_after(failures: int) -> int:
-    """How long to wait after so many failures in a row.
+    """Return how long to wait after so many failures in a row.
 
     >>> [pause_after(n) // SECOND for n in (1, 2, 3, 9, 10, 99)]
     [1, 2, 4, 256, 300, 300]
@@ -41,7 +41,7 @@ def pause_after(failures: int) -> int:
 
 
 class Delivery:
-    """Delivers to one subscriber, one portion a step."""
+    """Delivers to one subscriber, one portion per step."""
 
     def __init__(self, messages: Messages, clock: Clock, subscriber: Subscriber, *, node: str) -> None:
         self._messages = messages
@@ -51,11 +51,11 @@ class Delivery:
         self._node = node
 
     def subscribe(self) -> None:
-        """From now on there is a cursor, and nothing that is said passes it by."""
+        """Create the cursor: from now on the subscriber misses no message."""
         self._messages.subscribe(self._clock.now(), self._name)
 
     def step(self, is_over: threading.Event | None = None) -> bool:
-        """Deliver what there is, at most a portion; True when there may be more."""
+        """Deliver the pending messages, at most one portion; return True when there may be more."""
         now = self._clock.now()
         taken = self._messages.take(now, self._name, node=self._node, limit=PORTION, held_until=now + HOLD)
         if not taken:
@@ -70,15 +70,15 @@ class Delivery:
                 break
             try:
                 self._subscriber.deliver(json.loads(message.body))
-            except Exception as error:  # other people's code
+            except Exception as error:  # user code
                 self._postpone(done, error)
                 return False
             done = message.id
             if self._clock.monotonic() - kept_at >= KEEP_EVERY:
                 kept_at = self._clock.monotonic()
                 if not self._advance(done, is_held=True):
-                    return False  # somebody else delivers by now
-        # Also where nothing was delivered: the hold is given up.
+                    return False  # another node delivers by now
+        # Also when nothing was delivered: this gives up the hold.
         return self._advance(done, is_held=False)
 
     def _advance(self, cursor: int | None, *, is_held: bool) -> bool:
@@ -106,7 +106,7 @@ class Delivery:
 
 
 class Deliveries:
-    """The threads of all subscribers of one node."""
+    """The delivery threads of all subscribers of one node."""
 
     def __init__(self, messages: Messages, clock: Clock, subscribers: Sequence[Subscriber]) -> None:
         self._messages = messages
@@ -118,7 +118,7 @@ class Deliveries:
         self._node: str | None = None
 
     def start(self, node: str) -> None:
-        """Every subscriber has its cursor when this returns."""
+        """Create the cursor of every subscriber, then start the threads."""
         self._over.clear()
         self._node = node
         self._wakes, self._threads = [], []
@@ -129,7 +129,7 @@ class Deliveries:
             self._begin(delivery)
 
     def add(self, subscriber: Subscriber) -> None:
-        """One more, also while messages are delivered to the others."""
+        """Add a subscriber, also while messages are being delivered to others."""
         if self._node is not None:
             delivery = Delivery(self._messages, self._clock, subscriber, node=self._node)
             delivery.subscribe()
@@ -146,12 +146,12 @@ class Deliveries:
         thread.start()
 
     def wake(self) -> None:
-        """There may be something to deliver."""
+        """Wake all threads: there may be messages to deliver."""
         for wake in self._wakes:
             wake.set()
 
     def stop(self, timeout: float = LAST_LINES) -> None:
-        """The message that is being delivered is the last; one that hangs is left to its hold."""
+        """Stop after the message that is being delivered; a delivery that hangs is left until its hold expires."""
         self._node = None
         self._over.set()
         self.wake()
@@ -166,7 +166,7 @@ class Deliveries:
             except StoreError as error:
                 log.error("Error during message delivery: %s", error)
                 again = False
-            except Exception as error:  # the loop's top: it never disarms
+            except Exception as error:  # top of the loop: it never ends
                 log.exception("Error during message delivery: %s", error)
                 again = False
             if not again:

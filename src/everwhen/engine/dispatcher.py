@@ -1,11 +1,12 @@
-"""The dispatcher: hands ready jobs over to a queue, and looks after those that nobody takes.
+"""The dispatcher: hands ready jobs over to a queue, and checks on those that no worker takes.
 
-What may go, and what becomes of what gets lost, the outbox decides (`stores.flows.outbox` has the essay). Here is the
-order of things. Nothing is marked before the queue has answered a ping, so that a broker that is away leaves the jobs
-ready, and not on a way that leads nowhere. What was marked and could not be sent is sent again, by the same names, as
-soon as the queue is back; should this process die before that, the look-after of any dispatcher finds it.
+The outbox decides which jobs may be handed over, and what happens to lost ones (`stores.flows.outbox` has the essay).
+This module owns the order of the steps. No job is marked before the queue has answered a ping, so that an unreachable
+broker leaves the jobs ready, and not handed over to nowhere. Jobs that were marked and could not be sent are sent
+again, under the same names, as soon as the queue is back. When this process dies before that, the check of any
+dispatcher finds them.
 
-Any number of dispatchers may run. None of them leads, and one that dies is not missed.
+Any number of dispatchers may run. None of them leads, and the others do the work of one that dies.
 """
 
 from __future__ import annotations
@@ -21,32 +22,32 @@ from everwhen.ports.queue import Queue
 
 BATCH = 500
 PORTION = 100
-LONGEST_LOOK = 10 * MINUTE  # between two looks at a message that waits
-UNKNOWN_FOR = HOUR  # what a queue that cannot be asked has not delivered by then is taken to be gone
+LONGEST_LOOK = 10 * MINUTE  # between two checks of a waiting message
+UNKNOWN_FOR = HOUR  # if the queue cannot tell, a message that is not delivered by then counts as gone
 
 log = logging.getLogger("everwhen")
 
 
 class Dispatcher:
-    """One step: withdraw, look after, hand over. `patience`: seconds after which an untaken job is looked after."""
+    """Withdraws, checks and hands over, once per step. `patience`: seconds after which an untaken job is checked."""
 
     def __init__(self, outbox: Outbox, queue: Queue, clock: Clock, *, patience: float) -> None:
         self._outbox = outbox
         self._queue = queue
         self._clock = clock
         self._patience = int(patience * 1_000_000)
-        self._unsent: Sequence[Delivery] = ()  # marked, and perhaps not in the queue
+        self._unsent: Sequence[Delivery] = ()  # marked, but perhaps not in the queue
 
     @property
     def name(self) -> str:
         return self._queue.name
 
     def ping(self) -> None:
-        """Whether the queue can be reached; QueueError when it cannot."""
+        """Raise QueueError when the queue cannot be reached."""
         self._queue.ping()
 
     def step(self) -> bool:
-        """True when something was done, so that there may be more."""
+        """Do one step; return True when it did something, so that there may be more."""
         now = self._clock.now()
         next_at = self._outbox.next_at(now)
         is_due = next_at is not None and next_at <= now
@@ -88,7 +89,7 @@ class Dispatcher:
             self._outbox.withdrawn(deliveries)
 
     def _look_after(self) -> int:
-        """Ask what became of the messages about jobs that nobody took in time."""
+        """Ask the queue for the messages about jobs that no worker took in time."""
         now = self._clock.now()
         late = self._outbox.overdue(now, limit=PORTION)
         if not late:
@@ -110,5 +111,5 @@ class Dispatcher:
         return found.whereabouts == "gone"
 
     def _look_again_at(self, delivery: Delivery, now: int) -> int:
-        """Later each time: a long queue is asked about each of its messages a few times and no more."""
+        """Return when to check next, later each time: even in a long queue each message is checked only a few times."""
         return now + max(self._patience, min(now - delivery.handed_over_at, LONGEST_LOOK))

@@ -1,6 +1,6 @@
-"""The line at start: for how long nobody ran, what was missed meanwhile, and what is caught up.
+"""The log line at start: how long no scheduler ran, what was missed meanwhile, and what is caught up.
 
-It is told once, when everything that was behind has been decided, and by a node that found nobody else running.
+It is logged once, when the whole backlog has been decided, by a node that found no other scheduler running.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ log = logging.getLogger("everwhen")
 
 
 class Downtime:
-    """From the last heartbeat of any scheduler to the start of this one."""
+    """The time from the last heartbeat of any scheduler to the start of this one."""
 
     def __init__(self, runtime: Runtime, last_heartbeat_at: int | None) -> None:
         self._runtime = runtime
@@ -26,7 +26,7 @@ class Downtime:
         self._mark: Mark | None = None if last_heartbeat_at is None else runtime.vitals.mark()
 
     def tell(self, node: str) -> None:
-        """Say it, once."""
+        """Log the line, once."""
         mark, self._mark = self._mark, None
         last = self._last_heartbeat_at
         if mark is None or last is None or self._is_another_alive(node, last):
@@ -42,7 +42,7 @@ class Downtime:
 
 
 def describe_window(tally: Tally) -> str:
-    """What became of the slots of a window, in fields.
+    """Describe what happened to the slots of a window.
 
     >>> describe_window(Tally({("schedule.missed", "down"): 12}, {"catch_up": 1, "schedule": 4}, Mark(0, 0)))
     '12 slots were missed, 1 job catches up'
@@ -61,7 +61,7 @@ def describe_window(tally: Tally) -> str:
 
 
 def describe_seconds(seconds: int) -> str:
-    """The two largest units.
+    """Format a duration in its two largest units.
 
     >>> describe_seconds(7_500), describe_seconds(0)
     ('2h 5m', '0s')

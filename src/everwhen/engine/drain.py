@@ -1,4 +1,4 @@
-"""Waiting for running jobs before a stop, for as long as they are given and no longer (G1)."""
+"""The wait for running jobs before a stop, limited to the time they are given (G1)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ FIRST_LOOK = 1.0
 
 
 def drain(worker: Worker, wake: Wake, seconds: float) -> int:
-    """Settle what ends within that time; how many were still running after it.
+    """Settle the jobs that end within that time; return how many are still running after it.
 
-    On a thread of its own: a database that refuses, or does not answer at all, must not hold up the stop, behind
-    which processes wait to be ended.
+    Runs on its own thread: a database that refuses, or does not answer at all, must not delay the stop, which has
+    processes to end afterwards.
     """
     if not worker.running_count:
         return 0
@@ -33,7 +33,7 @@ def drain(worker: Worker, wake: Wake, seconds: float) -> int:
             wake.wait(LOOK_AGAIN)
 
     Loop("drain", "settlement", settle_once, over).start()
-    looked.wait(FIRST_LOOK)  # what has ended by now counts, also where nobody is waited for
+    looked.wait(FIRST_LOOK)  # jobs that have ended by now are settled, also with no time to wait
     over.wait(seconds)
     over.set()
     return worker.running_count

@@ -1,11 +1,13 @@
-"""A node's greetings to the guardian of its processes, on a thread that waits for nobody (R8).
+"""A node's greetings to the guardian of its processes, on a thread that never blocks (R8).
 
-The guardian ends what runs when the lease is over and nobody has greeted it: a frozen node's jobs are with others then.
-So a greeting says how long the lease on record lasts. A node that lives and cannot reach the database is another
-matter: the outage may be everybody's, and then nobody takes its jobs. It goes on, unless it is told to put limits
-before work (`when_cut_off: stop`): then it ends its jobs itself, and the guardian what is left of them.
+The guardian ends the running processes when the lease has expired without a greeting: by then other nodes run a
+frozen node's jobs. So a greeting states how long the recorded lease lasts. A live node that cannot reach the database
+is a different case: the outage may affect all nodes, and then none of them takes its jobs. Such a node continues,
+unless it is configured to prefer limits to work (`when_cut_off: stop`): then it ends its jobs itself, and the
+guardian ends what is left of them.
 
-Beats wait for the database, for longer than a lease if it hangs; greetings must not, so they are made beside them.
+Heartbeats wait for the database, for longer than a lease if it hangs. Greetings must not, so they have their own
+thread.
 """
 
 from __future__ import annotations
@@ -18,15 +20,15 @@ from everwhen.engine.loop import Loop
 from everwhen.engine.worker import Worker
 from everwhen.model.node import WhenCutOff
 
-OFTEN = 3  # greetings in a beat
+OFTEN = 3  # greetings per heartbeat
 LONGEST_MARGIN = 5.0  # from SIGTERM to SIGKILL
-LATE = 1.5  # beats; a lease that is older is not being renewed
+LATE = 1.5  # heartbeats; an older lease is not being renewed
 
-Greet = Callable[[float, float], None]  # seconds that the lease lasts, and the margin before its end
+Greet = Callable[[float, float], None]  # seconds until the lease ends, and the margin before its end
 
 
 class Greeting:
-    """Greets as long as the node lives; for one node at a time."""
+    """Sends greetings while the node is alive; for one node at a time."""
 
     def __init__(
         self,
@@ -45,7 +47,7 @@ class Greeting:
         self._margin = min(LONGEST_MARGIN, lease.seconds / 3)
 
     def start(self, gone: threading.Event) -> Loop:
-        """Greet until `gone` is set, the first time before anything runs; the loop that does it."""
+        """Send greetings until `gone` is set, the first before any job runs; return the loop that sends them."""
         self.step()
         loop = Loop("greeting", "greeting", lambda: self._step_after_pause(gone), gone)
         loop.start()

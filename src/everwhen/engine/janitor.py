@@ -1,11 +1,12 @@
-"""The janitor: forgets what is older than it needs to be, in portions that nobody notices.
+"""The janitor: deletes rows that are older than the retention, in portions too small to disturb other work.
 
-A pass walks the tables from their oldest rows on, one short transaction a portion, in the writer's last lane. After
-each it rests for several times as long as it worked, so that even a first pass over years of record takes a small
-share of the machine. Nodes that prune at the same time do each other no harm: each deletes what is still there.
+A pass walks the tables from their oldest rows on, with one short transaction per portion, in the writer's
+lowest-priority lane. After each portion it rests for several times as long as it worked, so that even a first pass
+over years of rows uses a small share of the machine. Nodes that prune at the same time do not conflict: each deletes
+the rows that still exist.
 
-What is deleted is gone, and how old it is the clock says. So the janitor is the one part that mistrusts the clock:
-a machine that has just started may have a wrong one, and one that was just set may be set again.
+A deletion is final, and the clock decides how old a row is. So the janitor is the one part that distrusts the clock:
+the clock of a machine that has just started may be wrong, and a clock that was just set may be set again.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ PORTION = 500
 EVERY = 3_600.0
 FIRST_AFTER = 600.0
 AFTER_A_STEP = 86_400.0
-REST = 9.0  # times the length of the last portion
+REST = 9.0  # times the duration of the last portion
 SHORTEST_REST = 0.02
 
 log = logging.getLogger("everwhen")
 
 
 class Janitor:
-    """One portion a step; between two passes it waits."""
+    """Deletes one portion per step, and waits between two passes."""
 
     def __init__(
         self,
@@ -49,20 +50,20 @@ class Janitor:
         self._next = clock.monotonic() + first_after
 
     def distrust_clocks(self) -> None:
-        """The clock was set: forget nothing for a day."""
+        """Delete nothing for a day, because the clock was set."""
         self._next = self._clock.monotonic() + AFTER_A_STEP
 
     def step(self) -> None:
-        """Wait as long as is due, then do one portion."""
+        """Wait until the next portion is due, then delete it."""
         while (left := self._next - self._clock.monotonic()) > 0:
-            if self._ended.wait(min(left, 1.0)):  # it may have been put off meanwhile
+            if self._ended.wait(min(left, 1.0)):  # it may have been postponed meanwhile
                 return
         self.portion()
 
     def portion(self) -> bool:
-        """Forget one portion; False when the pass has ended with it."""
+        """Delete one portion; return False when the pass ends with it."""
         began = self._clock.monotonic()
-        self._next = began + EVERY  # also where the portion fails
+        self._next = began + EVERY  # also when the portion fails
         before = cutoffs(self._retention, self._clock.now())
         done = self._upkeep.forget(before, self._place, limit=PORTION)
         self._rows += done.rows

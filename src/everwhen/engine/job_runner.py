@@ -1,20 +1,21 @@
 """The job runner: runs jobs that a queue delivered, one after another, in a process that belongs to the queue.
 
-RQ and Celery start processes, hand them a message, and end them as they please. What they bring is the name of a job;
-the job itself, its turn and its end stay in the database. So a job runner is a node like any other while it has a job:
-it draws an id, holds a lease, beats, hears of cancels, and settles under the fence of its claim. Only that it decides
-nothing by itself: whoever opens it hands in the claim.
+RQ and Celery start processes, pass them a message, and end them at will. The message contains the name of a job; the
+job itself, its order and its outcome stay in the database. So a job runner is a node like any other while it has a
+job: it draws an id, holds a lease, sends heartbeats, looks for cancel requests, and settles under the fence of its
+claim. The only difference is that it selects no job itself: the caller passes in the claim.
 
-*Who may do what.* As everywhere (`engine.lease`): what it runs is its own while its lease lasts.
+*Who may do what.* As for every node (`engine.lease`): a job belongs to its runner while the lease lasts.
 
-*When it dies* (kill -9, a machine that is gone) it says nothing; its lease runs out, and a scheduler rescues the job.
-When it is told to go (an exception out of the block: the queue's own time limit, a cold stop) it ends what it runs and
-gives its lease up, so that the job is rescued at once.
+*When it dies* (kill -9, a lost machine) it leaves no notice; its lease expires, and a scheduler rescues the job. When
+it has to end early (an exception out of the block: the queue's own time limit, a cold stop) it ends its job and gives
+up its lease, so that the job is rescued at once.
 
-*When the database is away* at the end of a job, the job runner stays and tries again: the outcome exists nowhere else.
+*When the database is unreachable* at the end of a job, the job runner stays and retries: the outcome exists nowhere
+else.
 
-*Nodes do not pile up.* A process that lives for one job leaves no row behind, unless something is still on record as
-its own: then the row is what the rescue finds it by.
+*Nodes do not accumulate.* A process that lives for one job leaves no row behind, unless a job is still recorded as
+its own: the rescue needs the row to find that job.
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ LOOK_AGAIN = 1.0
 ABANDON = 7.0  # a target has five seconds between SIGTERM and SIGKILL
 LOOP_END = 10.0
 
-Claim = Callable[[str], ClaimedJob | None]  # for a node
+Claim = Callable[[str], ClaimedJob | None]  # for a node id
 
 log = logging.getLogger("everwhen")
 
 
 class JobRunner:
-    """A node for as long as its block lasts; entered again it is another node."""
+    """A node for as long as its `with` block lasts; entering it again makes another node."""
 
     def __init__(
         self,
@@ -77,7 +78,7 @@ class JobRunner:
         self._gone = threading.Event()
         self._keeper: Loop | None = None
         self._greeter: Loop | None = None
-        self._is_sure = True  # that nothing was claimed here but what is run here
+        self._is_sure = True  # that every job claimed here also runs here
 
     @property
     def node(self) -> str:
@@ -103,9 +104,9 @@ class JobRunner:
             self._leave()
 
     def carry(self, claim: Claim) -> bool:
-        """Run what the claim gives, to its settled end; False when it gave nothing.
+        """Run the claimed job until it is settled; return False when there was nothing to claim.
 
-        A job whose work goes on after its end (R9) is carried until that has returned.
+        When work of a job continues after its end (R9), this waits until that work has returned.
         """
         if not self._begun(claim):
             return False
@@ -122,7 +123,7 @@ class JobRunner:
         return True
 
     def _begun(self, claim: Claim) -> bool:
-        """A claim can be committed and its answer lost; what nobody began is put back, and is no rescue."""
+        """Claim and begin a job. When that fails, put it back without counting a rescue: the claim may be committed."""
         try:
             claimed = claim(self.node)
             if claimed is not None:
@@ -137,7 +138,7 @@ class JobRunner:
         self._worker.look_for_orphans()
         try:
             self._worker.put_orphans_back()
-        except StoreError as error:  # the lease is given up, or runs out
+        except StoreError as error:  # the lease is given up, or expires
             log.warning("what was claimed and never began is left to the others: %s", error)
 
     def _leave(self) -> None:
@@ -147,9 +148,9 @@ class JobRunner:
         if self._greeter is not None:
             self._greeter.join(LOOP_END)
         try:
-            # A commit whose answer was lost may still come: then the row has to be there.
+            # A commit without an answer may still arrive: then the row has to exist.
             self.lease.give_up(is_passing=self._is_sure)
-        except StoreError as error:  # its lease runs out by itself
+        except StoreError as error:  # the lease expires by itself
             log.error("the sign-off is not on record: %s", error)
 
     def _keep_once(self) -> None:

@@ -1,35 +1,38 @@
-"""The lease: who may say that a job is still being run, and who may take it over (R8).
+"""The lease: which node may claim that a job is still being run, and which may take the job over (R8).
 
-A **node** is one start of one process, with an id drawn at random: a process that is started again is another
-node, and never mistaken for its dead predecessor. What a node runs is its own while its lease lasts. The lease
-is renewed by a heartbeat every third of it: one write for the node, however many jobs it runs, so a heartbeat may
-fail or come late twice before anybody draws conclusions.
+A **node** is one start of one process, with a random id: a restarted process is another node, and is never mistaken
+for its dead predecessor. A job belongs to the node that runs it while the node's lease lasts. A heartbeat renews the
+lease at every third of its length: one write for the node, however many jobs it runs. So a heartbeat may fail or be
+late twice before it has consequences.
 
-*Who may do what.* Only the node itself renews its lease. Any other node may end it: once the heartbeat is older
-than a whole lease, one transaction puts the node's jobs back into the queue (same id, one attempt more) and says
-so (`node.lost`, `job.lost`, `job.rescued`). A node never rescues what it runs itself: it knows better. What it
-claimed without getting the answer it does not run, and puts back (docs/decisions/unanswered-claims.md).
+*Who may do what.* Only the node itself renews its lease. Any other node may end it: once the heartbeat is older than
+a whole lease, one transaction puts the node's jobs back into the queue (same id, one attempt more) and records that
+(`node.lost`, `job.lost`, `job.rescued`). A node never rescues the jobs that it runs itself: it has better
+information. A job that it claimed without getting the answer it does not run, and puts back
+(docs/decisions/unanswered-claims.md).
 
-*When either side dies.* A node that dies says nothing; its lease runs out and another rescues, if need be the next
-one to start. A rescuer that dies has committed its rescue, or it has done nothing.
+*When either side dies.* A node that dies leaves no notice; its lease expires and another node rescues its jobs, if
+need be the next one to start. A rescuer that dies has either committed its rescue or changed nothing.
 
 *When a node was only slow* (a stopped process, a laptop that slept) its jobs may have been rescued meanwhile, and
 begin twice: that is what "at least once" means. Its guardian has ended their processes by then (`engine.greeting`);
-functions in threads go on. But they are settled once. Every claim and every rescue raises the
-job's fence, and a settlement that shows an older fence changes nothing.
+functions in threads continue. But each job is settled once: every claim and every rescue raises the job's fence, and
+a settlement with an older fence changes nothing.
 
-*When the clock is set* all heartbeats on record look too old, or lie in the future, through nobody's fault. For one
-whole lease, measured by the monotonic clock, a node that noticed rescues nobody: by then every node that lives has
-beaten three times by the new clock, and whatever still looks strange is dead, a heartbeat in the future included. A
-clock that was put back while nobody ran is noticed at start, by heartbeats that have not happened yet.
+*When the clock is set* all recorded heartbeats look too old, or lie in the future, although no node is at fault. For
+one whole lease, measured by the monotonic clock, a node that noticed the step rescues no jobs. By then every live
+node has sent three heartbeats by the new clock, so a node whose heartbeat is still implausible is dead, also one
+whose heartbeat lies in the future. A clock that was set back while no node ran is noticed at start, by heartbeats in
+the future.
 
-*When the database was away* for longer than a lease, nobody could beat, and everybody looks dead to whoever is back
-first. So a node whose own heartbeat had grown too old rescues nobody for one whole lease either.
+*When the database was unreachable* for longer than a lease, no node could send a heartbeat, and every node looks dead
+to the first that reconnects. So a node whose own heartbeat had become too old rescues no jobs for one whole lease
+either.
 
-A clock that was put forward just before a start looks like time that passed while nobody ran: a node that is alive may
-lose its jobs to the one that starts, if it does so before the other's next heartbeat. The fence settles them once.
+A clock that was set forward just before a start looks like time that passed while no node ran: a live node may lose
+its jobs to the starting node, if that one starts before the other's next heartbeat. The fence settles them once.
 
-*A clean stop* gives the lease up: what is still running is up for rescue at once.
+*A clean stop* gives up the lease: jobs that are still running can be rescued at once.
 """
 
 from __future__ import annotations
@@ -43,13 +46,13 @@ from everwhen.ports.runtime import Runtime
 from everwhen.version import __version__
 
 LEASE = 30.0
-BEATS = 3  # in a lease
+BEATS = 3  # per lease
 
 log = logging.getLogger("everwhen")
 
 
 class Lease:
-    """The lease of one node: beaten, lost, given up; and the judgement about those of others."""
+    """The lease of one node: renewed, lost, given up; and the evaluation of the leases of other nodes."""
 
     def __init__(
         self, runtime: Runtime, *, role: Role = "up", seconds: float = LEASE, service: str = ""
@@ -69,16 +72,16 @@ class Lease:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether the last heartbeat is on record and young enough: nobody will take our jobs."""
+        """Return whether the last recorded heartbeat is young enough, so that no other node takes our jobs."""
         return self.age <= self.seconds
 
     @property
     def age(self) -> float:
-        """Seconds since the last heartbeat that is on record."""
+        """Seconds since the last recorded heartbeat."""
         return self._clock.monotonic() - self._beaten
 
     def begin(self) -> ClockStep | None:
-        """Another start, another node. The step of the clock since anybody was last alive, if it was put back."""
+        """Become a new node. Return the clock step since the last heartbeat of any node, if the clock was set back."""
         self.node = self._draw()
         self._beaten = self._clock.monotonic()
         step = self._step_before_start()
@@ -89,7 +92,7 @@ class Lease:
         return step
 
     def _draw(self) -> str:
-        """The id of one start: the name of its service, where it has one, and what no other start has."""
+        """Draw the id of one start: the name of its service, if it has one, and a random part."""
         drawn = secrets.token_hex(8)
         return f"{self._service}-{drawn}" if self._service else drawn
 
@@ -104,18 +107,18 @@ class Lease:
             is_worker=self._role != "scheduler",
         )
         self._beaten = began
-        if not was_fresh:  # what kept us from beating may have kept the others, too
+        if not was_fresh:  # the same cause may have kept other nodes from sending heartbeats, too
             self.distrust_clocks()
 
     def distrust_clocks(self) -> None:
-        """The clock was set, or nobody could beat: leases of others mean nothing for one whole lease (E9)."""
+        """Ignore leases of others for one whole lease: the clock was set, or no node could send heartbeats (E9)."""
         self._rescues_from = self._clock.monotonic() + self.seconds
 
     def rescue(self, now: int | None = None) -> int:
-        """Take over the jobs of nodes whose lease has expired; how many there were.
+        """Take over the jobs of nodes whose lease has expired; return how many there were.
 
-        `now` is the instant by which the clock was last found in order: one that is set after that look, and before
-        leases are judged, must not make the living look dead.
+        `now` is the instant of the last clock check without a step: a clock that is set after that check, and before
+        leases are evaluated, must not make live nodes look dead.
         """
         if self._clock.monotonic() < self._rescues_from:
             return 0

@@ -1,7 +1,7 @@
-"""A thread that does one unit of work after another, and never disarms (E7).
+"""A thread that does one unit of work after another, and never ends because of an error (E7).
 
-A step that fails is logged and tried again, a little later each time. What the step does, and how long it sleeps
-when there is nothing to do, is its own affair.
+A step that fails is logged and retried, after a growing pause. The step itself decides what it does, and how long it
+sleeps when there is nothing to do.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from collections.abc import Callable
 from everwhen.engine.wake import Wake
 from everwhen.errors import QueueError, StoreError
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0  # short enough to go on at once when the database is back
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0  # short enough to continue promptly when the database is back
 LOOK_AGAIN = 0.05
 
 log = logging.getLogger("everwhen")
 
 
 class Loop:
-    """Steps until `ended` is set."""
+    """Runs steps until `ended` is set."""
 
     def __init__(self, name: str, what: str, step: Callable[[], None], ended: threading.Event) -> None:
         self._what = what
@@ -46,8 +46,8 @@ class Loop:
                 self._step()
                 self.error = None
                 pause = FIRST_PAUSE
-            except Exception as error:  # the loop's top: it never disarms
-                # A database that is away is no news after the first line; anything else shows where it came from.
+            except Exception as error:  # top of the loop: it never ends
+                # An unreachable database or queue needs one line; any other error is logged with its traceback.
                 self.error = error
                 is_away = isinstance(error, StoreError | QueueError)
                 log.error("Error during %s: %s", self._what, error, exc_info=not is_away)
@@ -58,13 +58,16 @@ class Loop:
 
 
 def _has_waited(error: Exception) -> bool:
-    """Whoever found the database locked has waited for it for seconds, and must be there when it is free."""
+    """Return whether the database was locked: the step has waited for seconds, and must retry as soon as it is free."""
     return isinstance(error, StoreError) and error.fault == "locked"
 
 
 class WakeableSleep:
-    """Sleeping between steps. Another process on the same file cannot set our wake-up, so its change counter is
-    looked at in between; a database that notifies (PostgreSQL) needs no looking."""
+    """The sleep between steps.
+
+    Another process on the same file cannot set our wake-up, so the sleep polls its change counter; a database that
+    notifies (PostgreSQL) needs no polling.
+    """
 
     def __init__(self, wake: Wake, changes: Callable[[], int] | None) -> None:
         self._wake = wake
@@ -72,7 +75,7 @@ class WakeableSleep:
         self._seen = 0
 
     def begin(self) -> None:
-        """Before a step reads: what others commit from here on cuts the sleep after it short."""
+        """Note the change counter before a step reads: commits by others from here on cut the next sleep short."""
         if self._changes is not None:
             self._seen = self._changes()
 

@@ -1,4 +1,4 @@
-"""An event loop on a thread of its own: where the targets of a node run beside each other."""
+"""An event loop on its own thread: the targets of a node run on it concurrently."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ log = logging.getLogger("everwhen")
 
 
 class LoopThread:
-    """Starts with the first call; `close` ends it, and the call after that starts another."""
+    """Starts with the first call; `close` ends it, and the next call starts another."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -24,12 +24,12 @@ class LoopThread:
         self._thread: threading.Thread | None = None
 
     def call(self, work: Callable[..., object], *arguments: Any) -> None:
-        """Have the loop call it, soon; from any thread."""
+        """Have the loop call `work` soon; from any thread."""
         with self._guard:
             self._running_loop().call_soon_threadsafe(work, *arguments)
 
     def finish(self, last: Sequence[Callable[[], Coroutine[Any, Any, None]]]) -> None:
-        """Have the loop run these to their end, each whatever the others do; then close it."""
+        """Have the loop run these to their end, each even if others fail; then close it."""
         with self._guard:
             loop = self._loop
         if loop is not None:
@@ -41,7 +41,7 @@ class LoopThread:
         self.close()
 
     def close(self) -> None:
-        """Cancel what is left, end the loop and its thread."""
+        """Cancel the remaining tasks, end the loop and its thread."""
         with self._guard:
             loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
         if loop is not None and thread is not None:
@@ -62,7 +62,7 @@ class LoopThread:
         while not self._is_over(loop):
             try:
                 loop.run_forever()
-            except BaseException:  # a task that calls sys.exit stops the loop; the others are not to blame
+            except BaseException:  # a task that calls sys.exit stops the loop; the other tasks must continue
                 log.exception("a task of %s tried to end the loop", self._name)
         with contextlib.suppress(BaseException):
             loop.run_until_complete(_wind_up(loop))

@@ -1,8 +1,9 @@
-"""Long work beside the loop gives way: while it lasts, the interpreter is handed to those who wait fifty times as soon.
+"""Low priority for long work in the background: it releases the interpreter to waiting threads fifty times sooner.
 
-A thread that works without a pause keeps the interpreter for 5 ms at a time. A tick asks the database a dozen times,
-and would wait that long after each answer. And ten thousand new schedules are a million objects without a cycle among
-them: looking through all of those for garbage would stop every thread for a quarter of a second, so nobody looks.
+A thread that works without a pause keeps the interpreter for 5 ms at a time. A tick queries the database a dozen
+times, and would wait that long after each answer. And ten thousand new schedules are a million objects without a
+cycle among them: a garbage collection over all of them would stop every thread for a quarter of a second, so it is
+disabled.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _usual = 0.0
 
 @contextmanager
 def low_priority() -> Iterator[None]:
-    """As long as the block lasts; the last of several that ends puts things back as they were."""
+    """Lower the priority for the duration of the block; the last of several blocks to end restores the settings."""
     global _at_work, _usual  # noqa: PLW0603 - the interpreter has one such interval for all threads
     with _guard:
         if not _at_work:

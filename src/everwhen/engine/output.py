@@ -1,8 +1,8 @@
-"""What runs print, on its way to the store: collected, bounded, and written a few times a second.
+"""The output of runs on its way to the store: collected, bounded, and written a few times a second.
 
-Of each stream the first 64 KiB and the last 192 KiB are kept, in memory while they wait and in the store while the
-job runs. Writing is the lowest but one of the writer's lanes and never holds up a run; a store that refuses is asked
-again, and what does not fit meanwhile is lost, oldest first.
+Of each stream the first 64 KiB and the last 192 KiB are kept, in memory until they are written and in the store while
+the job runs. Writes use the second-lowest of the writer's lanes and never delay a run. A write that the store refuses
+is retried, and what does not fit meanwhile is lost, oldest first.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HEAD = 64 * 1024
 TAIL = 192 * 1024
 PIECE = 64 * 1024
 PAUSE = 0.5
-LONGEST_PAUSE = 16.0  # between two attempts, and two lines in the log, while the store refuses
+LONGEST_PAUSE = 16.0  # between two attempts, and two log lines, while the store refuses
 CLOSING = 5.0
 
 log = logging.getLogger("everwhen")
@@ -33,7 +33,7 @@ class OutputStore(Protocol):
 
 
 class OutputBook:
-    """The output of every run of a node. Its thread begins with the first piece and ends with `close`."""
+    """The output of every run of a node. Its thread starts with the first piece and ends with `close`."""
 
     def __init__(self, store: OutputStore, clock: Clock, *, pause: float = PAUSE) -> None:
         self._store, self._clock, self._pause = store, clock, pause
@@ -55,7 +55,7 @@ class OutputBook:
                 self._thread.start()
 
     def flush(self) -> None:
-        """Write what waits; StoreError leaves it waiting."""
+        """Write the waiting pieces; on StoreError they keep waiting."""
         with self._lock:
             changed = list(self._changed.values())
             pieces = [piece for waiting in changed for piece in waiting.pieces()]
@@ -70,7 +70,7 @@ class OutputBook:
                     self._changed.pop(waiting.stream, None)
 
     def close(self) -> None:
-        """Write what is left and end the thread."""
+        """Write the remaining pieces and end the thread."""
         self._closing.set()
         with self._lock:
             thread, self._thread = self._thread, None
@@ -95,7 +95,7 @@ class OutputBook:
 
 
 class RunOutput:
-    """Where one run writes to."""
+    """The output of one run."""
 
     def __init__(self, book: OutputBook, job_id: str, attempt: int) -> None:
         self._book, self._job_id, self._attempt = book, job_id, attempt
@@ -108,7 +108,7 @@ class RunOutput:
 
 
 class _Waiting:
-    """Pieces of one stream that are not written yet, and how long the stream is by now."""
+    """The unwritten pieces of one stream, and the stream's current length."""
 
     def __init__(self, stream: OutputStream) -> None:
         self.stream = stream
@@ -139,7 +139,7 @@ class _Waiting:
         return [OutputGap(self.stream, HEAD, end)] if end > HEAD else []
 
     def forget(self, written: list[OutputPiece]) -> None:
-        """What was written waits no more; a piece that grew meanwhile is written again, whole."""
+        """Remove the written pieces; a piece that grew meanwhile is written again as a whole."""
         done = set(map(id, written))
         self._head = deque(piece for piece in self._head if id(piece) not in done)
         self._tail = deque(piece for piece in self._tail if id(piece) not in done)
@@ -149,7 +149,7 @@ class _Waiting:
 
 
 def _append(pieces: deque[OutputPiece], piece: OutputPiece) -> None:
-    """Join it to the last where there is room: a thousand short lines are one piece."""
+    """Append the piece, joined to the last one if both fit: a thousand short lines are one piece."""
     last = pieces[-1] if pieces else None
     if last is not None and last.position + len(last.data) == piece.position:
         joined = len(last.data) + len(piece.data)

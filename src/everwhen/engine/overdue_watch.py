@@ -1,6 +1,6 @@
-"""The watch over slots that nobody decides, or that wait for too long; what it finds is on record once.
+"""The watch over slots that stay undecided, or are held for too long; it records each of them once.
 
-Of several schedulers the one with the smallest id looks, so that no two write the same.
+Of several schedulers only the one with the smallest id checks, so that no two record the same slot.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from everwhen.model.schedule import Schedule
 from everwhen.ports.runtime import Runtime
 
 LOOK_EVERY = 30.0
-MOST = 1_000  # schedules that a look takes
-_WAITING = ("outstanding_limit", "at_capacity")  # for a place; what waits for an opening waits as it should
+MOST = 1_000  # schedules per check
+_WAITING = ("outstanding_limit", "at_capacity")  # for capacity; holding until a window opens is intended
 
 
 class OverdueWatch:
-    """Looks twice a minute."""
+    """Checks twice a minute."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime

@@ -1,4 +1,4 @@
-"""Pauses with an end (`until`) end by themselves, at their instant: it is one of the loop's wake-ups."""
+"""The end of pauses with an end instant (`until`), which is one of the loop's wake-ups."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from everwhen.ports.runtime import Runtime
 
 
 def end_pauses(runtime: Runtime) -> int:
-    """Resume every schedule whose pause has run out; how many there were."""
+    """Resume every schedule whose pause has ended; return how many there were."""
     due = runtime.catalogue.due_to_resume(runtime.clock.now())
     for schedule_id in due:
         try:

@@ -1,4 +1,4 @@
-"""One job that this node runs: its task on the loop, its deadline, and how it is told to end."""
+"""One job that this node runs: its task on the loop, its deadline, and the reason why it is ended."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from everwhen.model.outcome import Outcome
 from everwhen.ports.slots import Held
 from everwhen.ports.target import Nowhere, Output, Run, StopFlag
 
-# `abandoned`: the node stops and gives its lease up; whoever runs the job again says what came of it.
-# `superseded`: the job was rescued while this node was taken for dead, and claimed by it again.
-# `cut_off`: the node cannot renew its lease, and is told to end its work then.
+# `abandoned`: the node stops and gives up its lease; the node that runs the job again reports its outcome.
+# `superseded`: the job was rescued while this node was considered dead, and then claimed by it again.
+# `cut_off`: the node cannot renew its lease, and is configured to end its work then.
 Ending = Literal["timed_out", "cancelled", "abandoned", "superseded", "cut_off"]
 TRACEBACK_LIMIT = 20
 _SAID = {
@@ -27,7 +27,7 @@ _SAID = {
 
 @dataclass(slots=True, eq=False)
 class Running:
-    """Told to end once: the first reason counts. Belongs to the loop's thread; others look whether `is_over`."""
+    """A running job. It is ended once: the first reason counts. Owned by the loop's thread; others read `is_over`."""
 
     claimed: ClaimedJob
     run: Run
@@ -35,14 +35,14 @@ class Running:
     timer: asyncio.TimerHandle | None = None
     ending: Ending | None = None
     is_over: bool = False
-    before: list[Running] = field(default_factory=list)  # older copies of the same job: to be over first
+    before: list[Running] = field(default_factory=list)  # older copies of the same job: have to end first
 
     @property
     def held(self) -> Held:
         return self.claimed.job.job_id, self.claimed.job.fence
 
     def end(self, ending: Ending) -> None:
-        """Have the task cancelled; where none has begun yet, it ends as soon as it does."""
+        """Cancel the task; a task that has not begun yet is cancelled as soon as it does."""
         if self.ending is None and not (self.task and self.task.done()):
             self.ending = ending
             self.run.cancelled.set()
@@ -51,11 +51,11 @@ class Running:
 
     @property
     def is_left_behind(self) -> bool:
-        """Whether work of this run goes on although it was told to end."""
+        """Return whether work of this run continues although the run has ended."""
         return any(not work.done() for work in self.run.still_running)
 
     def outcome(self) -> Outcome:
-        """What came of it, whatever the target did."""
+        """Return the outcome of the run, whatever the target did."""
         assert self.task is not None
         reported = _reported(self.task)
         if self.ending is None:
@@ -83,7 +83,7 @@ def _reported(task: asyncio.Task[Outcome]) -> Outcome:
 
 
 def failed_by(error: BaseException) -> Outcome:
-    """A target that raised: the worker boundary, where whatever it does is an outcome."""
+    """Turn an exception of a target into an outcome: this is the worker boundary."""
     return Outcome("failed", error="".join(traceback.format_exception(error, limit=TRACEBACK_LIMIT)).strip())
 
 
@@ -107,7 +107,7 @@ def run_of(claimed: ClaimedJob, output: Output | None = None, stopping: StopFlag
 
 
 def _payload(text: str) -> dict[str, Any]:
-    if text == "{}":  # nearly always
+    if text == "{}":  # the usual case
         return {}
     payload: dict[str, Any] = json.loads(text)
     return payload

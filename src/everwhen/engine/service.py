@@ -1,8 +1,8 @@
-"""A node's life: start order, its loops, and a stop that loses nothing (G1, G2, G3).
+"""The life cycle of a node: its start order, its loops, and a stop that loses nothing (G1, G2, G3).
 
-A node schedules, works, or does both; each is a loop on a thread of its own, beside the heartbeat that keeps what
-was claimed and the janitor. What each of them does is in its own module; here is when they begin and end. Where a
-queue carries the jobs, a dispatcher stands in the place of the worker.
+A node schedules, works, or does both; each is a loop on its own thread, next to the heartbeat that renews the lease
+of the claimed jobs, and the janitor. Their own modules define what they do; this module defines when they begin and
+end. When a queue delivers the jobs, a dispatcher replaces the worker.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class Service:
         self._retention = retention or Retention()
         self._deliveries = deliveries
         self._dispatcher = dispatcher
-        self._chain_watch = chain_watch  # over schedules that go on by themselves
-        self._heal = heal  # what could not run, and can now, is active again (R7)
+        self._chain_watch = chain_watch  # over schedules that continue by themselves
+        self._heal = heal  # reactivates schedules that could not run, and can now (R7)
         self._scheduler_wake, self._worker_wake = Wake(), Wake()
         self._scheduler_sleep = WakeableSleep(self._scheduler_wake, changes)
         self._worker_sleep = WakeableSleep(self._worker_wake, changes)
@@ -108,16 +108,16 @@ class Service:
         )
         self._clock_watch, self._clock_lock = ClockWatch(runtime.clock), threading.Lock()
         self._skew_watch = SkewWatch()
-        self._steps: list[ClockStep] = []  # of the clock, noticed and not on record yet
+        self._steps: list[ClockStep] = []  # of the clock, noticed and not recorded yet
         self._started = self._asked_for_cancels = 0.0
         self._loops: list[Loop] = []
         self._keeper: Loop | None = None
         self._greeter: Loop | None = None
-        self._stopped = threading.Event()  # no new firing, no new claim
-        self._gone = threading.Event()  # and nothing left to keep alive
-        self._has_left = False  # told twice to stop: what can be on record is on record
+        self._stopped = threading.Event()  # fires and claims nothing more
+        self._gone = threading.Event()  # and has nothing left to keep alive
+        self._has_left = False  # after the second request to stop: everything that can be recorded is
         self._janitor = self._new_janitor()
-        self._downtime: Downtime | None = None  # until it is told
+        self._downtime: Downtime | None = None  # until it is logged
         self._stall_watch = StallWatch(runtime.clock, self._record)
         self._overdue_watch = OverdueWatch(runtime)
 
@@ -135,18 +135,18 @@ class Service:
 
     @property
     def _has_others_work(self) -> bool:
-        """Whether workers of a queue run the jobs of this node."""
+        """Return whether workers of a queue run the jobs of this node."""
         return self._dispatcher is not None or self._chain_watch is not None
 
     # -- start and stop --
 
     def start(self, reconcile: Callable[[], object] | None = None) -> None:
-        """Rescue what dead nodes left, reconcile what is declared, then tick; catch-up is the loop's second lane."""
+        """Rescue jobs of dead nodes, reconcile declared schedules, then tick; catch-up is the loop's second lane."""
         self.prepare(reconcile)
         self.begin()
 
     def prepare(self, reconcile: Callable[[], object] | None = None) -> None:
-        """Everything before the first tick: whoever is to be asked by jobs can open in between.
+        """Do everything before the first tick; the caller can then open the services that jobs call.
 
         When reconciling raises, the node is gone again as after a clean stop.
         """
@@ -162,26 +162,26 @@ class Service:
             if self._heal is not None and (self.is_worker or self._has_others_work):
                 self._heal()
             if self._deliveries is not None and self.is_scheduler:
-                self._deliveries.start(self.node)  # before the first tick: nothing passes a subscriber by
+                self._deliveries.start(self.node)  # before the first tick: no subscriber misses a message
         except BaseException:
             self._leave(0)
             raise
 
     def begin(self) -> None:
-        """Decide slots and run jobs; returns at once."""
+        """Start to decide slots and run jobs; return at once."""
         self._loops = list(self._new_loops())
         for loop in self._loops:
             loop.start()
 
     def stop(self, *, wait_for_jobs: bool = True, timeout: float = 30.0) -> None:
-        """No new firing; running jobs are awaited, and past the timeout ended, whether the database answers or not."""
+        """Fire nothing more, wait for running jobs, end them after the timeout, whether the database answers or not."""
         if self.status == "stopped":
             return
         patience = timeout if wait_for_jobs and not self._has_left else 0.0
         deadline = self._runtime.clock.monotonic() + patience
         self.prepare_to_stop()
-        # The loops end first, so that nothing is claimed behind the drain's back; the heartbeat goes on until
-        # the last job has ended, so that nobody else takes them over.
+        # The loops end first, so that nothing is claimed during the drain; the heartbeat continues until the last job
+        # has ended, so that no other node takes the jobs over.
         self._await_loops(min(max(patience, SHORTEST_END), LOOP_END))
         left = 0
         try:
@@ -211,14 +211,14 @@ class Service:
         self._worker_wake.set()
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """Deliver messages to one more, where this node delivers any."""
+        """Deliver messages to one more subscriber, if this node delivers any."""
         if self._deliveries is not None:
             self._deliveries.add(subscriber)
 
     def kill(self) -> None:
-        """Told twice to stop: what still runs is ended at once, and given back; from any thread.
+        """End the running jobs at once and give them back, after a second request to stop; from any thread.
 
-        A database that does not answer is not waited for: then the lease runs out by itself.
+        This does not wait for a database that does not answer: then the lease expires by itself.
         """
         self.prepare_to_stop()
         for target in self._targets.values():
@@ -261,7 +261,7 @@ class Service:
             self._greeter = self._greeting.start(self._gone)
 
     def _has_its_loops(self) -> bool:
-        """Whether everything lives that should: a node that stops has only its heartbeat left."""
+        """Return whether all expected loops are alive: a stopping node has only its heartbeat left."""
         loops = [] if self._stopped.is_set() else self._loops
         return self._keeper is not None and all(loop.is_alive for loop in (self._keeper, *loops))
 
@@ -280,7 +280,7 @@ class Service:
         try:
             if not self._has_left:
                 self._sign_off(left)
-        except StoreError as error:  # its lease runs out by itself
+        except StoreError as error:  # the lease expires by itself
             log.error("the sign-off is not on record: %s", error)
         self.status = "stopped"
 
@@ -290,7 +290,7 @@ class Service:
         self.lease.give_up()
 
     def _end_jobs(self, deadline: float) -> int:
-        """Wait for running jobs; how many were still running, and were ended, when the time was over."""
+        """Wait for running jobs; return how many were still running after the deadline, and were ended."""
         left = 0
         try:
             left = drain(self.worker, self._worker_wake, max(deadline - self._runtime.clock.monotonic(), 0.0))
@@ -301,7 +301,7 @@ class Service:
     # -- readiness --
 
     def unreadiness(self) -> str | None:
-        """Why this node is not ready (G3); None when it is."""
+        """Return why this node is not ready (G3); None when it is."""
         if self.status != "running":
             return f"the {self._name} is {self.status}"
         try:
@@ -314,8 +314,11 @@ class Service:
         return "scheduler" if self.is_scheduler else "worker"
 
     def _stall(self) -> str | None:
-        """A loop that has ended no evaluation for ten check intervals is stuck; a schedule that is overdue by more
-        than a minute while nothing is being decided is left behind."""
+        """Return why the scheduler stalls; None when it does not.
+
+        A loop that has completed no evaluation for ten check intervals is stuck. A schedule that is overdue by more
+        than a minute while nothing is being decided is left behind.
+        """
         clock, counts = self._runtime.clock, self.ticker.counts
         patience = 10 * self._check_interval
         if clock.monotonic() - max(counts.checked, self._started) > patience:
@@ -324,7 +327,7 @@ class Service:
         overdue = 0 if due_at is None else clock.now() - due_at
         if overdue > OVERDUE and clock.monotonic() - max(counts.advanced, self._started) > patience:
             return f"a schedule is overdue by {overdue // 1_000_000}s and nothing is being decided{self._cause()}"
-        # A loop that has nothing to write does not notice that nothing can be written; the heartbeat does.
+        # A loop that has nothing to write does not notice a database that cannot be written; the heartbeat does.
         is_unwritten = not self.lease.is_fresh and bool(self._cause())
         return self._old_heartbeat() if is_unwritten else None
 
@@ -337,8 +340,8 @@ class Service:
             return describe_fault(error)
 
     def _staleness(self) -> str | None:
-        """A worker whose heartbeat is older than its lease may lose its jobs to others at any moment."""
-        if not self.lease.is_fresh:  # first: a database that is silent keeps whoever asks it waiting
+        """Return why a worker is not ready: with a heartbeat older than its lease, other nodes may take its jobs."""
+        if not self.lease.is_fresh:  # first: a database that does not answer blocks the caller
             return self._old_heartbeat()
         self._runtime.slots.next_ready_at()  # whether the database answers
         return None
@@ -349,13 +352,13 @@ class Service:
         )
 
     def _cause(self) -> str:
-        """What keeps the loops from their work, in words without hosts and files; nothing where none fails."""
+        """Describe the error that fails a loop, without hosts and files; empty when no loop fails."""
         loops = self._loops if self._keeper is None else [*self._loops, self._keeper]
         error = next((loop.error for loop in loops if loop.error is not None), None)
         return "" if error is None else f" ({describe_fault(error)})"
 
     def _ask_broker(self) -> str | None:
-        """With a queue its broker has to answer, also while there is nothing to hand over."""
+        """Return why the broker of the queue does not answer; it has to, also when there is nothing to hand over."""
         broker = self._dispatcher or self._chain_watch
         try:
             if broker is not None:
@@ -396,7 +399,7 @@ class Service:
             self._scheduler_sleep.sleep(self.ticker.seconds_to_next(self._check_interval))
 
     def _watch_once(self) -> None:
-        """In place of a tick: the slots are decided by links, wherever they run."""
+        """Replace a tick: the links decide the slots, in whichever process they run."""
         assert self._chain_watch is not None
         self._scheduler_sleep.begin()
         self.watch_clock()
@@ -409,7 +412,7 @@ class Service:
 
     def _work_once(self) -> None:
         self._worker_sleep.begin()
-        if not self.lease.is_fresh:  # others would take what it claims as soon as it is claimed
+        if not self.lease.is_fresh:  # else other nodes would take its jobs as soon as it claims them
             self.lease.beat(self.watch_clock())
         is_busy = self.worker.step()
         self._pass_cancels_on(is_busy=is_busy)
@@ -419,12 +422,12 @@ class Service:
     def _dispatch_once(self) -> None:
         assert self._dispatcher is not None
         self._worker_sleep.begin()
-        self.worker.end_overdue()  # of jobs whose outcome is reported, whoever had begun them
+        self.worker.end_overdue()  # of jobs whose outcome is reported, whichever node began them
         if not self._dispatcher.step() and not self._stopped.is_set():
             self._worker_sleep.sleep(self._dispatcher.seconds_to_next(self._check_interval))
 
     def _pass_cancels_on(self, *, is_busy: bool) -> None:
-        """Before every sleep; a worker that does not come to sleep looks a few times a second."""
+        """Pass on cancel requests before every sleep; a worker that never sleeps looks a few times a second."""
         now = self._runtime.clock.monotonic()
         if self.worker.running_count and (not is_busy or now - self._asked_for_cancels > ASK_FOR_CANCELS):
             self._asked_for_cancels = now
@@ -453,12 +456,12 @@ class Service:
     # -- clock --
 
     def watch_clock(self) -> int:
-        """Look whether somebody set the clock since the last look, and act on it; the instant of the look.
+        """Check whether the clock was set since the last check, and act on it; return the instant of the check.
 
-        A step stays in hand until it is on record: were it lost with a database that refused, the slots that it
-        jumped over would be called late, and nobody could explain them.
+        A step is kept until it is recorded: if it were lost with a failing database, the skipped slots would be
+        recorded as late, without an explanation.
         """
-        with self._clock_lock:  # two loops look, and neither goes on before it is on record
+        with self._clock_lock:  # two loops check, and neither continues before the step is recorded
             step, now = self._clock_watch.look(), self._clock_watch.now
             if step is not None:
                 self._steps.append(step)
@@ -470,7 +473,7 @@ class Service:
         return now
 
     def _tell_steps(self) -> None:
-        """On record by schedulers: a worker decides no slots."""
+        """Record the steps, by schedulers only: a worker decides no slots."""
         while self._steps:
             step = self._steps[0]
             if self.is_scheduler:

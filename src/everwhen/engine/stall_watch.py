@@ -1,4 +1,4 @@
-"""A scheduler that stalls puts that on record: once for each stall, and later where the database is what keeps it."""
+"""The watch over a scheduler's stalls: each is recorded once, and later if the database itself causes it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Record = Callable[[EventType, dict[str, object]], None]
 
 
 class StallWatch:
-    """Looked at by the heartbeat, which goes on when the loop does not."""
+    """Called by the heartbeat, which continues when the loop does not."""
 
     def __init__(self, clock: Clock, record: Record) -> None:
         self._clock = clock
@@ -20,13 +20,13 @@ class StallWatch:
         self._untold: list[dict[str, object]] = []
 
     def look(self, reason: str | None) -> None:
-        """Whether it stalls, and why."""
+        """Note whether the scheduler stalls, and why."""
         if reason is not None and not self._is_stalled:
             self._untold.append({"reason": reason, "noticed_at": self._clock.now()})
         self._is_stalled = reason is not None
 
     def tell(self) -> None:
-        """Put on record what is not there yet; StoreError, and it is kept for the next time."""
+        """Record the stalls that are not recorded yet; on StoreError they are kept for the next call."""
         while self._untold:
             self._record("scheduler.stalled", self._untold[0])
             del self._untold[0]

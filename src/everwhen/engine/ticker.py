@@ -1,13 +1,13 @@
-"""One evaluation: first what came due of late, then a bounded portion of what is further behind (E6).
+"""One evaluation: first the slots that became due recently, then a bounded portion of the backlog (E6).
 
-So a long catch-up never makes a live slot late. The clock is read once per transaction; a clock that went back
-is noted, and nothing fires twice for it, because the rows have moved on.
+So a long catch-up never delays a live slot. The clock is read once per transaction. A clock that was set back is
+noted, and nothing fires twice for it, because the rows have moved on.
 
-A node that starts has a first heartbeat, then declares its schedules, opens its API and only then decides. Slots are
-whole seconds, and a schedule of every second that is declared at 08:00:00.9 has one at 08:00:00: were it decided at
-08:00:01.1 for the first time, that slot would be missed, in a service that was there. So where a second has begun
-since the first heartbeat, what was due before it is decided first, as of its last moment; and where none has, all of it
-as of one instant, as the second may begin between two batches.
+A starting node sends its first heartbeat, then declares its schedules, opens its API and only then decides slots.
+Slots are whole seconds, and an every-second schedule that is declared at 08:00:00.9 has one at 08:00:00. If that slot
+were first decided at 08:00:01.1, it would count as missed, although the service was running. So if a new second has
+begun since the first heartbeat, the slots due before that second are decided first, as of the last instant before it.
+If none has, all due slots are decided as of one instant, because the next second may begin between two batches.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ BATCH = 500
 
 @dataclass(slots=True)
 class Counts:
-    """What the ticker has done since it was made."""
+    """What the ticker has done since it was created."""
 
     checks: int = 0
     fired: int = 0
     last_check_at: int | None = None
-    checked: float = 0.0  # monotonic: the last evaluation that ended
+    checked: float = 0.0  # monotonic: the last completed evaluation
     advanced: float = 0.0  # monotonic: the last one that decided something
 
 
@@ -41,13 +41,13 @@ class Ticker:
         self._clock = clock
         self._batch = batch
         self.counts = Counts()
-        self.alive_since: int | None = None  # when the node of this ticker was first on record
-        self._began_for: int | None = None  # the node whose first evaluation is over, by that instant
+        self.alive_since: int | None = None  # when the node of this ticker was first recorded
+        self._began_for: int | None = None  # `alive_since` of the node whose first evaluation is complete
 
     def step(self, is_over: Callable[[], bool] = lambda: False) -> bool:
-        """Decide everything that is due of late and one portion of the rest; True when more is waiting.
+        """Decide all slots that became due recently and one portion of the backlog; return True when more are due.
 
-        `is_over`: nothing more is to be fired; a node that stops does not work through its backlog first (G1).
+        `is_over` returns whether firing has to end: a stopping node does not process its backlog first (G1).
         """
         reports = self._first_second(is_over)
         if not (reports and is_over()):
@@ -60,8 +60,10 @@ class Ticker:
         return reports[-1].more
 
     def _first_second(self, is_over: Callable[[], bool]) -> list[TickReport]:
-        """What was due before this second, if it began while the node started; else what is due in it, however many
-        transactions that takes."""
+        """Decide, once per start, what was due before this second if it began during the start; else what is due now.
+
+        All transactions of it use the same instant.
+        """
         if self._began_for == self.alive_since or self.alive_since is None:
             return []
         now = self._clock.now()
@@ -85,13 +87,13 @@ class Ticker:
             counts.advanced = counts.checked
 
     def note_check(self) -> None:
-        """The loop came round, whoever decides the slots."""
+        """Count one pass of the loop, also when links decide the slots."""
         self.counts.checks += 1
         self.counts.last_check_at = self._clock.now()
         self.counts.checked = self._clock.monotonic()
 
     def seconds_to_next(self, check_interval: float) -> float:
-        """How long to sleep: until the earliest slot, at most a check_interval."""
+        """Return how long to sleep: until the earliest slot, at most `check_interval`."""
         wake_at = self._slots.next_wake_at()
         if wake_at is None:
             return check_interval

@@ -1,4 +1,4 @@
-"""A sleep that can be cut short: by a change, by a stop, by the time that was given."""
+"""A sleep that ends early on a change or a stop, and otherwise after the given time."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import threading
 
 
 class Wake:
-    """Set by anybody, waited for by one loop. A wake-up that comes before the wait is not lost."""
+    """Set by any thread, waited for by one loop. A wake-up that comes before the wait is not lost."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
 
     def set(self) -> None:
-        # What is set already costs nothing: whoever waits clears it before it looks at what there is to do.
+        # Setting a set event costs nothing: the waiting loop clears it before it looks for work.
         if not self._event.is_set():
             self._event.set()
 
     def wait(self, seconds: float) -> bool:
-        """Sleep, at most so long; True when woken."""
+        """Sleep for at most `seconds`; return True when woken."""
         woken = self._event.wait(max(seconds, 0.0))
         self._event.clear()
         return woken

@@ -1,8 +1,8 @@
-"""Claimed jobs, run side by side and settled together.
+"""Claimed jobs, run concurrently and settled together.
 
-A job belongs to the node that claimed it, by lease and fencing token; what it reports counts only while both
-still hold. Targets run on one event loop, those that block in threads; the claims and the settlements of many
-jobs share one transaction each.
+A job belongs to the node that claimed it, by lease and fencing token; the node's report counts only while both are
+valid. Targets run on one event loop, blocking ones in threads. The claims of many jobs share one transaction, and so
+do their settlements.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ class Worker:
         self._on_settled = on_settled
         self._observer = observer or Nobody()
         self._ended: queue.SimpleQueue[Ended] = queue.SimpleQueue()
-        self._running: dict[Held, Running] = {}  # of one job several, when it was rescued from under us
+        self._running: dict[Held, Running] = {}  # one job several times, if it was rescued from this node
         self._lock = threading.Lock()
-        self._left = threading.Condition()  # notified when one of those that are waited for is over
+        self._left = threading.Condition()  # notified when a job that is waited for is over
         self._is_async: dict[str, bool] = {}  # by kind of target
         self._loop = LoopThread("everwhen-targets")
         self._call_executor = CallExecutor(max_workers)
@@ -75,7 +75,7 @@ class Worker:
         self._looked_external_at = float("-inf")
         self._may_have_orphans = False
         self._wanted: list[str] = []
-        # Over here and not settled: interrupted because the node stops, or lost with its lease (`is_lost`).
+        # Ended here and not settled: interrupted because the node stops, or lost with its lease (`is_lost`).
         self._returned: queue.SimpleQueue[tuple[Running, bool]] = queue.SimpleQueue()
         self._stopping = StopFlag()
         self._is_over = False
@@ -85,7 +85,7 @@ class Worker:
         return len(self._running)
 
     def running_count_of(self, group: str | None) -> int:
-        """How many of the running jobs belong to a plugin, agent or workflow."""
+        """Return how many of the running jobs belong to a plugin, agent or workflow."""
         with self._lock:
             return sum(running.claimed.definition.group == group for running in self._running.values())
 
@@ -96,13 +96,13 @@ class Worker:
         self._is_over = False
 
     def prepare_to_stop(self) -> None:
-        """The node stops: from now on a process that a signal ends was interrupted, and did not fail (G1)."""
+        """Note that the node stops: from now on a process that a signal ends was interrupted, and did not fail (G1)."""
         self._stopping.set()
 
     # -- one step of the worker's loop --
 
     def step(self) -> bool:
-        """Settle what has ended, then take what is ready; True when something was done."""
+        """Settle ended jobs, then claim ready ones; return True when something was done."""
         done = self.end_overdue() + self.put_orphans_back()
         if not self._returned.empty():
             self._give_returned_back()
@@ -112,7 +112,7 @@ class Worker:
         return bool(done + self._claim(self._max_workers - len(self._running)))
 
     def _exchange(self, ended: Sequence[Ended]) -> int:
-        """Settle and claim in one transaction; whoever has ended makes room in it."""
+        """Settle and claim in one transaction; ended jobs make room for new ones in it."""
         over = sum(not outcome.is_still_running for _, outcome in ended)
         room = max(self._max_workers - len(self._running) + over, 0)
         try:
@@ -130,7 +130,7 @@ class Worker:
         return len(ended) + len(done.claimed)
 
     def want(self, job_id: str) -> None:
-        """Take this one before any other, whatever its queue, as soon as it can be had; from any thread."""
+        """Claim this job before any other, whatever its queue, as soon as possible; from any thread."""
         self._wanted.append(job_id)
         self._wake.set()
 
@@ -162,7 +162,7 @@ class Worker:
         return 1
 
     def take(self, claimed: Sequence[ClaimedJob]) -> None:
-        """Run what was claimed for this node."""
+        """Run the jobs that were claimed for this node."""
         if not claimed:
             return
         try:
@@ -172,14 +172,15 @@ class Worker:
             raise
 
     def look_for_orphans(self) -> None:
-        """Have the next step compare what runs here with what is on record; from any thread."""
+        """Have the next step compare the running jobs with the recorded ones; from any thread."""
         self._may_have_orphans = True
         self._wake.set()
 
     def put_orphans_back(self) -> int:
-        """A claim can be committed and its answer lost: its jobs are ours on record, and nobody runs them (R8).
+        """Put back jobs that are recorded as this node's and do not run (R8).
 
-        On the thread that claims, so that no claim is under way.
+        That happens when a claim was committed and its answer lost. Call it on the thread that claims, so that no claim
+        is in progress.
         """
         if not self._may_have_orphans:
             return 0
@@ -196,7 +197,7 @@ class Worker:
         return orphans
 
     def end_overdue(self) -> int:
-        """Jobs whose outcome was to be reported have deadlines, too; whichever node looks first ends them."""
+        """End jobs that await a reported outcome and are past their deadline; whichever node looks first ends them."""
         now = self._clock.monotonic()
         if now - self._looked_external_at < LOOK_EXTERNAL:
             return 0
@@ -204,7 +205,7 @@ class Worker:
         return self._slots.end_overdue(self._clock.now())
 
     def settle(self) -> int:
-        """Write how jobs ended; one whose work is still running stays until that has ended, too."""
+        """Record how jobs ended; a job whose work still runs stays until that work has ended, too."""
         self._give_returned_back()
         ended = self._take_ended()
         if not ended:
@@ -229,13 +230,13 @@ class Worker:
                 self._give_back(
                     {running.held for running, was_lost in returned if was_lost == is_lost}, is_lost
                 )
-        except BaseException:  # a second word about what was given back changes nothing
+        except BaseException:  # giving a job back twice changes nothing
             for one in returned:
                 self._returned.put(one)
             raise
 
     def _give_back(self, held: Collection[Held], is_lost: bool = False) -> None:
-        """Have others run these again: whatever they did here, nobody waits for it any more."""
+        """Let other nodes run these jobs again: no process waits for their outcome here any more."""
         if not held:
             return
         count = self._slots.give_back(self._clock.now(), node=self.node, held=held, is_lost=is_lost)
@@ -247,7 +248,7 @@ class Worker:
                 self._running.pop(one, None)
 
     def _tell_again(self, ended: Sequence[Ended]) -> None:
-        """A store that failed: it may have written them, and a second word changes nothing."""
+        """Queue the outcomes for another settlement: the store may have written them; a second one changes nothing."""
         for pair in ended:
             self._ended.put(pair)
 
@@ -272,7 +273,7 @@ class Worker:
         return ended
 
     def _await_work(self, running: Running, outcome: Outcome) -> None:
-        """The run is over, and known to be; its worker is free when the last of its work has returned (R9)."""
+        """Free the worker of a settled run when the last of its remaining work has returned (R9)."""
         left = next((work for work in running.run.still_running if not work.done()), None)
         if left is not None:
             left.add_done_callback(lambda _left: self._await_work(running, outcome))
@@ -289,23 +290,23 @@ class Worker:
     # -- endings --
 
     def cancel(self, job_ids: Sequence[str]) -> None:
-        """Tell jobs that were cancelled to stop, with everything that they started."""
+        """Stop jobs that were cancelled, with everything that they started."""
         with self._lock:
             concerned = [r for r in self._running.values() if r.run.job_id in job_ids]
         for running in concerned:
             self._loop.call(running.end, "cancelled")
 
     def cut_off(self) -> None:
-        """End what runs, because the lease of this node is about to end: whoever takes it over must not meet it."""
+        """End the running jobs, because this node's lease is about to end: the next owner's runs must not overlap."""
         with self._lock:
             concerned = list(self._running.values())
         for running in concerned:
             self._loop.call(running.end, "cut_off")
 
     def abandon(self, seconds: float) -> None:
-        """End what runs without settling it: it is given back where the node stops, and rescued elsewhere.
+        """End the running jobs without settling them: they are given back when the node stops, else rescued.
 
-        A claim that comes back only now begins nothing any more.
+        A claim that returns only now begins no job any more.
         """
         with self._lock:
             self._is_over = True
@@ -316,22 +317,22 @@ class Worker:
             self._left.wait_for(lambda: all(running.is_over for running in left), seconds)
         try:
             self._settle_the_rest()
-        except StoreError as error:  # what is left is rescued when the lease is given up, or over
+        except StoreError as error:  # the rest is rescued when the lease is given up or expires
             log.error("Error during the last settlement: %s", error)
         with self._lock:
             self._running.clear()
 
     def leave_at_once(self) -> None:
-        """Give back what runs, without waiting for its end; from any thread."""
+        """Give back the running jobs without waiting for their end; from any thread."""
         with self._lock:
             self._is_over = True
         self._settle_the_rest()
 
     def _settle_the_rest(self) -> None:
-        """Those that ended by themselves have their outcome; all others are given back.
+        """Settle jobs that ended by themselves, and give back all others.
 
-        Not where only this run is told to go: what a queue's own time limit ends again and again is rescued three
-        times and no more.
+        Only when the node stops, not when only this run is ended: a job that the queue's own time limit ends again
+        and again is rescued three times and no more.
         """
         self.settle()
         if not self._stopping.is_set():
@@ -341,7 +342,7 @@ class Worker:
         self._give_back(held)
 
     def close(self) -> None:
-        """No job runs any more: the loop ends, and what the targets keep open on it is closed."""
+        """End the loop and close what the targets keep open on it; no job runs any more."""
         closers = [getattr(target, "close", None) for target in self._targets.values()]
         self._loop.finish([close for close in closers if close is not None])
         self._call_executor.close()
@@ -360,15 +361,15 @@ class Worker:
                 self._find_older(batch)
             self._running.update({running.held: running for running in batch})
         try:
-            self._loop.call(self._begin, batch)  # one hand-over for all of them
-        except BaseException:  # no thread to be had
+            self._loop.call(self._begin, batch)  # one hand-over for the whole batch
+        except BaseException:  # no thread can be started
             with self._lock:
                 for running in batch:
                     del self._running[running.held]
             raise
 
     def _find_older(self, batch: Sequence[Running]) -> None:
-        """A node that was taken for dead (a laptop that slept) may claim again what still runs here."""
+        """Find older runs of the same jobs: a node considered dead (a laptop that slept) may reclaim what it runs."""
         ids = {running.run.job_id: running for running in batch}
         for older in self._running.values():
             if newer := ids.get(older.run.job_id):
@@ -387,7 +388,7 @@ class Worker:
         loop.call_soon(self._set_timers, batch)
 
     def _set_timers(self, batch: Sequence[Running]) -> None:
-        """Behind the first step of their tasks: what has ended in that needs no timer."""
+        """Set the timers after the first step of the tasks: a task that has ended in it needs none."""
         loop = asyncio.get_running_loop()
         for running in batch:
             assert running.task is not None
@@ -398,7 +399,7 @@ class Worker:
         outcome = await self._outcome_of(running)
         is_by_signal = isinstance(outcome, Outcome) and outcome.is_interrupted
         if is_by_signal and not await running.run.is_node_stopping():
-            return replace(outcome, is_interrupted=False)  # somebody killed it: a failure like any other
+            return replace(outcome, is_interrupted=False)  # killed by another process: an ordinary failure
         return outcome
 
     async def _outcome_of(self, running: Running) -> Outcome:
@@ -434,13 +435,13 @@ class Worker:
                 self._tell(self._observer.ended, running.run, outcome)
             self._ended.put((running, outcome))
         running.is_over = True
-        if self._is_over:  # looked at after the line above, as `abandon` looks the other way round
+        if self._is_over:  # checked after the line above; `abandon` uses the opposite order
             with self._left:
                 self._left.notify_all()
         self._wake.set()
 
     def _tell(self, tell: Callable[..., None], *what: object) -> None:
-        """An observer only watches: one that fails (a closed terminal) must not cost a worker its place."""
+        """Call an observer; one that fails (a closed terminal) must not affect the worker."""
         try:
             tell(*what)
         except Exception:
@@ -452,7 +453,7 @@ def _ends(ended: Sequence[Ended]) -> list[JobEnd]:
 
 
 def _guarded(work: Callable[[], object]) -> Outcome:
-    """What a target that blocks comes to, on its thread: an outcome, whatever it raises."""
+    """Run a blocking target on its thread, and return an outcome whatever it raises."""
     try:
         outcome = work()
     except BaseException as error:

@@ -1,9 +1,9 @@
-"""What workers of a queue call: `run_job`, in whatever process the queue has started for it.
+"""The function that workers of a queue call: `run_job`, in whatever process the queue has started for it.
 
-The message holds the id of a job and the number of the message, and nothing else: no address, no secret, no definition.
-Which database that is, and what its targets are, the process finds out by itself (`everwhen.worker_runtime`).
+The message contains the id of a job and the number of the message, and nothing else: no address, no secret, no
+definition. The process itself finds out which database to use, and which targets (`everwhen.worker_runtime`).
 
-A process that the queue forks for each job opens the database for that job; one that lives on keeps it open.
+A process that the queue forks for each job opens the database for that job; a long-lived process keeps it open.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ log = logging.getLogger("everwhen")
 
 
 def run_job(job_id: str, number: int) -> bool:
-    """Run a job to its end, if this message about it counts; whether it did.
+    """Run a job to its end, if this message about it counts; return whether it did.
 
-    While the database is away it waits: the queue has no better place for the message.
+    While the database is unreachable this waits: the queue has no better use for the message.
     """
     pause = FIRST_PAUSE
     while True:
@@ -46,7 +46,7 @@ def run_job(job_id: str, number: int) -> bool:
 
 
 def settings_here() -> Settings:
-    """The settings that hold where this process was started."""
+    """Return the settings of the environment in which this process was started."""
     return found_configuration().settings
 
 
@@ -55,7 +55,7 @@ def _claim(runtime: Runtime, job_id: str, number: int, node: str) -> ClaimedJob 
 
 
 def _refuse_unknown(worker_runtime: WorkerRuntime, job_id: str) -> None:
-    """An old message is dropped in silence; one about a job that never was is a mistake that somebody has to see."""
+    """Raise QueueError for a job that never existed, which is a mistake; an old message is dropped silently."""
     if worker_runtime.runtime.ledger.job(job_id) is None:
         raise QueueError(
             f"job {job_id} is not in {shown_url(worker_runtime.settings.database)}; "
@@ -65,7 +65,7 @@ def _refuse_unknown(worker_runtime: WorkerRuntime, job_id: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """The worker runtime of this process; a job runner for each thread that asks."""
+    """The worker runtime of this process, and one job runner for each thread."""
 
     pid: int
     worker_runtime: WorkerRuntime
@@ -83,8 +83,8 @@ _place: _Place | None = None
 
 
 def _here() -> _Place:
-    """What this process has open. What a parent had open before a fork is left alone: it is the parent's."""
-    global _place  # noqa: PLW0603 - a queue calls a function, and gives it no place of its own
+    """Return the open resources of this process. Those that a parent opened before a fork belong to the parent."""
+    global _place  # noqa: PLW0603 - a queue calls a function, and passes it no context
     with _guard:
         if _place is None or _place.pid != os.getpid():
             _place = _Place(os.getpid(), open_worker_runtime())
@@ -92,7 +92,7 @@ def _here() -> _Place:
 
 
 def leave() -> None:
-    """Close what this process has open; the next job opens it again."""
+    """Close the open resources of this process; the next job opens them again."""
     global _place
     with _guard:
         left, _place = _place, None

@@ -1,7 +1,7 @@
 """The Celery application of `celery -A everwhen.queue_workers.celery worker -Q default`, on everwhen's configuration.
 
-Acknowledged late, and rejected when the process dies: the message comes again. A second claim by it finds the job
-running or rescued, and nothing happens.
+Messages are acknowledged late, and rejected when the process dies: then the message is delivered again. Its second
+claim finds the job running or rescued, and has no effect.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ app.conf.update(
     task_reject_on_worker_lost=True,
     task_ignore_result=True,
     task_default_queue="default",
-    worker_prefetch_multiplier=1,  # what is reserved behind a long job could run elsewhere
+    worker_prefetch_multiplier=1,  # a message reserved behind a long job could run on another worker
     broker_connection_retry_on_startup=True,
 )
 app.task(name=ENTRY)(run_job)

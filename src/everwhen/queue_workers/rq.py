@@ -1,6 +1,7 @@
 """Settings for `rq worker -c everwhen.queue_workers.rq`: the Redis of everwhen's own configuration.
 
-RQ imports this once, in the process that forks one for each job; so what a job needs is loaded already.
+RQ imports this module once, in the process that forks a child for each job; so the modules that a job needs are
+already loaded.
 """
 
 from __future__ import annotations

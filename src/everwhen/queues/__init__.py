@@ -1,1 +1,1 @@
-"""Queues that carry jobs to workers which are not ours. Each is an extra, and imported only where it is chosen."""
+"""Queues that deliver jobs to third-party workers. Each is an extra, and imported only when it is configured."""

@@ -1,11 +1,11 @@
-"""Celery: messages in a broker (Redis, RabbitMQ), carried by plain `celery worker` processes.
+"""Celery: messages in a broker (Redis, RabbitMQ), executed by plain `celery worker` processes.
 
-A message calls the task `everwhen.run_job` with the id of our job and the number of the message; the task's id is that
-of the job. Workers acknowledge late, so a message whose worker died comes again, and is dropped when it does not count
-any more. There is no result backend: what came of a job is in our database.
+A message calls the task `everwhen.run_job` with the id of our job and the number of the message; the task's id is
+that of the job. Workers acknowledge late, so a message whose worker died is delivered again, and is dropped when it
+no longer counts. There is no result backend: the outcome of a job is in our database.
 
-A broker is not made for questions about one message. In Redis the queue is a list that can be read. Elsewhere only its
-length is known: an empty queue holds nothing, and of any other nobody can tell.
+A broker cannot answer questions about one message. In Redis the queue is a list that can be read. In other brokers
+only its length is known: an empty queue contains no message, and for any other queue the answer is unknown.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from everwhen.errors import QueueError, shown_url
 from everwhen.model.delivery import GONE, UNKNOWN, WAITING, Delivery, Found
 
 ENTRY = "everwhen.run_job"
-GRACE = 60  # seconds after the job's own timeout when Celery kills the process that did not end by itself
+GRACE = 60  # seconds after the job's own timeout; then Celery kills a process that has not ended by itself
 ANSWER_WITHIN = 10.0  # seconds
 PAGE = 1_000
 _ONCE = {
@@ -32,9 +32,9 @@ _ONCE = {
     "interval_start": 0,
     "interval_step": 0,
     "interval_max": 0,
-}  # the dispatcher tries again
+}  # the dispatcher retries
 
-Message = tuple[str, int]  # a job and the number of a message about it
+Message = tuple[str, int]  # a job id and the number of a message about it
 
 
 class CeleryQueue:
@@ -85,7 +85,11 @@ class CeleryQueue:
         self._app.close()
 
     def _find_in_redis(self, channel: Any, deliveries: Sequence[Delivery]) -> list[Found]:
-        """What a worker has reserved is not in the list: should it be busy for long, another may have the job."""
+        """Look up messages in the lists of Redis.
+
+        A message that a worker has reserved is not in the list: if that worker is busy for long, another may have the
+        job.
+        """
         waiting = {
             message
             for queue in {delivery.queue for delivery in deliveries}
@@ -101,7 +105,7 @@ class CeleryQueue:
         return [UNKNOWN if lengths[delivery.queue] else GONE for delivery in deliveries]
 
     def _refuse_strange(self) -> None:
-        """An address that no broker can have is a mistake in the file, and no outage that ends."""
+        """Raise QueueError for an address that no broker can have: it is a mistake in the file, not an outage."""
         try:
             self._app.connection().get_transport_cls()
         except (KeyError, ValueError, ImportError) as error:
@@ -127,7 +131,7 @@ class CeleryQueue:
 
 
 def _messages_in(channel: Any, queue: str) -> Iterator[Message]:
-    """Every message of ours in a queue of Redis, which is a list for each priority."""
+    """Yield each of our messages in a Redis queue, which has one list per priority."""
     for priority in channel.priority_steps:
         key = channel._q_for_pri(queue, priority)
         start = 0
@@ -137,7 +141,7 @@ def _messages_in(channel: Any, queue: str) -> Iterator[Message]:
 
 
 def _message(raw: bytes) -> Message | None:
-    """Which of our messages it is; None: somebody else's."""
+    """Parse one of our messages; return None for a message of another application."""
     try:
         envelope = json.loads(raw)
         if envelope["headers"].get("task") != ENTRY:

@@ -1,9 +1,9 @@
-"""RQ: messages in Redis, carried by plain `rq worker` processes.
+"""RQ: messages in Redis, executed by plain `rq worker` processes.
 
 A message is an RQ job that calls `everwhen.carried.run_job` with the id of our job and the number of the message. RQ
-does not refuse an id that it has already (a repeated one is queued twice, and its record overwritten while a worker is
-at it), so each message has an id of its own, and is put there by RQ's own script for unique jobs: sending a batch again
-after a lost answer changes nothing. A whole batch is one pipeline.
+accepts an id that already exists (a repeated one is queued twice, and its record overwritten while a worker processes
+it). So each message has its own id, and is written by RQ's own script for unique jobs: sending a batch again after a
+lost answer changes nothing. A whole batch is one pipeline.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from rq.utils import now as rq_now
 from everwhen.model.delivery import GONE, WAITING, Delivery, Found
 from everwhen.queues.rq_server import connect, reaching
 
-# On the wire through 0.x: workers of the previous release know no other name.
+# On the wire through 0.x: workers of the previous release know only this name.
 ENTRY = "everwhen.carried.run_job"
-GRACE = 60  # seconds that RQ waits after the job's own timeout: it ends what does not end by itself
+GRACE = 60  # seconds after the job's own timeout; then RQ ends a job that has not ended by itself
 RESULT_TTL = 300
 FAILURE_TTL = 86_400
 
@@ -74,7 +74,7 @@ class RqQueue:
             pipe = self._redis.pipeline(transaction=False)
             for delivery in deliveries:
                 pipe.lrem(self._name(delivery.queue).key, 0, delivery.message_id)
-            # What a worker has already it needs the record of; it will find nothing to do.
+            # A worker that already has the message needs its record; it will find nothing to do.
             taken_out = [d for d, count in zip(deliveries, pipe.execute(), strict=True) if count]
             if taken_out:
                 self._redis.delete(*[_key(delivery) for delivery in taken_out])
@@ -104,7 +104,7 @@ class RqQueue:
         return job
 
     def _started(self, queue: str) -> dict[str, float]:
-        """Messages that workers have, each with the instant until which its worker is taken to live."""
+        """Return the messages that workers process, each with the time until which its worker counts as alive."""
         key = StartedJobRegistry(queue, connection=self._redis).key
         entries: Any = self._redis.zrange(key, 0, -1, withscores=True)
         return {StartedJobRegistry.parse_job_id(entry): until for entry, until in entries}
@@ -122,7 +122,7 @@ class RqQueue:
                 return WAITING
             case "scheduled" | "deferred":
                 return WAITING
-        # No record; or one that no worker will come upon; or a worker that was done without claiming the job.
+        # No record; or one that no worker will find; or a worker that finished without claiming the job.
         return GONE
 
     def _error(self, delivery: Delivery) -> str:
@@ -139,8 +139,10 @@ def _key(delivery: Delivery) -> str:
 
 
 def _fields(job: Job) -> list[bytes | str]:
-    """The record of a job, flat, as the script takes it. RQ reads what is not there as what is empty, and to pack
-    an empty value costs as much as any other."""
+    """Return the record of a job as the flat list that the script takes.
+
+    RQ reads a missing field as an empty one, and packing an empty value costs as much as any other.
+    """
     fields: list[bytes | str] = []
     for name, value in job.to_dict().items():
         if value is not None and value != "":

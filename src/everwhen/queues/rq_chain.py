@@ -1,12 +1,12 @@
 """Links as RQ jobs: in RQ's own scheduled registry until they are due, then in the queue that the schedule names.
 
-`rq worker --with-scheduler` does the rest. What an RQ job brings is the id of a schedule and an instant: no
-address of a database, nothing secret.
+`rq worker --with-scheduler` does the rest. An RQ job contains the id of a schedule and an instant: no database
+address, no secret.
 
-RQ does not refuse an id that is there already, unless it is asked to (`unique`), and then it refuses those of jobs
-that have failed or whose worker is dead, too, for as long as their record is kept. An errand whose first messenger is
-lost would wait for ever. So where the record of an id says that nobody will come for it any more, the link is put in
-under a further id, the same for everybody who tries within half a minute.
+RQ accepts an id that already exists, unless called with `unique`. Then it also refuses the ids of jobs that have
+failed or whose worker is dead, for as long as their record is kept, so a link whose first RQ job is lost would wait
+for ever. So when the record of an id shows that no worker will process it any more, the link is put in under another
+id, which is the same for all processes that try within half a minute.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from everwhen.queues.rq_server import connect, reaching
 
 ENTRY = "everwhen.execute_scheduled_job"
 AGAIN = 30 * SECOND
-LATE = 5 * SECOND  # RQ's scheduler looks once a second: what it has not moved by then, nobody moves
+LATE = 5 * SECOND  # RQ's scheduler polls once a second: a job that it has not moved by then stays where it is
 FAILURES_KEPT = DAY // SECOND
-NO_LIMIT = -1  # the job inside has its own, which RQ's would only cut short
+NO_LIMIT = -1  # the job inside has its own limit, which RQ's would only cut short
 
 
 class RqLinks:
@@ -49,7 +49,7 @@ class RqLinks:
         self._redis.close()
 
     def _entered(self, link: Link, name: str, now: int) -> bool:
-        """One script of RQ looks whether the id is there and writes it: two who try at once cannot both succeed."""
+        """Write the link under this id. One RQ script checks and writes it: of two concurrent calls one succeeds."""
         queue = Queue(link.queue, connection=self._redis)
         job = queue.create_job(
             ENTRY,
@@ -74,14 +74,15 @@ class RqLinks:
     def _is_waiting(self, link: Link, now: int) -> bool:
         try:
             status = Job.fetch(link.link_id, connection=self._redis).get_status(refresh=False)
-        except NoSuchJobError:  # it has ended this moment; what it left to do is its own affair
+        except NoSuchJobError:  # it has just ended, and has put in its own successor
             return False
         if status == JobStatus.QUEUED:
-            # A worker that was killed when it had just taken it leaves it in no list; RQ looks for such minutes later.
+            # A worker that was killed just after taking the job leaves it in no list; RQ finds such jobs only minutes
+            # later.
             return self._redis.lpos(Queue(link.queue, connection=self._redis).key, link.link_id) is not None
         return status == JobStatus.SCHEDULED and now <= link.at + LATE
 
 
 def _whole_second(at: int) -> int:
-    """RQ cuts instants to whole seconds: never hand out early."""
+    """Round up to a whole second, because RQ truncates instants: a link must never be delivered early."""
     return -(-at // SECOND) * SECOND

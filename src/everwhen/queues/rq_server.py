@@ -1,4 +1,4 @@
-"""The Redis or Valkey that RQ stands on: opened once, and its errors in our words."""
+"""The Redis or Valkey server that RQ uses: how it is connected, and its errors as QueueError."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ANSWER_WITHIN = 10.0  # seconds
 
 
 def connect(url: str) -> Redis:
-    """A connection that is made when it is first used."""
+    """Create a client, which connects when it is first used."""
     try:
         return Redis.from_url(
             url,
@@ -30,7 +30,7 @@ def connect(url: str) -> Redis:
 
 @contextmanager
 def reaching(url: str) -> Iterator[None]:
-    """QueueError when it cannot be reached, or refuses."""
+    """Raise QueueError when the server cannot be reached, or refuses."""
     try:
         yield
     except RedisError as error:

@@ -1,9 +1,9 @@
-"""An agent: a command that gets a prompt, made of its schedule and, where there is a work source, of an item.
+"""An agent: a command that gets a prompt, built from its schedule and, with a work source, from a work item.
 
-The order of one run: the next item is claimed, the prompt is built, the command runs, the outcome is reported to
-the source. Whatever happens, a claimed item is completed or released: it is completed when the work took place,
-with success or without (a run out of time is a failure, or the item would be tried for ever), and released when
-it did not (cancelled, the node stops, an unexpected error). A report that fails never fails the run.
+The order of one run: the next item is claimed, the prompt is built, the command runs, the outcome is reported to the
+source. In every case a claimed item is completed or released. It is completed when the work took place, successfully
+or not (a timeout is a failure, or the item would be retried for ever). It is released when the work did not take
+place (cancelled, the node stops, an unexpected error). A report that fails never fails the run.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ CANDIDATES = 10
 
 Taken = tuple[WorkSource, WorkItem | None]
 Host = Callable[[Mapping[str, Any], Run, WorkItem | None, str], Awaitable[Outcome]]
-"""Runs agents in place of their commands: the agent's words, the run, its work item, the prompt."""
+"""Runs agents in place of their commands: the agent's fields, the run, its work item, the prompt."""
 
 log = logging.getLogger("everwhen")
-_late: set[asyncio.Task[None]] = set()  # a task that nobody holds may be forgotten by its loop
+_late: set[asyncio.Task[None]] = set()  # keeps references: the loop may drop a task without any
 
 
 class AgentTarget:
@@ -57,13 +57,13 @@ class AgentTarget:
         self._processes = processes or Processes()
 
     def kill(self) -> None:
-        """End every process at once; for a service that is told twice to stop."""
+        """End every process at once, after a second request to stop."""
         self._processes.kill()
 
     async def run(self, spec: str, run: Run) -> Outcome:
         fields = json.loads(spec)
-        fields.pop("secret", None)  # it proves who asks; a node that only runs the agent need not have it
-        prompts = {key: fields.pop(key) for key in PROMPTS if key in fields}  # a prompt may speak of ${NAME}
+        fields.pop("secret", None)  # it authenticates callers; a node that runs the agent may lack it
+        prompts = {key: fields.pop(key) for key in PROMPTS if key in fields}  # ${NAME} in a prompt is text
 
         async def perform(resolved: dict[str, Any], told: Run) -> Outcome:
             return await self._perform({**resolved, **prompts}, told)
@@ -80,7 +80,7 @@ class AgentTarget:
         self._processes.be_guarded()
         try:
             source, item = await _take(open_source, inbox, run)
-        except Exception as error:  # other people's code, and other people's servers
+        except Exception as error:  # third-party code and third-party servers
             code = getattr(error, "exit_code", None)
             is_interrupted = isinstance(code, int) and is_by_signal(code)
             return Outcome("failed", error=f"work source: {error}", is_interrupted=is_interrupted)
@@ -109,7 +109,7 @@ class AgentTarget:
         return outcome
 
     def _is_over(self, run: Run) -> bool:
-        """Whether it was ended because its time is up."""
+        """Return whether the run was ended because of its deadline."""
         return run.deadline_at is not None and self._clock.now() >= run.deadline_at
 
     async def _execute(self, fields: Mapping[str, Any], run: Run, item: WorkItem | None) -> Outcome:
@@ -132,14 +132,17 @@ class AgentTarget:
 
 
 def _fill(word: str, prompt: str) -> str:
-    """An argument with its prompt. A prompt comes from others (work items among them) and must not be an option of
-    the agent, such as one that lifts its permissions: a blank in front makes it a text for every program."""
+    """Insert the prompt into an argument.
+
+    The prompt comes from others (work items among them) and must not become an option of the agent, such as one that
+    lifts its permissions: a leading blank makes it plain text for every program.
+    """
     filled = word.replace(PROMPT, prompt)
     return f" {filled}" if word.startswith(PROMPT) and filled.startswith("-") else filled
 
 
 async def _take(open_source: OpenWorkSource, fields: Mapping[str, Any], run: Run) -> Taken:
-    """The next item, claimed. A claim that is made when nobody waits for it any more is given back."""
+    """Claim the next item. When the run is cancelled meanwhile, the claim is released afterwards."""
     by = f"{run.job_id}.{run.attempt}"
 
     def take() -> Taken:
@@ -170,7 +173,7 @@ def _give_back(run: Run, taking: asyncio.Future[Taken]) -> None:
 
 
 async def _report(run: Run, report: Callable[[], None]) -> None:
-    """Tell the source; when that fails it is on record, and that is all."""
+    """Report to the source; a failure is only recorded."""
     try:
         await asyncio.wrap_future(aside(report))
     except Exception as error:

@@ -1,7 +1,7 @@
-"""Calls that block, each on a thread of its own: however many hang, nobody else waits behind them.
+"""Blocking calls, each on its own thread: however many hang, no other call waits for them.
 
-The loop's own executor has a few threads for everybody; what other people's code may keep busy for ever has no
-business there. The threads end with the process.
+The loop's own executor has a few threads that everything shares; third-party code that may block for ever must not
+use them. The threads end with the process.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def aside(call: Callable[[], T]) -> Future[T]:
-    """What the call comes to. Nobody who waits for it can stop it."""
+    """Run the call on a thread and return its future. The caller cannot stop it."""
     future: Future[T] = Future()
     future.set_running_or_notify_cancel()
     threading.Thread(target=_work, args=(call, future), name="everwhen-aside", daemon=True).start()
@@ -27,9 +27,7 @@ def _work(call: Callable[[], T], future: Future[T]) -> None:
         result = call()
     except Exception as error:
         future.set_exception(error)
-    except (
-        BaseException
-    ) as error:  # sys.exit ends this thread and nothing else; whoever waits is to see it fail
+    except BaseException as error:  # sys.exit ends only this thread; the caller has to see a failure
         future.set_exception(RuntimeError(repr(error)))
     else:
         future.set_result(result)

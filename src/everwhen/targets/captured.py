@@ -1,4 +1,4 @@
-"""What is kept of a stream: its first and its last bytes, whatever lies between them; memory is bounded."""
+"""The part of a stream that is kept: its first and its last bytes, so that memory is bounded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ TAIL = 192 * 1024
 
 
 class Captured:
-    """The first 64 KiB and the last 192 KiB of a stream, and of one that is to be read whole all of it up to 10 MiB."""
+    """The first 64 KiB and the last 192 KiB of a stream, and if wanted the whole stream up to 10 MiB."""
 
     def __init__(self, *, is_whole_wanted: bool = False) -> None:
         self.total = 0
@@ -25,12 +25,12 @@ class Captured:
             self._head += data[:room]
             data = data[room:]
         self._tail += data
-        if len(self._tail) > 2 * TAIL:  # cut seldom: cutting moves what stays
+        if len(self._tail) > 2 * TAIL:  # cut seldom: cutting moves the remaining bytes
             del self._tail[:-TAIL]
 
     @property
     def whole(self) -> bytes | None:
-        """Everything that was printed; None when that was too much, or was not asked for."""
+        """Return the whole output; None when it was too long, or not wanted."""
         return None if self._whole is None or self.total > READ_LIMIT else bytes(self._whole)
 
     @property
@@ -39,9 +39,9 @@ class Captured:
 
     @property
     def tail(self) -> bytes:
-        """The last bytes, without those that `head` has."""
+        """The last bytes, without those in `head`."""
         return bytes(self._tail[-TAIL:])
 
     def last(self, most: int) -> str:
-        """The last bytes as text."""
+        """Return the last bytes as text."""
         return (self.head + self.tail)[-most:].decode(errors="replace").strip()

@@ -1,4 +1,4 @@
-"""A command: argv, never a shell, in a session of its own that a timeout or a cancel ends whole."""
+"""A command: argv, never a shell, in its own session, all of which a timeout or a cancel ends."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CommandTarget:
         self.processes = processes or Processes()
 
     def kill(self) -> None:
-        """End every process at once; for a service that is told twice to stop."""
+        """End every process at once, after a second request to stop."""
         self.processes.kill()
 
     async def close(self) -> None:
@@ -51,7 +51,7 @@ class CommandTarget:
 
 
 async def run_process(processes: Processes, launch: Launch) -> Outcome:
-    """Exit code 0 succeeds with the last of the output, 78 is final."""
+    """Run a process to its end: exit code 0 succeeds with the last of the output, 78 is final."""
     try:
         process = processes.start(launch)
     except (OSError, ValueError) as error:
@@ -73,12 +73,12 @@ async def run_process(processes: Processes, launch: Launch) -> Outcome:
 
 
 def not_started(program: str, error: Exception) -> Outcome:
-    """A program that cannot be started; the next attempt may find it."""
+    """Return the outcome for a program that cannot be started; the next attempt may find it."""
     return Outcome("failed", error=f"cannot start {program!r}: {_hindrance(program, error)}")
 
 
 def _hindrance(program: str, error: Exception) -> str:
-    """The system names the program also where something else is missing."""
+    """Describe why a program cannot be started: the system names the program also when something else is missing."""
     number = getattr(error, "errno", None)
     if number == errno.ENOEXEC:
         return "it is no program for this machine, or its first line does not name its interpreter (#!…)"
@@ -90,14 +90,14 @@ def _hindrance(program: str, error: Exception) -> str:
 
 
 def failure(code: int, process: Process) -> str:
-    """How it ended, and the last that it had to say."""
+    """Describe how a process ended, with the last of its output."""
     ended = f"exit code {code}" if code >= 0 else f"killed by {signal_name(-code)}"
     text = last_lines(process)
     return f"{ended}: {text}" if text else ended
 
 
 def is_by_signal(code: int) -> bool:
-    """Whether a signal ended the leader, or a child that a shell waited for."""
+    """Return whether a signal ended the leader, or a child that a shell waited for."""
     return code < 0 or code in _EXITS_BY_SIGNAL
 
 

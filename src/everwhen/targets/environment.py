@@ -1,4 +1,4 @@
-"""What a process of a run finds in its environment: a small safe base, what was listed, and the run itself."""
+"""The environment of a run's processes: a small safe base, the listed variables, and the run itself."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _SAFE_BASE = ("PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "USER", "LOGNA
 
 
 def environment_of(run: Run, listed: Mapping[str, object] | None = None) -> dict[str, str]:
-    """Nothing else of this process's environment is handed on: it may hold secrets of other schedules."""
+    """Build the environment of a run; other variables of this process may be secrets of other schedules."""
     listed = listed or {}
     return {**safe_base(), **{name: str(value) for name, value in listed.items()}, **about(run)}
 
 
 def about(run: Run) -> dict[str, str]:
-    """The run as variables (CONTRACT 2)."""
+    """Return the run as variables (CONTRACT 2)."""
     return {
         "EVERWHEN_JOB_ID": run.job_id,
         "EVERWHEN_SCHEDULE_ID": run.schedule_id,

@@ -1,17 +1,16 @@
-"""Which processes belong to a run, and how they are ended; starts none and reads no output.
+"""Which processes belong to a run, and how they are ended; this module starts none and reads no output.
 
-A run's leader begins a session of its own, so that its children are of its process group and of its session.
-Both can be left: an interactive shell makes groups, `setsid` makes a session. Every process inherits the
-environment, though, and the run's mark in it; where Linux shows its processes under /proc, a member is one of the
-group, of the session, or one that carries the mark. Elsewhere the group has to do.
+A run's leader begins its own session, so that its children belong to its process group and its session. A child can
+leave both: an interactive shell makes groups, `setsid` makes a session. But every process inherits the environment,
+and in it the run's mark. Where Linux shows its processes under /proc, a member is a process of the group, of the
+session, or with the mark. On other systems only the group counts.
 
-A process id is kept from being used again while its process, its group or its session has a member. The moment
-between looking and signalling is the one in which a pid could change hands; the pids of a machine take far
-longer to come round.
+The kernel does not reuse a process id while its process, its group or its session has a member. A pid could be reused
+only between the check and the signal; the pids of a machine take far longer to wrap around.
 
-Rejected: PR_SET_CHILD_SUBREAPER. It would make this process the parent of every orphan of every library that the
-host uses, and waiting for those steals their exit codes from whoever started them. So an orphan that has ended is
-waited for by init; only where everwhen is init itself (a container) does it wait for those of its runs.
+Rejected: PR_SET_CHILD_SUBREAPER. It would make this process the parent of every orphan of every library that the host
+uses, and waiting for those takes their exit codes from the code that started them. So init waits for an ended orphan;
+only where everwhen itself is init (a container) does it wait for the orphans of its runs.
 """
 
 from __future__ import annotations
@@ -35,24 +34,24 @@ class _Entry(NamedTuple):
 
 
 class Family:
-    """The processes of one run: those of its leader's group and session, and those that carry its mark."""
+    """The processes of one run: those of its leader's group and session, and those with its mark."""
 
     def __init__(self, leader: int, mark: str) -> None:
         self._leader = leader
         self._mark = f"{MARK}={mark}".encode()
 
     def has_group(self) -> bool:
-        """Whether anybody is left in the group; ended members count until their parent has waited for them."""
+        """Return whether the group has a member; ended members count until their parent has waited for them."""
         try:
             os.killpg(self._leader, 0)
         except ProcessLookupError:
             return False
-        except PermissionError:  # a member that took another user's rights
+        except PermissionError:  # a member that changed its user
             return True
         return True
 
     def signal(self, number: signal.Signals) -> int:
-        """Signal every member; returns how many there were."""
+        """Signal every member; return how many there were."""
         members = self.members()
         if self._leader in members or self.has_group():
             with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -63,7 +62,7 @@ class Family:
         return len(members)
 
     def members(self) -> list[int]:
-        """Those that live. Looks at every process of the machine: for endings, not for every run."""
+        """Return the live members. Reads every process of the machine: for ending runs, not for every run."""
         if not (_PROC / "self" / "stat").exists():
             return [self._leader] if self.has_group() else []
         entries = [entry for entry in map(_entry, _pids()) if entry is not None and self._is_member(entry)]
@@ -79,7 +78,7 @@ class Family:
         try:
             environment = (_PROC / str(entry.pid) / "environ").read_bytes()
         except OSError:
-            return False  # gone, or somebody else's
+            return False  # gone, or of another user
         return self._mark in environment.split(b"\0")
 
 
@@ -92,6 +91,6 @@ def _entry(pid: int) -> _Entry | None:
         line = (_PROC / str(pid) / "stat").read_bytes()
     except OSError:
         return None
-    # The name stands in brackets and may hold any byte, brackets too.
+    # The name is in brackets and may contain any byte, brackets too.
     state, parent, group, session = line.rpartition(b")")[2].split()[:4]
     return _Entry(pid, state in (b"Z", b"X"), int(parent), int(group), int(session))

@@ -1,21 +1,22 @@
-"""The guardian of a node's processes: a small process that ends them when the node is gone without a word, or frozen.
+"""The guardian of a node's processes: a small process that ends them when the node dies suddenly, or is frozen.
 
-A node that is killed with SIGKILL ends nothing that it started: its runs would go on beside those by which another
-node replaces them. So it tells a guardian the mark of each run before that starts, and when it is over. The guardian
-hears of the node's end by the end of its input, and ends the families whose runs were not over: SIGTERM, five seconds
-later SIGKILL. Daemons of runs that were over are left alone, as ever.
+A node that is killed with SIGKILL ends none of the processes that it started: its runs would continue next to the
+runs by which another node replaces them. So it sends a guardian the mark of each run before that starts, and again
+when it is over. The end of its input tells the guardian that the node has ended. Then it ends the families whose runs
+were not over: SIGTERM, five seconds later SIGKILL. It never touches daemons of runs that were over.
 
-A node that is frozen beyond its lease (SIGSTOP, a machine that swaps) loses its jobs to others, while its processes go
-on. So it greets its guardian with every heartbeat, and says until when its lease lasts. Not greeted again, the guardian
-sends SIGTERM shortly before that and SIGKILL then; what froze it together with its node, it ends when both wake up. The
-node asks whether a run was ended so: then its job did not fail, but was lost (R8).
+A node that is frozen beyond its lease (SIGSTOP, a machine that swaps) loses its jobs to others, while its processes
+continue. So it greets its guardian several times per heartbeat, and states until when its lease lasts. Without
+another greeting, the guardian sends SIGTERM shortly before that instant and SIGKILL at it. When the guardian was
+frozen together with its node, it ends the processes when both wake up. The node asks whether a run was ended this
+way: then its job did not fail, but was lost (R8).
 
-It cannot be told apart from its node by signals to a whole group: it has a session of its own and is deaf to all but
-SIGKILL. Where it does not start, or there is no /proc, nodes work without it.
+A signal to the node's process group does not end the guardian: it has its own session and blocks SIGTERM, SIGINT and
+SIGHUP. Where it does not start, or there is no /proc, nodes work without it.
 
-Rejected: PR_SET_PDEATHSIG. It reaches the leader alone, dies with a thread rather than a process, and needs code
-between fork and exec, which costs every start more than the program itself. A sweep at the next start: there may be
-none, and it cannot tell a run from a daemon that a run was to leave behind.
+Rejected: PR_SET_PDEATHSIG. It reaches only the leader, fires at the end of a thread rather than a process, and needs
+code between fork and exec, which costs every start more than the program itself. Also rejected: a sweep at the next
+start. There may be no next start, and it cannot tell a run from a daemon that a run was meant to leave behind.
 """
 
 from __future__ import annotations
@@ -46,18 +47,18 @@ log = logging.getLogger("everwhen")
 
 
 class Guardian:
-    """Begins with the first run; `close` ends it, and the run after that begins another. For any thread.
+    """Starts with the first run; `close` ends it, and the next run starts another. For any thread.
 
-    `grace` lies between SIGTERM and SIGKILL. `mark` is for what belongs to the node and to no run: it is ended with
-    the node, whatever its end.
+    `grace` is the time between SIGTERM and SIGKILL. `mark` is for processes that belong to the node and to no run:
+    they are ended with the node, however it ends.
     """
 
     def __init__(self, *, grace: float = GRACE) -> None:
         self._grace = grace
         self.mark = secrets.token_hex(8)
         self._runs: set[str] = set()
-        self._ended: set[str] = set()  # runs that a guardian says it has ended
-        self._greeting = b""  # the last one, for a guardian that begins later
+        self._ended: set[str] = set()  # runs that a guardian reports to have ended
+        self._greeting = b""  # the last one, for a guardian that starts later
         self._lock = threading.RLock()
         self._child: subprocess.Popen[bytes] | None = None
         self._is_absent = not Path("/proc/self/environ").exists()
@@ -67,28 +68,28 @@ class Guardian:
         return None if self._child is None else self._child.pid
 
     def begin(self) -> None:
-        """Be there: something with the node's own mark is about to start."""
+        """Start the guardian: a process with the node's own mark is about to start."""
         with self._lock:
             if self._child is None and not self._is_absent:
                 self._replace()
 
     def watch(self, mark: str) -> None:
-        """A run begins; to be told before it starts anything."""
+        """Add a run; call this before it starts anything."""
         with self._lock:
             self._runs.add(mark)
             self._tell(_line("+", mark))
 
     def forget(self, mark: str) -> None:
-        """A run is over."""
+        """Remove a run that is over."""
         with self._lock:
             self._runs.discard(mark)
             self._ended.discard(mark)
             self._tell(_line("-", mark))
 
     def greet(self, seconds: float, margin: float) -> None:
-        """The node lives, and its lease lasts that long: to be told again before SIGTERM, `margin` before its end.
+        """Tell the guardian how long the lease lasts; the next greeting is due `margin` seconds before its end.
 
-        A guardian that somebody has killed is replaced.
+        A guardian that was killed is replaced.
         """
         with self._lock:
             if self._is_absent:
@@ -98,18 +99,18 @@ class Guardian:
                 self._tell(self._greeting)
 
     def has_ended(self, mark: str) -> bool:
-        """Whether a guardian ended this run because it was not greeted in time."""
+        """Return whether a guardian ended this run because it was not greeted in time."""
         with self._lock:
             self._hear()
             return mark in self._ended
 
     def close(self) -> None:
-        """Let it go, unless somebody still runs: then it stays for as long as this process."""
+        """End the guardian, unless a run is in progress: then it stays for as long as this process."""
         with self._lock:
             if self._runs or self._child is None:
                 return
             child, self._child = self._child, None
-            self._greeting = b""  # what it says is over when another begins
+            self._greeting = b""  # it no longer holds when another guardian starts
         _end(child)
 
     def _tell(self, line: bytes) -> None:
@@ -120,11 +121,11 @@ class Guardian:
                 self._begin()
             else:
                 os.write(_input(self._child), line)
-        except OSError:  # somebody ended it, or stopped it until its input was full
+        except OSError:  # it was ended, or stopped until its input was full
             self._replace()
 
     def _replace(self) -> None:
-        """Have another, told of everything that runs."""
+        """Start another guardian, with all current runs."""
         self._hear()
         child, self._child = self._child, None
         if child is not None:
@@ -139,7 +140,7 @@ class Guardian:
     def _begin(self) -> None:
         with _deaf():
             self._child = self._started()
-        # A node that is dropped without a word takes its guardian along; at the end of the process its input ends.
+        # A node that is garbage-collected ends its guardian; when the process ends, the guardian's input ends.
         weakref.finalize(self, _end, self._child).atexit = False
         os.set_blocking(_input(self._child), False)
         os.set_blocking(_answers(self._child), False)
@@ -147,7 +148,7 @@ class Guardian:
         os.write(_input(self._child), runs + self._greeting)
 
     def _hear(self) -> None:
-        """Take in which runs the guardian has ended."""
+        """Read which runs the guardian has ended."""
         if self._child is None:
             return
         with contextlib.suppress(BlockingIOError):
@@ -169,7 +170,7 @@ class Guardian:
 
 @contextlib.contextmanager
 def _deaf() -> Iterator[None]:
-    """What is started meanwhile inherits a mask that no signal to stop gets through, from its first moment on."""
+    """Block the signals to stop, so that a process started meanwhile inherits the mask from its first moment on."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
     try:
         yield
@@ -178,7 +179,7 @@ def _deaf() -> Iterator[None]:
 
 
 def _line(kind: str, word: str, more: str = "") -> bytes:
-    """A line for the guardian, with the moment at which it was written."""
+    """Build a line for the guardian, with the instant at which it was written."""
     return f"{kind}{word} {since_boot():.2f}{more}\n".encode()
 
 

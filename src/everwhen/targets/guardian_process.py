@@ -1,8 +1,10 @@
-"""The guardian's own program: run by its path, with nothing but the standard library, so that it is small and at
-once there. What it is for, and what it is told, stands in `guardian.py`; how families are found in `family.py`.
+"""The guardian's own program: run by its path, with the standard library only, so that it is small and starts fast.
 
-Every line of its input says when it was written, by the time since boot, which goes on while a machine sleeps and which
-nobody sets. So the guardian can tell a node that was frozen from one whose lines it read late itself.
+`guardian.py` describes its purpose and its input, `family.py` how families are found.
+
+Every line of its input contains the instant at which it was written, in time since boot, which continues while a
+machine sleeps and which cannot be set. So the guardian can tell a node that was frozen from one whose lines it read
+late itself.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from pathlib import Path
 PROC = Path("/proc")
 VARIABLE = b"EVERWHEN_RUN_MARK="
 LOOK = 0.1
-PATIENCE = 1.0  # what has woken up is judged within this time
+PATIENCE = 1.0  # at most this long after waking up the deadline is checked
 SHORTEST_LOOK = 0.01
 
 
@@ -30,25 +32,27 @@ def main() -> None:
 
 
 def since_boot() -> float:
-    """Seconds since the machine has started, sleep included."""
+    """Return the seconds since the machine was started, sleep included."""
     return float((PROC / "uptime").read_bytes().split()[0])
 
 
 class Watch:
-    """The runs of one node, and until when it has to be heard of again."""
+    """The runs of one node, and the deadline of its next greeting."""
 
     def __init__(self, node: int, channel: int = 0, answers: int = 1) -> None:
         self.runs: set[bytes] = set()
         self._node, self._channel, self._answers = node, channel, answers
         self._rest = b""
-        self._deadline: float | None = None  # none before the first greeting: nobody counts
+        self._deadline: float | None = None  # none before the first greeting
         self._margin = 0.0  # from SIGTERM to SIGKILL
         self._is_warned = False
         os.set_blocking(channel, False)
 
     def last(self) -> None:
-        """Return when the node is gone: at the end of the input, or sooner where somebody whom the node has forked
-        still holds the other end of it."""
+        """Return when the node is gone.
+
+        That is at the end of the input, or sooner if a process that the node forked still holds the other end of it.
+        """
         while True:
             is_readable = bool(select.select([self._channel], [], [], self._pause())[0])
             if is_readable and not self._read():
@@ -64,7 +68,7 @@ class Watch:
         return min(max(due - since_boot(), SHORTEST_LOOK), PATIENCE)
 
     def _read(self) -> bool:
-        """Take in all that was written so far; False at the end of it."""
+        """Read everything that was written so far; return False at the end of the input."""
         while True:
             try:
                 data = os.read(self._channel, 65_536)
@@ -80,14 +84,14 @@ class Watch:
         if kind == b"-":
             self.runs.discard(parts[0])
             return
-        self._look(float(parts[1]))  # a node that writes after its time was frozen until now
+        self._look(float(parts[1]))  # a node that writes after its deadline was frozen until now
         if kind == b"+":
             self.runs.add(parts[0])
         else:
             self._deadline, self._margin, self._is_warned = float(parts[0]), float(parts[2]), False
 
     def _look(self, now: float) -> None:
-        """End what runs when the node was not heard of in time."""
+        """End the runs when the node did not greet in time."""
         if self._deadline is None or now < self._deadline - self._margin:
             return
         if now < self._deadline:
@@ -101,7 +105,7 @@ class Watch:
         kill(self.runs)
 
     def _answer(self) -> None:
-        """Say whose runs are ended, so that the node does not take that for their own failure."""
+        """Report which runs are ended, so that the node does not take that for their own failure."""
         with contextlib.suppress(OSError):
             os.write(self._answers, b"".join(run + b"\n" for run in self.runs))
 
@@ -131,19 +135,19 @@ def tell(pids: set[int], number: signal.Signals) -> int:
 
 
 def members(runs: set[bytes]) -> set[int]:
-    """Who carries the mark of a run, and who is of a session that one of those leads."""
+    """Return the processes with the mark of a run, and those of a session that one of them leads."""
     sessions = living()
     marked = {pid for pid in sessions if mark_of(pid) in runs}
     return {pid for pid, session in sessions.items() if pid in marked or session in marked}
 
 
 def living() -> dict[int, int]:
-    """The session of every process that has not ended."""
+    """Return the session of every process that has not ended."""
     found: dict[int, int] = {}
     for folder in PROC.iterdir():
         if not folder.name.isdigit():
             continue
-        with contextlib.suppress(OSError):  # it has gone meanwhile
+        with contextlib.suppress(OSError):  # it has ended meanwhile
             fields = (folder / "stat").read_bytes().rpartition(b")")[2].split()
             if fields[0] not in (b"Z", b"X"):
                 found[int(folder.name)] = int(fields[3])
@@ -153,7 +157,7 @@ def living() -> dict[int, int]:
 def mark_of(pid: int) -> bytes:
     try:
         entries = (PROC / str(pid) / "environ").read_bytes().split(b"\0")
-    except OSError:  # gone, or somebody else's
+    except OSError:  # gone, or of another user
         return b""
     return next((entry.removeprefix(VARIABLE) for entry in entries if entry.startswith(VARIABLE)), b"")
 

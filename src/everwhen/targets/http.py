@@ -1,4 +1,4 @@
-"""The http target: loads its client with the first job that needs it, for most starts of everwhen need none."""
+"""The http target: it loads its client with the first job that needs it, since most starts of everwhen need none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class HttpTarget:
     """Runs `{"url": …, "method": "POST", "headers": {…}, "body": …, "redirects": false, "connect_timeout": 10}`.
 
     `"source": "api"` marks a URL that came over REST or MCP: it reaches public addresses only, unless
-    `allow_private_urls` says otherwise. `may_reach` is another idea of what is public.
+    `allow_private_urls` is set. `may_reach` overrides which addresses count as public.
     """
 
     def __init__(
@@ -38,9 +38,9 @@ class HttpTarget:
             await self._exchange.close()
 
     async def _load(self) -> HttpExchange:
-        """Import it in a thread: that takes longer than the loop may stand still."""
+        """Import the client in a thread: the import takes longer than the loop may block."""
         kind = await asyncio.to_thread(_client)
-        if self._exchange is None:  # several jobs may have waited for it
+        if self._exchange is None:  # several jobs may have waited for the import
             self._exchange = kind(
                 self._now, allow_private_urls=self._allow_private_urls, may_reach=self._may_reach
             )

@@ -1,7 +1,8 @@
 """Which addresses a request may reach: the rule for URLs that came from outside the configuration file.
 
-The rule is applied to what a name resolves to, at the moment of connecting, so a name that changes its mind
-between the check and the connection gains nothing; and to addresses written out in a URL, which nobody resolves.
+The rule is applied to the addresses that a name resolves to, at the moment of connecting, so a name that changes
+between the check and the connection gains nothing. It is also applied to addresses written in a URL, which are not
+resolved.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ _NO_SUCH_NAME = (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NON
 class ForbiddenAddressError(Exception):
     """A host that this URL must not reach, or that has no address.
 
-    It is named as the URL names it, never by what it resolves to. Whether it resolves at all is not told either: that
-    would tell which names an internal network has.
+    The message names the host as the URL does, never by its addresses. It does not reveal whether the name resolves
+    at all either: that would show which names an internal network has.
     """
 
     def __init__(self, host: str, *, is_final: bool = True) -> None:
@@ -40,7 +41,7 @@ def is_public(address: Address) -> bool:
 
 
 class GuardedResolver(AbstractResolver):
-    """Resolves names to addresses that the rule lets pass; a name that has any other is refused whole."""
+    """Resolves names to addresses that the rule accepts; a name with any other address is refused as a whole."""
 
     def __init__(self, rule: Rule = is_public) -> None:
         self._resolver = aiohttp.ThreadedResolver()
@@ -62,26 +63,26 @@ class GuardedResolver(AbstractResolver):
 
 
 def unresolved(host: str, error: socket.gaierror) -> ForbiddenAddressError:
-    """The refusal of a name without an address; a name that could not be asked for is worth another attempt."""
+    """Build the refusal of a name without an address; a name whose lookup failed may be retried."""
     return ForbiddenAddressError(host, is_final=error.errno in _NO_SUCH_NAME)
 
 
 def require_literal(rule: Rule, url: URL) -> None:
-    """Refuse a URL that spells out a forbidden address; names are looked at when they are resolved."""
+    """Refuse a URL that contains a forbidden address; names are checked when they are resolved."""
     host = url.raw_host or ""
     if _address(host) is not None:
         require(rule, host, host)
 
 
 def require(rule: Rule, host: str, address: str) -> None:
-    """Refuse an address unless the rule lets it pass, and every other that it carries."""
+    """Refuse an address unless the rule accepts it, and every address embedded in it."""
     parsed = _address(address)
     if parsed is None or not all(rule(each) for each in _faces(parsed)):
         raise ForbiddenAddressError(host)
 
 
 def _faces(address: Address) -> list[Address]:
-    """The address and those that it carries: IPv6 has four ways to say IPv4."""
+    """Return the address and those embedded in it: IPv6 has four ways to write an IPv4 address."""
     if isinstance(address, ipaddress.IPv4Address):
         return [address]
     carried: list[Any] = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]

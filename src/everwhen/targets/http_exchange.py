@@ -1,7 +1,7 @@
-"""An HTTP request: 2xx succeeds, 202 waits for its outcome, what may pass may be retried, the rest is final.
+"""An HTTP request: 2xx succeeds, 202 awaits its outcome, temporary failures may be retried, the rest is final.
 
-A request ends by its answer, by the connect timeout, or by the deadline of the run, which the worker keeps; a
-server that hangs or drips is ended by that. What an answer says is read up to 10 MiB and bounded in memory.
+A request ends with its response, the connect timeout, or the deadline of the run. The worker enforces that deadline,
+which also ends a server that hangs or sends very slowly. A response is read up to 10 MiB and bounded in memory.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from everwhen.timetable.interval import parse_seconds
 CONNECT_TIMEOUT = 10.0
 MOST_HOPS = 10
 SHOWN = 4_096
-OUTSIDE = "api"  # the source of what came over REST or MCP
+OUTSIDE = "api"  # the source of definitions that came over REST or MCP
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _MAY_PASS = frozenset((408, 429))
 
@@ -44,8 +44,8 @@ _MAY_PASS = frozenset((408, 429))
 class HttpExchange:
     """Runs `{"url": …, "method": "POST", "headers": {…}, "body": …, "redirects": false, "connect_timeout": 10}`.
 
-    `"source": "api"` marks a URL that came over REST or MCP: it reaches only what `may_reach` lets pass, public
-    addresses, unless `allow_private_urls` says otherwise; and `${NAME}` in its words is sent as it stands.
+    `"source": "api"` marks a URL that came over REST or MCP: it reaches only the addresses that `may_reach` accepts,
+    public ones, unless `allow_private_urls` is set; and `${NAME}` in its fields is sent as plain text.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class HttpExchange:
 
     async def run(self, spec: str, run: Run) -> Outcome:
         fields = json.loads(spec)
-        if fields.get("source") == OUTSIDE:  # the environment of this node is not its author's to read
+        if fields.get("source") == OUTSIDE:  # its author may not read the environment of this node
             return await self._perform(fields, run)
         return await with_secrets(fields, run, self._perform)
 
@@ -114,9 +114,9 @@ class HttpExchange:
         while piece := await answer.content.readany():
             body.feed(piece)
             if body.total > READ_LIMIT:
-                answer.close()  # the rest is not wanted, and the connection with it
+                answer.close()  # the rest is not needed, and neither is the connection
                 break
-        if body.total > SHOWN:  # a short answer is in the outcome, whole
+        if body.total > SHOWN:  # a short response is in the outcome as a whole
             run.output.write("stdout", body.head + body.tail)
         if answer.status == 202:
             return Outcome("succeeded", result=body.last(SHOWN), awaits=sha256(token.encode()).hexdigest())
@@ -127,7 +127,7 @@ class HttpExchange:
 
 
 def outcome_of(status: int, text: str, pause: int | None) -> Outcome:
-    """What a status means."""
+    """Return the outcome for a status."""
     if 200 <= status < 300:
         return Outcome("succeeded", result=text)
     said = f"HTTP {status}: {text}" if text else f"HTTP {status}"
@@ -137,7 +137,7 @@ def outcome_of(status: int, text: str, pause: int | None) -> Outcome:
 
 
 def retry_after(header: str | None, now: int) -> int | None:
-    """How long a server asks to be left alone, in microseconds: it says seconds, or a date."""
+    """Return how long a server asks clients to wait, in microseconds; the header has seconds or a date."""
     if header is None:
         return None
     text = header.strip()
@@ -145,12 +145,12 @@ def retry_after(header: str | None, now: int) -> int | None:
         return min(int(text[:12]), 10**10) * SECOND
     try:
         return max(instant_of(parsedate_to_datetime(text)) - now, 0)
-    except (TypeError, ValueError):  # no date, or one without a zone
+    except (TypeError, ValueError):  # not a date, or one without a zone
         return None
 
 
 def _seconds(given: str | float | None) -> float:
-    """A file says a duration, a program may say seconds."""
+    """Return the timeout in seconds; a file has a duration, a program may pass seconds."""
     if isinstance(given, str):
         return float(parse_seconds(given))
     return given or CONNECT_TIMEOUT
@@ -163,7 +163,7 @@ def _network_fault(error: Exception) -> str:
 
 
 def _fault_without_address(error: Exception) -> str:
-    """The same for a URL that came from outside: to which addresses a name leads here is not its author's to read."""
+    """Describe the fault without addresses: the author of an outside URL may not learn how a name resolves here."""
     if isinstance(error, aiohttp.ClientConnectorDNSError):
         return "the name cannot be resolved"
     if isinstance(error, aiohttp.ClientConnectorError):

@@ -1,4 +1,4 @@
-"""What a run sends: method, headers and body of its request, and what may be repeated to whom after a redirect."""
+"""The request of a run: its method, headers and body, and which of them a redirect may repeat to which host."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Request:
     body: bytes | None
 
     def redirected(self, status: int, location: str) -> Request:
-        """The next request of a redirect: 307 and 308 repeat it, the others ask for the result (RFC 9110).
+        """Return the next request of a redirect: 307 and 308 repeat it, the others fetch the result (RFC 9110).
 
-        ValueError when it leads to what is no http or https URL.
+        Raise ValueError when it does not lead to an http or https URL.
         """
         url = _joined(self.url, location)
         headers = dict(self.headers)
@@ -57,7 +57,7 @@ def _joined(url: URL, location: str) -> URL:
 
 
 def shown_address(url: str | URL) -> str:
-    """A URL as errors show it: without the password that it may hold.
+    """Return a URL as errors show it: without the password that it may contain.
 
     >>> shown_address("https://app:secret@example.com/hook")
     'https://app@example.com/hook'
@@ -67,7 +67,7 @@ def shown_address(url: str | URL) -> str:
 
 
 def request_of(fields: Mapping[str, Any], run: Run, token: str) -> Request:
-    """The request of a run; ValueError when the words make none."""
+    """Build the request of a run; raise ValueError when the fields are not valid."""
     url = URL(fields["url"])
     if url.scheme not in ("http", "https") or not url.raw_host:
         raise ValueError(f"{shown_address(fields['url'])!r} is no http or https URL")
@@ -82,17 +82,17 @@ def request_of(fields: Mapping[str, Any], run: Run, token: str) -> Request:
 
 
 def _with_given(headers: Mapping[str, str], fields: Mapping[str, Any]) -> dict[str, str]:
-    """The headers with those of the words, which take the place of ours, however they are spelled."""
+    """Add the headers of the fields, which override ours, in upper or lower case."""
     given = {str(name): str(value) for name, value in fields.items()}
     for name, value in given.items():
-        if fault := header_fault(name, value):  # a stored one, or what the environment made of a reference
+        if fault := header_fault(name, value):  # a stored one, or the result of resolving a reference
             raise ValueError(f"header {name[:100]!r} {fault}")
     taken = {name.lower() for name in given}
     return {**{name: value for name, value in headers.items() if name.lower() not in taken}, **given}
 
 
 def run_to_json(run: Run) -> dict[str, Any]:
-    """The run as the JSON that a server gets."""
+    """Return the run as the JSON that a server gets."""
     return {
         "job_id": run.job_id,
         "schedule_id": run.schedule_id,
@@ -128,9 +128,9 @@ def _about(run: Run, token: str) -> dict[str, str]:
 
 
 def _traceparent(job_id: str) -> str:
-    """One trace per job, drawn from its id, so that its attempts stand together; a span per request.
+    """Return one trace per job, derived from its id, so that its attempts belong together; a span per request.
 
-    A span is a name and no secret: it needs no system call, at which another thread would take its turn.
+    A span is a name and not a secret: it needs no system call, which would let another thread run.
     """
     trace, span = trace_id_of(job_id), random.getrandbits(64) or 1
     return f"00-{trace}-{span:016x}-01"
@@ -138,5 +138,5 @@ def _traceparent(job_id: str) -> str:
 
 @lru_cache(maxsize=1_000)
 def _iso(instant: int) -> str:
-    """Kept, because a slot is named in headers and body, and many schedules have the same."""
+    """Format an instant; cached, because headers and body contain the slot, and many schedules share it."""
     return moment_of(instant).isoformat()

@@ -1,6 +1,6 @@
-"""Connections of the http target: kept open and used again, but never for the work of another owner.
+"""Connections of the http target: kept open and reused, but never for the work of another owner.
 
-What one owner's request leaves on a connection must not become the answer to another owner's.
+What one owner's request leaves on a connection must not become the response to another owner's.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ MOST_SESSIONS = 100
 
 
 class SessionKey(NamedTuple):
-    """Whose connections they are, and whether they reach public addresses only."""
+    """The owner of the connections, and whether they reach public addresses only."""
 
     owner: str | None
     is_guarded: bool
 
 
 class _Shared:
-    """A session and how many requests use it now."""
+    """A session and the number of requests that use it now."""
 
     __slots__ = ("session", "users")
 
@@ -34,12 +34,12 @@ class _Shared:
 
 
 class HttpSessions:
-    """One session per key. Beyond `most` the one that was used longest ago and is idle is closed."""
+    """One session per key. Beyond `most` the least recently used idle session is closed."""
 
     def __init__(self, may_reach: Rule, *, most: int = MOST_SESSIONS) -> None:
         self._may_reach = may_reach
         self._most = most
-        self._shared: dict[SessionKey, _Shared] = {}  # the one used last stands last
+        self._shared: dict[SessionKey, _Shared] = {}  # the most recently used one is last
 
     @asynccontextmanager
     async def session(self, key: SessionKey) -> AsyncIterator[aiohttp.ClientSession]:

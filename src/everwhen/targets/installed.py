@@ -1,8 +1,8 @@
-"""Targets that other packages bring: entry points of the group `everwhen.targets`, named by their kind.
+"""Targets of other packages: entry points of the group `everwhen.targets`, named by their kind.
 
-An entry point is called without arguments and returns a target. One that cannot be loaded is there all the same,
-and says so to every job that asks for it; so the rest of the node runs on. What a target does with the words of a
-schedule only its package knows, so it counts as one that runs code unless it says `runs_code = False`.
+An entry point is called without arguments and returns a target. One that cannot be loaded still exists, and reports
+its fault to every job that needs it; so the rest of the node keeps running. Only its package knows what a target does
+with the fields of a schedule, so it counts as one that runs code unless it sets `runs_code = False`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ log = logging.getLogger("everwhen")
 
 @dataclass(frozen=True, slots=True)
 class Unloadable:
-    """Stands for a target whose package is broken."""
+    """A placeholder for a target whose package is broken."""
 
     kind: str
     fault: str
@@ -31,7 +31,7 @@ class Unloadable:
 
 
 def installed_targets() -> dict[str, Target]:
-    """What is installed, by kind; of two packages that bring one kind the first by name is taken."""
+    """Return the installed targets by kind; of two packages with the same kind the first by name is used."""
     found: dict[str, Target] = {}
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
         if entry.name in found:
@@ -44,7 +44,7 @@ def installed_targets() -> dict[str, Target]:
 
 
 def safe_kinds() -> frozenset[str]:
-    """The installed kinds whose targets say that they run no code of whoever submits a schedule."""
+    """Return the installed kinds whose targets declare that they run no code of the submitter of a schedule."""
     installed = installed_targets().items()
     return frozenset(kind for kind, target in installed if getattr(target, "runs_code", True) is False)
 
@@ -55,6 +55,6 @@ def _load(entry: EntryPoint) -> Target:
         if not callable(getattr(target, "run", None)):
             return Unloadable(entry.name, f"{entry.value} has no run")
         return target
-    except Exception as error:  # other people's code, while it is imported
+    except Exception as error:  # third-party code, during its import
         log.warning("target %s cannot be loaded", entry.name, exc_info=True)
         return Unloadable(entry.name, f"{type(error).__name__}: {error}")

@@ -1,5 +1,8 @@
-"""The child process of an isolated Python target: a run as JSON on standard input, its outcome as JSON in the file
-that EVERWHEN_OUTCOME names. What the function prints is output, like that of any command."""
+"""The child process of an isolated Python target.
+
+It gets a run as JSON on standard input, and writes the outcome as JSON to the file that EVERWHEN_OUTCOME names. What
+the function prints is output, like that of any command.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ _REPORTED = ("status", "error", "result", "is_final", "retry_after", "invalidate
 def main() -> None:
     fields = json.load(sys.stdin)
     cancelled = threading.Event()
-    # A function that looks at run.cancelled has the five seconds before SIGKILL to end by itself.
+    # A function that checks run.cancelled has the five seconds before SIGKILL to end by itself.
     ProcessSignals().on(signal.SIGTERM, cancelled.set)
     outcome = _outcome(fields["function"], read_run(fields["run"], _log, cancelled), cancelled)
     if cancelled.is_set() and outcome.status != "succeeded":
@@ -54,7 +57,7 @@ async def _await(function: Callable[..., Any], run: PythonRun, cancelled: thread
         task.cancel()
 
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, cancel)
-    if cancelled.is_set():  # the signal came before the loop did
+    if cancelled.is_set():  # the signal came before the loop started
         task.cancel()
     return await task
 
@@ -65,7 +68,7 @@ def _log(line: bytes) -> None:
 
 
 def read_outcome(report: str) -> Outcome:
-    """What the child reported."""
+    """Parse the outcome that the child reported."""
     return Outcome(**json.loads(report))
 
 

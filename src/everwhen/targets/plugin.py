@@ -1,8 +1,8 @@
 """A plugin: one process per job, a request on its standard input, a response on its standard output.
 
-What the plugin is, is read when the job runs: a plugin or a command that is gone since the schedule was declared
-ends the schedule until it is back (R7). What it wants remembered goes with the outcome, and is written by the
-transaction that settles the job.
+The plugin's definition is read when the job runs: a plugin or a command that was removed after the schedule was
+declared stops the schedule until it is back (R7). State that the plugin wants to keep is part of the outcome, and is
+written by the transaction that settles the job.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from everwhen.targets.secrets import with_secrets
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """A plugin that can be started, and what it is to be told."""
+    """A plugin that can be started, and its request."""
 
     entrypoint: str
     request: bytes
@@ -53,7 +53,7 @@ class PluginTarget:
         self._processes = processes or Processes()
 
     def kill(self) -> None:
-        """End every process at once; for a service that is told twice to stop."""
+        """End every process at once, after a second request to stop."""
         self._processes.kill()
 
     async def run(self, spec: str, run: Run) -> Outcome:
@@ -81,7 +81,7 @@ class PluginTarget:
         return _outcome(memory_of(fields), code, process, run)
 
     def _prepare(self, fields: Mapping[str, Any], run: Run) -> _Ready | Outcome:
-        """What to start; or, where what was declared is not there any more, the outcome that says so."""
+        """Return what to start; or, if the declared plugin or command no longer exists, the outcome for that."""
         name = fields["name"]
         try:
             plugin = self._plugins.find(name)
@@ -105,9 +105,9 @@ class PluginTarget:
 
 
 def _outcome(memory: str, code: int, process: Process, run: Run) -> Outcome:
-    """What the response says, unless the process says that it is worth nothing.
+    """Return the outcome in the response, unless the end of the process invalidates it.
 
-    As with Ductile, an answer counts whatever the exit code, but for 78 (final) and an end by signal.
+    As with Ductile, a response counts whatever the exit code, except for 78 (final) and an end by signal.
     """
     response = _response(process)
     for line in response.logs:
@@ -130,7 +130,7 @@ def _outcome(memory: str, code: int, process: Process, run: Run) -> Outcome:
 
 
 def _error(response: Response, code: int, process: Process) -> str | None:
-    """Why the run failed; None when it did not."""
+    """Return why the run failed; None when it did not."""
     if response.fault is not None:
         return _misanswered(response.fault, code, process)
     if code < 0 or code == FINAL_EXIT:

@@ -1,8 +1,8 @@
-"""Plugins on disk: `DIR/NAME/manifest.yaml`, read when asked for and read again when the file changed.
+"""Plugins on disk: `DIR/NAME/manifest.yaml`, read on demand and read again when the file has changed.
 
-A plugin is what its folder says at the moment: a command that left the manifest since the configuration was
-loaded is gone for the next run (D48). Links are followed, and must not lead out: the folder must lie in one of the
-directories, its manifest and its program in the folder. Whoever can write there runs programs as this service.
+The folder defines the plugin at every moment: a command that was removed from the manifest since the configuration
+was loaded is gone for the next run (D48). Links are followed, and must not lead out: the folder must be in one of the
+directories, its manifest and its program in the folder. A user who can write there runs programs as this service.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from everwhen.ports.plugins import Plugin
 MANIFEST = "manifest.yaml"
 LARGEST_MANIFEST = 1024 * 1024
 
-_Print = tuple[int, int, int, int]  # which file, and which version of it
+_Print = tuple[int, int, int, int]  # identifies a file and its version
 
 
 class PluginFolders:
-    """The plugins under some directories; where two have one name, the first directory wins."""
+    """The plugins in some directories; of two with the same name, the one in the first directory is used."""
 
     def __init__(self, directories: Iterable[str | Path]) -> None:
         self._directories = [Path(directory) for directory in directories]
@@ -32,7 +32,7 @@ class PluginFolders:
 
     def find(self, name: str) -> Plugin | None:
         for folder in self._folders():
-            # Most plugins lie in a folder of their own name; that one is looked at before all are read.
+            # Most plugins are in a folder of their own name; that folder is checked before all are read.
             if folder.name == name and self._manifest(folder).name == name:
                 return self._plugin(folder)
         return next((self._plugin(f) for f in self._folders() if self._name_of(f) == name), None)
@@ -50,7 +50,7 @@ class PluginFolders:
         try:
             return self._manifest(folder).name
         except ManifestError:
-            return None  # whoever asks for another plugin is not to be bothered with this one
+            return None  # a broken plugin must not affect the search for another
 
     def _plugin(self, folder: Path) -> Plugin:
         manifest = self._manifest(folder)
@@ -100,7 +100,7 @@ def _document(path: Path) -> Any:
 
 
 def _warning_of(path: Path) -> str | None:
-    """Whether users beside the owner may write there. A group with the owner's own number is a private one."""
+    """Warn if users other than the owner may write there. A group with the owner's own number is a private one."""
     found = path.stat()
     if found.st_mode & stat.S_IWOTH:
         who = "every user of this machine"
@@ -112,7 +112,7 @@ def _warning_of(path: Path) -> str | None:
 
 
 def _entrypoint(folder: Path, entrypoint: str) -> tuple[Path, str | None]:
-    """The program, and what is wrong with it."""
+    """Return the program, and what is wrong with it."""
     program = (folder / entrypoint).resolve()
     if not program.is_relative_to(folder.resolve()):
         return program, f'entrypoint "{entrypoint}" leads out of the plugin\'s folder, to {program}'

@@ -1,6 +1,6 @@
 """Ductile's protocol 2: one JSON request on a plugin's standard input, one JSON response on its standard output.
 
-Nothing here runs anything: bytes in, values out. Whatever is no response is a failure that shows its first bytes.
+This module runs nothing: bytes in, values out. Output that is not a response is a failure that shows its first bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_EVENTS = 256 * 1024  # characters; as much as is kept of a stream
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """What a plugin answered. `fault`: why it is no answer of this protocol."""
+    """The response of a plugin. `fault`: why it does not follow this protocol."""
 
     is_ok: bool
     result: str = ""
@@ -41,7 +41,7 @@ def request_of(
     state: Mapping[str, Any],
     payload: Mapping[str, Any],
 ) -> bytes:
-    """The request for one run, one line."""
+    """Build the request for one run, on one line."""
     request = {
         "protocol": PROTOCOL,
         "job_id": run.job_id,
@@ -72,12 +72,12 @@ def _zulu(instant: int) -> str:
 
 
 def response_of(output: bytes) -> Response:
-    """The response that a plugin printed; anything else is a fault that says what came instead."""
+    """Parse the response that a plugin printed; anything else is a fault that shows the output."""
     if not output.strip():
         return _no_response("nothing on standard output")
     try:
         document = json.loads(output, parse_constant=_refuse)
-    except (ValueError, RecursionError):  # half a JSON, garbage, two documents, bytes that are no text
+    except (ValueError, RecursionError):  # incomplete JSON, garbage, two documents, bytes that are not text
         return _no_response(f"standard output is no JSON: {first_bytes(output)}")
     if not isinstance(document, dict) or document.get("status") not in ("ok", "error"):
         return _no_response(f'standard output has no status "ok" or "error": {first_bytes(output)}')
@@ -96,7 +96,7 @@ def response_of(output: bytes) -> Response:
 
 
 def first_bytes(output: bytes) -> str:
-    """The beginning of what came instead of an answer, fit to be shown.
+    """Return the beginning of an invalid response in printable form.
 
     >>> first_bytes(b"Traceback")
     "b'Traceback'"
@@ -110,11 +110,11 @@ def _no_response(fault: str) -> Response:
 
 
 def _text(value: Any) -> str:
-    """Ductile wants a sentence; a plugin that answers with an object is understood all the same."""
+    """Return a value as text: Ductile expects a sentence, but a plugin may also respond with an object."""
     if value is None:
         return ""
     text = (value if isinstance(value, str) else json.dumps(value))[:LONGEST_TEXT]
-    # Half a surrogate pair and a NUL are lawful in JSON, and no database takes them.
+    # Half a surrogate pair and a NUL are valid in JSON, and no database accepts them.
     return text.encode(errors="replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
@@ -129,7 +129,7 @@ def _logs(value: Any) -> tuple[str, ...]:
 
 
 def _events(value: Any) -> str:
-    """What was announced, a line of JSON each; what is too much to keep is counted in the last."""
+    """Return the emitted events, one line of JSON each; the last line counts those that were too many to keep."""
     events = value if isinstance(value, list) else [] if value is None else [value]
     lines, size = [], 0
     for number, event in enumerate(events):

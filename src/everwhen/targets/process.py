@@ -1,12 +1,12 @@
 """Processes on the event loop: started without a shell, read while they run, ended with everything they started.
 
-A run is over when its leader has ended and nobody of its family holds its output any more. What a leader leaves
-behind in its group gets a second to end by itself, then SIGTERM, and five seconds later SIGKILL; a daemon that has
-made a session of its own and let go of the output is left alone. A run that is cancelled ends with its whole
+A run is over when its leader has ended and no process of its family holds its output any more. Processes that a
+leader leaves behind in its group get a second to end by themselves, then SIGTERM, and five seconds later SIGKILL. A
+daemon that has made its own session and closed the output is left alone. A run that is cancelled ends with its whole
 family, daemons too.
 
-Why not `asyncio.create_subprocess_exec`: before Python 3.12 it spends a thread on every process, it knows the
-leader only, and it waits for ever on a pipe that a grandchild holds.
+Why not `asyncio.create_subprocess_exec`: before Python 3.12 it spends a thread on every process, it handles only the
+leader, and it waits for ever on a pipe that a grandchild holds.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from everwhen.targets.family import MARK, Family
 from everwhen.targets.guardian import Guardian
 
 GRACE = 5.0  # between SIGTERM and SIGKILL (R9)
-LINGER = 1.0  # for what a leader leaves behind
+LINGER = 1.0  # for processes that a leader leaves behind
 KILL_ROUNDS = 50  # a family that forks faster than it is killed is given up in the end
 FIRST_LOOK, LONGEST_LOOK = 0.005, 0.1
 _PIECE = 64 * 1024
@@ -43,7 +43,7 @@ def _nowhere(_stream: Stream, _data: bytes) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """A program to start. `env` is the whole environment; without `stdin` there is nothing to read."""
+    """A program to start. `env` is the whole environment; without `stdin` standard input is empty."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
@@ -54,10 +54,10 @@ class Launch:
 
 
 class Processes:
-    """The processes of one node: any number at a time, and a way to end all of them at once.
+    """The processes of one node: any number at a time; `kill` ends all of them at once.
 
-    `grace` lies between SIGTERM and SIGKILL; `linger` is the time of what a leader leaves behind. A guardian ends
-    what runs when this process is killed.
+    `grace` is the time between SIGTERM and SIGKILL; `linger` is the time for processes that a leader leaves behind. A
+    guardian ends the running processes when this process is killed.
     """
 
     def __init__(
@@ -72,10 +72,10 @@ class Processes:
         return len(self._living)
 
     def start(self, launch: Launch) -> Process:
-        """Start it, on the loop that runs; OSError or ValueError when that cannot be done.
+        """Start a program on the running loop; raise OSError or ValueError when that fails.
 
-        `wait` for it in the same coroutine, with nothing awaited between: a task that is cancelled before it
-        waits has nobody to end what it started.
+        Call `wait` in the same coroutine, without an await in between: if a task is cancelled before it waits,
+        nothing ends the process that it started.
         """
         mark = secrets.token_hex(8)
         if self._guardian is not None:
@@ -97,32 +97,32 @@ class Processes:
             self._guardian.forget(mark)
 
     def greet_guardian(self, seconds: float, margin: float) -> None:
-        """The node lives, and its lease lasts that long."""
+        """Tell the guardian that the node is alive, and how long its lease lasts."""
         if self._guardian is not None:
             self._guardian.greet(seconds, margin)
 
     def has_guardian_ended(self, mark: str) -> bool:
-        """Whether the guardian ended the run with this mark because the node was frozen."""
+        """Return whether the guardian ended the run with this mark because the node was frozen."""
         return self._guardian is not None and self._guardian.has_ended(mark)
 
     def be_guarded(self) -> None:
-        """Something of this node is about to start a program that is no run."""
+        """Start the guardian: this node is about to start a program that is not a run."""
         if self._guardian is not None:
             self._guardian.begin()
 
     def close(self) -> None:
-        """The node stops: nothing is left to be guarded."""
+        """End the guardian: the node stops, and nothing is left to be guarded."""
         if self._guardian is not None:
             self._guardian.close()
 
     def kill(self) -> None:
-        """SIGKILL to every family, at once and from any thread: for a service that is told twice to stop."""
+        """Send SIGKILL to every family, at once and from any thread, after a second request to stop."""
         for process in list(self._living):
             process.kill()
 
 
 class Process:
-    """One process with its family. `wait` for it once; cancelling that ends the family first."""
+    """One process with its family. Call `wait` once; cancelling that ends the family first."""
 
     def __init__(self, launch: Launch, among: Processes, mark: str) -> None:
         self.mark = mark
@@ -147,7 +147,7 @@ class Process:
         self._in = _Writer(self._popen.stdin, self._loop, launch.stdin or b"")
 
     async def wait(self) -> int:
-        """The leader's exit code, negative for a signal, when nobody of the family is left to wait for."""
+        """Wait until no process of the family is left to wait for; return its leader's exit code (< 0: a signal)."""
         try:
             await self._leader_ended()
             if not await self._ended_by_itself():
@@ -166,7 +166,7 @@ class Process:
     async def _leader_ended(self) -> None:
         try:
             pidfd = os.pidfd_open(self.pid)
-        except (AttributeError, OSError):  # no Linux, or an old one, or no descriptor left
+        except (AttributeError, OSError):  # not Linux, or an old one, or no descriptor left
             await self._leader_ended_in_thread()
             return
         ended = self._loop.create_future()
@@ -183,14 +183,14 @@ class Process:
 
         def wait() -> None:
             self._popen.wait()
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed: no task waits any more
                 self._loop.call_soon_threadsafe(_resolve, ended)
 
         threading.Thread(target=wait, name=f"everwhen-wait-{self.pid}", daemon=True).start()
         await ended
 
     async def _ended_by_itself(self) -> bool:
-        """Whether the output is at its end and the group empty, soon after the leader's end."""
+        """Return whether the output has ended and the group is empty, soon after the leader's end."""
         deadline = self._loop.time() + self._among.linger
         await asyncio.wait((self._out.ended, self._err.ended), timeout=self._among.linger)
         if not (self._out.ended.done() and self._err.ended.done()):
@@ -198,7 +198,7 @@ class Process:
         return not self._family.has_group() or await self._is_gone_by(deadline)
 
     async def _end(self) -> None:
-        """SIGTERM to the family, SIGKILL to what is left of it five seconds later; told again, at once."""
+        """Send SIGTERM to the family, and SIGKILL to the rest five seconds later; if cancelled again, at once."""
         try:
             await self._signal(signal.SIGTERM)
             if await self._is_gone_by(self._loop.time() + self._among.grace):
@@ -227,9 +227,7 @@ class Process:
         return await self._loop.run_in_executor(None, call)
 
     def _close(self) -> None:
-        if (
-            self._popen.poll() is None
-        ):  # killed this very moment, or in a system call that cannot be broken off
+        if self._popen.poll() is None:  # just killed, or in an uninterruptible system call
             threading.Thread(target=self._popen.wait, name=f"everwhen-wait-{self.pid}", daemon=True).start()
         for end in (self._out, self._err, self._in):
             end.close()
@@ -237,7 +235,7 @@ class Process:
 
 
 class _Reader:
-    """Reads a pipe whenever there is something in it, so that the process never blocks on a full one."""
+    """Reads a pipe whenever it has data, so that the process never blocks on a full pipe."""
 
     def __init__(
         self, pipe: IO[bytes] | None, loop: asyncio.AbstractEventLoop, feed: Callable[[bytes], None]
@@ -249,7 +247,7 @@ class _Reader:
         loop.add_reader(pipe.fileno(), self._read)
 
     def _read(self) -> bool:
-        """Read a piece; whether there was one."""
+        """Read a piece; return whether there was one."""
         try:
             data = os.read(self._pipe.fileno(), _PIECE)
         except BlockingIOError:
@@ -261,8 +259,8 @@ class _Reader:
         return bool(data)
 
     def close(self) -> None:
-        """Take what is in the pipe already, and leave it to whoever holds the other end."""
-        for _ in range(16):  # a full pipe, and no more: a writer that goes on is not waited for
+        """Read the data that is in the pipe already, then close it, even if a process holds the other end."""
+        for _ in range(16):  # a full pipe and no more: a process that keeps writing is not waited for
             if self._pipe.closed or not self._read():
                 break
         self._let_go()
@@ -275,7 +273,7 @@ class _Reader:
 
 
 class _Writer:
-    """Feeds standard input while there is room. A process that does not want to read it is no error."""
+    """Writes standard input while the pipe has room. A process that does not read it is not an error."""
 
     def __init__(self, pipe: IO[bytes] | None, loop: asyncio.AbstractEventLoop, data: bytes) -> None:
         self._pipe, self._loop, self._left = pipe, loop, memoryview(data)

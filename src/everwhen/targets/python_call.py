@@ -1,8 +1,8 @@
 """A Python function, `module:function`: a plain one in a thread, an async one on a loop, an isolated one in a child.
 
-Async functions run on a loop of their own, not on the one that runs processes and requests: one that blocks holds
-up other async functions of this node, and nothing else. A function that goes on after its deadline is left behind:
-its run is over, its worker stays taken until it returns (R9).
+Async functions run on their own loop, not on the one that runs processes and requests: a function that blocks delays
+other async functions of this node, and nothing else. A function that continues after its deadline is left behind: its
+run is over, its worker stays occupied until it returns (R9).
 """
 
 from __future__ import annotations
@@ -40,25 +40,25 @@ T = TypeVar("T")
 
 
 class Hands(Protocol):
-    """Threads that run what blocks, and a loop for other people's coroutines."""
+    """Threads for blocking calls, and a loop for the user's coroutines."""
 
     def hand_over(self, work: Callable[[], T], /) -> Future[T]: ...
 
     def submit(self, work: Coroutine[Any, Any, T], /) -> tuple[Future[T], Callable[[], None]]:
-        """The future ends with the coroutine; the call cancels it."""
+        """Return a future that ends with the coroutine, and a function that cancels it."""
         ...
 
     def close(self) -> None: ...
 
 
 class Calls:
-    """Calls functions on the hands of a node, and lets go of those that do not end in time."""
+    """Calls functions on the executor of a node, and leaves behind those that do not end in time."""
 
     def __init__(self, hands: Hands) -> None:
         self._hands = hands
 
     async def call(self, function: Callable[..., Any], about: Cancellable, run: Run) -> Outcome:
-        """What comes of it; `about` is what the function is given."""
+        """Call the function with `about` as its argument, and return its outcome."""
         if not is_async(function):
             return await run.until_told(self._hands.hand_over(partial(call, function, about)))
         ended, cancel = self._hands.submit(call_async(function, about))
@@ -72,7 +72,8 @@ class Calls:
 class PythonTarget:
     """Runs `{"function": "module:function", "isolate": false, "env": {…}, "cwd": …}`.
 
-    With a `name` beside it the function is one that a program of that name has declared, and need not be importable.
+    With an additional `name` the function is one that a program of that name has declared, and need not be
+    importable.
     """
 
     def __init__(
@@ -87,8 +88,8 @@ class PythonTarget:
         self.processes.kill()
 
     async def close(self) -> None:
-        # It blocks the loop, which has nothing else to do by now; an executor cannot be had when a program ends and
-        # `atexit` stops its scheduler.
+        # It blocks the loop, which has nothing else to do by now; an executor is not available when a program ends
+        # and `atexit` stops its scheduler.
         self._hands.close()
 
     async def run(self, spec: str, run: Run) -> Outcome:
@@ -137,5 +138,5 @@ class PythonTarget:
 
 
 def _path() -> str:
-    """Where this process finds its modules, so that the child finds the same."""
+    """Return the module path of this process, so that the child finds the same modules."""
     return os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)

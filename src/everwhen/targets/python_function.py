@@ -13,11 +13,11 @@ from everwhen.targets.python_run import Cancelled, failure_of, outcome_of
 
 
 class UnknownFunctionError(Exception):
-    """What was named cannot be loaded."""
+    """The named function cannot be loaded."""
 
 
 class Cancellable(Protocol):
-    """What a function is told of its run."""
+    """The information that a function gets about its run."""
 
     @property
     def cancelled(self) -> Cancelled: ...
@@ -33,7 +33,7 @@ class Functions(Protocol):
 
 
 def load(name: str) -> Callable[..., Any]:
-    """The function, imported when it is first needed; UnknownFunctionError says what is wrong with the name."""
+    """Import the function when it is first needed; UnknownFunctionError states what is wrong with the name."""
     module_name, colon, path = name.partition(":")
     if not (module_name and colon and path):
         raise UnknownFunctionError(f'{name!r} is no "module:function"')
@@ -43,7 +43,7 @@ def load(name: str) -> Callable[..., Any]:
         raise UnknownFunctionError(
             f"cannot import {module_name!r}: ModuleNotFoundError: {error}; install it, or put it on PYTHONPATH"
         ) from error
-    except BaseException as error:  # other people's code runs while it is imported
+    except BaseException as error:  # third-party code runs during its import
         raise UnknownFunctionError(
             f"cannot import {module_name!r}: {type(error).__name__}: {error}"
         ) from error
@@ -76,7 +76,7 @@ def call(function: Callable[..., Any], about: object) -> Outcome:
 
 
 async def call_async(function: Callable[..., Any], about: Cancellable) -> Outcome:
-    """Await an async function; whatever it does is an outcome. A cancel of its own making is a failure."""
+    """Await an async function; whatever it does is an outcome. A CancelledError that it raises itself is a failure."""
     try:
         return outcome_of(await function(*_arguments(function, about)))
     except asyncio.CancelledError as error:
@@ -90,7 +90,7 @@ async def _finish(awaitable: Any) -> Any:
 
 
 def _arguments(function: Callable[..., Any], about: object) -> tuple[object, ...]:
-    """A function that takes nothing is called with nothing."""
+    """Return the arguments of the call: a function without parameters gets none."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # written in C

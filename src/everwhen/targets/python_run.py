@@ -1,4 +1,4 @@
-"""The `run` argument of Python targets: which job, of which slot, and a log; the same in a thread and a child."""
+"""The `run` argument of Python targets: the job, its slot, and a log; the same in a thread and a child."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _log = logging.getLogger("everwhen.run")
 
 
 class Cancelled:
-    """Whether the run is to end: the time is up, somebody cancelled it, or the node stops."""
+    """Whether the run has to end: because of its deadline, a cancel, or the stop of the node."""
 
     def __init__(self, event: threading.Event | StopFlag) -> None:
         self._event = event
@@ -30,15 +30,15 @@ class Cancelled:
     def is_set(self) -> bool:
         return self._event.is_set()
 
-    __bool__ = is_set  # `if run.cancelled:` means what it says
+    __bool__ = is_set  # so that `if run.cancelled:` works
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Sleep, at most so long; True when the run is to end."""
+        """Sleep for at most `seconds`; return True when the run has to end."""
         return self._event.wait(seconds)
 
 
 class RunLog:
-    """Lines of a run: kept with its output, and handed to the logger `everwhen.run`."""
+    """Log lines of a run: kept with its output, and passed to the logger `everwhen.run`."""
 
     def __init__(self, write: Callable[[bytes], None]) -> None:
         self._write = write
@@ -65,7 +65,7 @@ class RunLog:
 
 @dataclass(frozen=True, slots=True)
 class PythonRun:
-    """What a Python function is given."""
+    """The argument of a Python function."""
 
     job_id: str
     schedule_id: str
@@ -86,7 +86,7 @@ def python_run(run: Run, write: Callable[[bytes], None]) -> PythonRun:
 
 
 def spell_run(run: Run) -> dict[str, Any]:
-    """The run as plain words, for the child process of an isolated one."""
+    """Return the run as plain values, for the child process of an isolated function."""
     return {
         "job_id": run.job_id,
         "schedule_id": run.schedule_id,
@@ -113,7 +113,7 @@ def read_run(
 
 
 def outcome_of(returned: object) -> Outcome:
-    """What a function returned: an outcome, or the result of a success as text."""
+    """Return the outcome for a function's return value: an outcome as it is, anything else as the text of a success."""
     if isinstance(returned, Outcome):
         return returned
     if returned is None:
@@ -132,7 +132,7 @@ def _spell(value: object) -> str:
 
 
 def failure_of(error: BaseException) -> Outcome:
-    """What a function raised, with its traceback; the frames that called it are left out."""
+    """Return the outcome for an exception, with its traceback, without the frames of the calling code."""
     if isinstance(error, SystemExit):
         return _exited(error)
     trace = error.__traceback__
@@ -140,13 +140,13 @@ def failure_of(error: BaseException) -> Outcome:
         trace = trace.tb_next
     try:
         text = "".join(traceback.format_exception(type(error), error, trace, limit=-30))
-    except Exception:  # an exception that cannot even be printed
+    except Exception:  # an exception that cannot be printed
         text = f"{type(error).__name__}, which cannot be shown"
     return Outcome("failed", error=text.strip()[-LONGEST_RESULT:])
 
 
 def _exited(error: SystemExit) -> Outcome:
-    """sys.exit means what an exit code means: 0 succeeds, 78 is final."""
+    """Treat sys.exit like an exit code: 0 succeeds, 78 is final."""
     code = 0 if error.code is None else error.code
     if code == 0:
         return Outcome("succeeded")

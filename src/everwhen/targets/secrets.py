@@ -1,8 +1,8 @@
-"""References to the environment in a target's words: resolved when a job runs, and masked in what it prints.
+"""References to the environment in a target's fields: resolved when a job runs, and masked in its output.
 
-The database, answers, diffs and logs only ever hold `${NAME}`. A value that came from the environment is replaced
-by `***` wherever the run prints it: as it is, as JSON spells it, and as a URL does. Values of fewer than four
-characters are not masked: they would be found everywhere, and hide nothing.
+The database, responses, diffs and logs contain only `${NAME}`. A value from the environment is replaced by `***` in
+all output of the run: in its plain form, as JSON writes it, and as a URL does. Values of fewer than four characters
+are not masked: they would match everywhere, and protect nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class UnresolvedError(Exception):
 
 
 def escape_references(fields: Any) -> Any:
-    """The fields with every reference written as text: resolving them gives the fields back.
+    """Escape every reference, so that resolving the result gives the fields back.
 
     >>> escape_references({"a": ["${HOME}", "$${HOME}", "${", 5]})
     {'a': ['$${HOME}', '$$${HOME}', '${', 5]}
@@ -51,14 +51,14 @@ def escape_references(fields: Any) -> Any:
 
 
 class Secrets:
-    """Resolves references, and remembers what is to be masked."""
+    """Resolves references, and collects the values to be masked."""
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self._environment = os.environ if environment is None else environment
         self._values: set[str] = set()
 
     def resolve(self, fields: Any) -> Any:
-        """The words with every reference in every text replaced; keys of mappings stay as they are."""
+        """Replace every reference in every text of the fields; keys of mappings stay unchanged."""
         match fields:
             case str():
                 return self._replace(fields) if "${" in fields else fields
@@ -70,7 +70,7 @@ class Secrets:
                 return fields
 
     def _replace(self, text: str) -> str:
-        # Behind the last brace nothing can end, and each beginning would look for its end in vain.
+        # No reference can end after the last brace, and every beginning there would search for its end in vain.
         end = text.rfind("}") + 1
         return _REFERENCE.sub(self._value, text[:end]) + text[end:]
 
@@ -88,11 +88,11 @@ class Secrets:
 
     @property
     def has_any(self) -> bool:
-        """Whether something came from the environment."""
+        """Return whether any value came from the environment."""
         return bool(self._values)
 
     def mask(self, text: str | None) -> str | None:
-        """A text in which no value that was resolved can be read."""
+        """Mask every resolved value in a text."""
         if text is None or not self._spellings():
             return text
         return self.stream().whole(text.encode()).decode(errors="replace")
@@ -101,7 +101,7 @@ class Secrets:
         return StreamMask(self._spellings())
 
     def output(self, output: Output) -> MaskedOutput:
-        """The output, with a mask before it."""
+        """Wrap the output in a mask."""
         return MaskedOutput(output, self.stream)
 
     def _spellings(self) -> set[bytes]:
@@ -114,7 +114,7 @@ class Secrets:
 async def with_secrets(
     fields: dict[str, Any], run: Run, perform: Callable[[dict[str, Any], Run], Awaitable[Outcome]]
 ) -> Outcome:
-    """Perform a run with its references resolved; neither its output nor its outcome shows what they held."""
+    """Perform a run with its references resolved; neither its output nor its outcome shows their values."""
     secrets = Secrets()
     try:
         fields = secrets.resolve(fields)
@@ -134,7 +134,7 @@ async def with_secrets(
 
 
 class StreamMask:
-    """Masks a stream piece by piece: a value that is split between two pieces is found all the same."""
+    """Masks a stream piece by piece: a value that is split between two pieces is found, too."""
 
     def __init__(self, values: Iterable[bytes]) -> None:
         self._values = sorted(values, key=len, reverse=True)
@@ -145,7 +145,7 @@ class StreamMask:
         return self.feed(data) + self.end()
 
     def feed(self, data: bytes) -> bytes:
-        """What can be shown by now; bytes that may be the beginning of a value are held back."""
+        """Return the bytes that can be shown by now; bytes that may be the beginning of a value are held back."""
         if self._pattern is None:
             return data
         data = self._held + data
@@ -161,12 +161,12 @@ class StreamMask:
         return b"".join([*shown, data[at:edge]])
 
     def end(self) -> bytes:
-        """What was held back: the stream is over, so it is masked as it stands."""
+        """Return the bytes that were held back, masked: the stream has ended."""
         held, self._held = self._held, b""
         return self._pattern.sub(MASK, held) if self._pattern is not None else held
 
     def _beginning_at_end(self, data: bytes) -> int:
-        """How many of the last bytes are the beginning of a value, at most; a whole value is not one."""
+        """Return the length of the longest suffix that begins a value, without being a whole one."""
         for length in range(min(len(data), len(self._values[0]) - 1), 0, -1):
             tail = data[-length:]
             if any(len(value) > length and value.startswith(tail) for value in self._values):
@@ -175,7 +175,7 @@ class StreamMask:
 
 
 class MaskedOutput:
-    """Output with a mask before it, one per stream; `end` lets go of what was held back."""
+    """Output with one mask per stream; `end` releases the bytes that were held back."""
 
     def __init__(self, output: Output, mask: Callable[[], StreamMask]) -> None:
         self._output, self._mask = output, mask

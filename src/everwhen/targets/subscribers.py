@@ -32,9 +32,9 @@ class CallbackSubscriber:
 
 @dataclass(frozen=True, slots=True)
 class HttpSubscriber:
-    """Posts each MessageEvent to a server, through the http target; anything but success comes again.
+    """Posts each MessageEvent to a server, through the http target; without success the event is delivered again.
 
-    `make_target` makes one for each delivery: what a target keeps open belongs to one event loop.
+    `make_target` creates one for each delivery: the connections of a target belong to one event loop.
     """
 
     subscriber_id: str
@@ -58,7 +58,7 @@ class HttpSubscriber:
 
 
 def _run_of(event: Mapping[str, Any]) -> Run:
-    """A delivery as the http target sees it: the event's id is the idempotency key."""
+    """Describe a delivery as a run for the http target: the event's id is the idempotency key."""
     said_at = instant_of(datetime.fromisoformat(event["occurred_at"]))
     return Run(
         job_id=event["event_id"],

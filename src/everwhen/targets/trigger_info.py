@@ -1,4 +1,4 @@
-"""What a host that runs schedules itself is told: `on_trigger(info)` (herdctl's callback)."""
+"""The argument of `on_trigger(info)` (herdctl's callback), for a host that runs schedules itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TriggerCallback = Callable[["TriggerInfo"], Any]
 
 
 class TriggerMetadata(NamedTuple):
-    """Which run it is, in a few words."""
+    """A short description of the run."""
 
     job_id: str
     origin: str
@@ -25,10 +25,10 @@ class TriggerMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TriggerInfo:
-    """One run that the host is to make; when the callback returns the job has succeeded, when it raises it failed.
+    """One run for the host to perform; when the callback returns the job has succeeded, when it raises it failed.
 
-    `agent` is None for a schedule that belongs to no agent. The prompt holds the work item's description, if there is
-    one; the item is claimed, and completed or released when the callback is over.
+    `agent` is None for a schedule that belongs to no agent. The prompt contains the work item's description, if there
+    is an item; the item is claimed, and completed or released when the callback is over.
     """
 
     agent: str | None
@@ -64,4 +64,4 @@ class TriggerInfo:
 
 
 SchedulerTriggerCallback = Callable[[TriggerInfo], object]
-"""`on_trigger(info)`, plain or async: what it returns settles the job, what it raises fails it."""
+"""`on_trigger(info)`, plain or async: its return value settles the job, an exception fails it."""

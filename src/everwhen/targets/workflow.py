@@ -1,7 +1,7 @@
 """A workflow: `dispatch_event("schedule", event_data, owner)`, to a handler of this process or over another target.
 
-The outcome is that of the work (W10): a handler that starts it elsewhere returns an awaitable or a future and is
-waited for; over HTTP an answer 202 leaves the job running until its outcome is posted.
+The outcome is that of the work (W10): a handler that only starts the work returns an awaitable or a future, which is
+awaited; over HTTP a response 202 leaves the job running until its outcome is posted.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LONGEST_RESULT = 4_096
 
 
 class WorkflowRegistry:
-    """Workflows by id; registering one again replaces it."""
+    """Workflows by id; registering an id again replaces its workflow."""
 
     def __init__(self) -> None:
         self._workflows: dict[str, Workflow] = {}
@@ -69,13 +69,13 @@ class WorkflowTarget:
         return await _dispatch(workflow.run, data, fields.get("owner"), run)
 
     async def _over(self, declared: Declared, data: dict[str, Any], run: Run) -> Outcome:
-        """Over another target, which is told the event in place of the payload; over HTTP it is the body."""
+        """Run over another target, which gets the event in place of the payload; over HTTP the event is the body."""
         target = self._targets.get(declared.kind)
         if target is None:
             return drifted(f'no target of kind "{declared.kind}" on this node')
         spec = declared.spec
         if declared.kind == "http":
-            # Name and payload are the submitter's, who may not read this node's environment through them.
+            # The submitter writes name and payload, and may not read this node's environment through them.
             spec = json.dumps({**json.loads(spec), "body": escape_references(data)})
         told = replace(run, payload=data)
         work = partial(target.run, spec, told)
@@ -94,7 +94,7 @@ async def _dispatch(handler: DispatchEvent, data: dict[str, Any], owner: str | N
             result = await _waited_for(result, run)
         elif inspect.isawaitable(result):
             result = await result
-    except Exception as error:  # a handler is other people's code: what it raises is what came of the work
+    except Exception as error:  # a handler is user code: its exception is the outcome of the work
         return Outcome("failed", error="".join(traceback.format_exception(error)).strip()[-LONGEST_RESULT:])
     if isinstance(result, Outcome):
         return result
@@ -102,7 +102,7 @@ async def _dispatch(handler: DispatchEvent, data: dict[str, Any], owner: str | N
 
 
 async def _waited_for(work: Future[Any], run: Run) -> Any:
-    """Its result. A thread cannot be stopped: what goes on after a cancel keeps the worker's place (R9)."""
+    """Return the result. A thread cannot be stopped: work that continues after a cancel occupies the worker (R9)."""
     try:
         return await asyncio.shield(asyncio.wrap_future(work))
     except asyncio.CancelledError:

@@ -1,1 +1,1 @@
-"""Other schedulers' files as `everwhen.yaml`, with a list of what differs. Nothing of them is ever executed."""
+"""Importers of other schedulers' files as `everwhen.yaml`, with a list of differences. No file is executed."""

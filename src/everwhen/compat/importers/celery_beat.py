@@ -1,7 +1,7 @@
 """The `beat_schedule` of a Celery application, read from its source and never imported.
 
-Only literals are understood: names, calls and computed values are noted with their line. A schedule sends its task
-as Beat does, through `celery call`, so that workers and tasks stay as they are.
+Only literals are supported: names, calls and computed values are noted with their line. A schedule sends its task as
+Beat does, through `celery call`, so that workers and tasks stay unchanged.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _TASK = ("task", "schedule", "args", "kwargs", "options", "relative")
 
 
 class _UnreadableError(Exception):
-    """A value that is no literal."""
+    """A value that is not a literal."""
 
 
 def import_celery(source: str, *, app: str | None = None) -> Imported:
-    """The entries of every beat_schedule in a Python file."""
+    """Import the entries of every beat_schedule in a Python file."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError) as error:
@@ -58,7 +58,7 @@ def import_celery(source: str, *, app: str | None = None) -> Imported:
 
 
 def _settings(tree: ast.Module) -> list[tuple[str, ast.expr]]:
-    """Every assignment to a name or attribute, and every keyword of a `conf.update(…)`."""
+    """Return every assignment to a name or attribute, and every keyword of a `conf.update(…)`."""
     found: list[tuple[str, ast.expr]] = []
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
@@ -71,7 +71,7 @@ def _settings(tree: ast.Module) -> list[tuple[str, ast.expr]]:
 
 
 def _periodic_tasks(tree: ast.Module) -> list[ast.Call]:
-    """What an application adds while it starts (`add_periodic_task`)."""
+    """Return the calls by which an application adds tasks while it starts (`add_periodic_task`)."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     return [call for call in calls if _name(call.func) == "add_periodic_task"]
 
@@ -164,7 +164,7 @@ def _duration(node: ast.expr) -> str:
 
 def _crontab(key: str, call: ast.Call, imported: Imported) -> dict[str, Any]:
     fields = dict.fromkeys(_CRON, "*")
-    order = ("minute", "hour", "day_of_week", "day_of_month", "month_of_year")  # as its arguments come
+    order = ("minute", "hour", "day_of_week", "day_of_month", "month_of_year")  # the order of its arguments
     for name, value in [
         *zip(order, call.args, strict=False),
         *((k.arg or "", k.value) for k in call.keywords),
@@ -180,7 +180,7 @@ def _crontab(key: str, call: ast.Call, imported: Imported) -> dict[str, Any]:
 
 
 def _both_days(key: str, fields: dict[str, str], imported: Imported) -> dict[str, Any]:
-    """Celery wants the day of the month and the weekday, cron is content with one of them."""
+    """Convert an entry with both kinds of day: Celery requires both to match, cron only one of them."""
     wanted = parse_cron(f"0 0 * * {fields['day_of_week']}").days
     days = [name for number, name in enumerate(_WEEKDAYS) if not _matches(wanted, number)]
     imported.note(
@@ -220,7 +220,7 @@ def _command(
 
 
 def _literal(node: ast.expr) -> Any:
-    """A value that is written out; a timedelta of such values counts as one."""
+    """Return the value of a literal; a timedelta of literals counts as one."""
     if isinstance(node, ast.Call) and _name(node.func) == "timedelta":
         units = ("days", "seconds", "microseconds", "milliseconds", "minutes", "hours", "weeks")
         keys = dict(zip(units, map(_literal, node.args), strict=False))

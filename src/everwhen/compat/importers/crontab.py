@@ -1,7 +1,7 @@
 """A crontab, of a user or of the system, as general schedules.
 
-Cron hands a line to a shell, lets runs overlap, knows no time limit and uses the host's clock; the schedules say the
-same. What cannot be kept (`@reboot`, mail, the user of a system crontab) is noted with its line.
+Cron passes a line to a shell, lets runs overlap, has no time limit and uses the host's clock; the schedules do the
+same. Features that cannot be kept (`@reboot`, mail, the user of a system crontab) are noted with their line.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NOT_HANDED_ON = ("MAILTO", "MAILFROM", "SHELL", "CRON_TZ", "CONTENT_TYPE", "CON
 
 @dataclass(slots=True)
 class _Reading:
-    """What the lines so far have set."""
+    """The settings of the lines read so far."""
 
     is_system: bool
     imported: Imported
@@ -36,7 +36,7 @@ class _Reading:
 
 
 def import_crontab(text: str, *, is_system: bool = False) -> Imported:
-    """The entries of a crontab as schedules."""
+    """Import the entries of a crontab as schedules."""
     imported = Imported({"schedules": []})
     reading = _Reading(is_system, imported)
     for number, line in enumerate(text.splitlines(), 1):
@@ -86,7 +86,7 @@ def _set(name: str, value: str, number: int, reading: _Reading) -> None:
 
 def _entry(line: str, number: int, comment: str, reading: _Reading) -> None:
     note = reading.imported.note
-    is_silent = line.startswith("-")  # a minus in front keeps an entry out of the system's log
+    is_silent = line.startswith("-")  # a leading minus keeps an entry out of the system's log
     fields = 1 if line.lstrip("-").startswith("@") else 5
     parts = _BLANK.split(line.lstrip("-"), fields + reading.is_system)
     if len(parts) < fields + reading.is_system + 1:
@@ -135,7 +135,7 @@ def _schedule(
 
 
 def _script(command: str, number: int, imported: Imported) -> str:
-    """Up to the first % it is the command, what follows is its standard input, with each % a new line."""
+    """Convert cron's % syntax: up to the first % is the command, the rest its standard input; each % is a newline."""
     found = _UNTIL_PERCENT.match(command)
     assert found is not None
     script, rest = found[0].replace(r"\%", "%").rstrip(), command[found.end() :]
@@ -147,7 +147,7 @@ def _script(command: str, number: int, imported: Imported) -> str:
 
 
 def _name_of(script: str) -> str:
-    """The program of a command line, without variables before it and without its folders."""
+    """Return the program of a command line, without the variables before it and without its folders."""
     parts = [word for word in script.split() if not re.fullmatch(r"\w+=.*", word)]
     skipped = ("cd", "&&", "sudo", "nice", "exec", "test", "[", "printf", "{", "|")
     names = [word for word in parts if word not in skipped and not word.startswith(("-", "/dev", "'", '"'))]

@@ -1,4 +1,4 @@
-"""A configuration of Ductile: its plugins come over as they are, and what belongs to its other parts is noted."""
+"""A configuration of Ductile: its plugins are taken over unchanged, and the keys of its other parts are noted."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _DIRECTORIES = ("plugin_dirs", "plugin_roots", "plugins_dir", "plugin_dir")
 
 
 def import_ductile(document: Any, read: Callable[[str], Any] | None = None) -> Imported:
-    """The plugins of a Ductile configuration, with their schedules; `read` reads the files that it includes."""
+    """Import the plugins of a Ductile configuration, with their schedules; `read` reads the included files."""
     imported = Imported()
     document = _whole(document, read, imported)
     if not isinstance(document, Mapping) or not any(key in document for key in _FILE):
@@ -58,7 +58,7 @@ def import_ductile(document: Any, read: Callable[[str], Any] | None = None) -> I
 
 
 def _whole(document: Any, read: Callable[[str], Any] | None, imported: Imported) -> Any:
-    """A file with what it includes: mappings are joined, and what comes later stands before."""
+    """Merge a file with its includes: mappings are joined, and later files override earlier ones."""
     if not isinstance(document, Mapping) or not document.get("include"):
         return document
     paths = document["include"] if isinstance(document["include"], list) else [document["include"]]
@@ -73,7 +73,7 @@ def _whole(document: Any, read: Callable[[str], Any] | None, imported: Imported)
 
 
 def _plugins(document: Mapping[str, Any], imported: Imported) -> dict[str, Any]:
-    """By the name of the plugin that is run. One that is used under another name (`uses`) can be used once here."""
+    """Return the plugins by the name of the one that is run. A plugin with aliases (`uses`) can be used once here."""
     plugins = document.get("plugins")
     if plugins is not None and not isinstance(plugins, Mapping):
         imported.note("plugins: left out, they are no mapping")
@@ -127,7 +127,7 @@ def _directories(document: Mapping[str, Any]) -> list[str]:
 
 
 def _at_home(path: Any) -> str:
-    """`~` is the home of whoever imports."""
+    """Expand `~` to the home of the user who imports."""
     return str(Path(str(path)).expanduser())
 
 

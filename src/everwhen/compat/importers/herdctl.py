@@ -21,7 +21,7 @@ Read = Callable[[str], Any]
 
 
 class _Agent(NamedTuple):
-    """An agent, and the folder of its file, from which its paths are meant; `team`: of a fleet inside a fleet."""
+    """An agent, and the folder of its file, to which its paths are relative; `team`: the fleet inside a fleet."""
 
     fields: Mapping[str, Any]
     folder: str
@@ -29,7 +29,7 @@ class _Agent(NamedTuple):
 
 
 def import_herdctl(document: Any, read: Read, folder: str = ".") -> Imported:
-    """The agents of a file in that folder; `read` reads the files that a fleet names, by their paths from there."""
+    """Import the agents of a file in that folder; `read` reads the files of a fleet, by their paths from there."""
     if not isinstance(document, Mapping):
         raise ConfigError("this is no file of herdctl: it is no mapping")
     if not any(key in document for key in _FILE):
@@ -46,7 +46,7 @@ def import_herdctl(document: Any, read: Read, folder: str = ".") -> Imported:
 def _agents(
     document: Mapping[str, Any], read: Read, folder: str, team: str, imported: Imported
 ) -> Iterator[_Agent]:
-    """Those of a file, then those of the fleets that it names."""
+    """Yield the agents of a file, then those of the fleets that it names."""
     if not any(key in document for key in ("agents", "fleets", "fleet", "defaults", "version")):
         yield _Agent(document, folder, team)
         return
@@ -100,7 +100,7 @@ def _entries(entries: Any, place: str, imported: Imported) -> list[Any]:
 
 
 def _agent_to_json(entry: Any, read: Read, folder: str, imported: Imported) -> tuple[Mapping[str, Any], str]:
-    """The words of an agent, with what its fleet overrides, and the folder of its file."""
+    """Return the fields of an agent, with its fleet's overrides, and the folder of its file."""
     path = entry if isinstance(entry, str) else entry.get("path") if isinstance(entry, Mapping) else None
     if path is None:
         if not isinstance(entry, Mapping):
@@ -122,7 +122,7 @@ def _agent_to_json(entry: Any, read: Read, folder: str, imported: Imported) -> t
 
 
 def _joined(folder: str, path: str) -> str:
-    """A path that was meant from a folder; `~` is the home of whoever imports."""
+    """Join a folder and a path relative to it; `~` is the home of the user who imports."""
     return posixpath.normpath(posixpath.join(folder, posixpath.expanduser(path)))
 
 
@@ -147,7 +147,7 @@ def _agent(name: str, found: _Agent, imported: Imported) -> dict[str, Any]:
 
 
 def _take_folder(name: str, agent: dict[str, Any], found: _Agent, imported: Imported) -> None:
-    """Where it runs: relative to the agent's own file, and not to whichever file it is imported into."""
+    """Set the working directory: relative to the agent's own file, not to the file that it is imported into."""
     for key in ("cwd", *_RENAMED):
         value = found.fields.get(key)
         path = value.get("root") if isinstance(value, Mapping) else value

@@ -1,4 +1,4 @@
-"""What an import comes to: the words of a configuration, and what a person has to know about it."""
+"""The result of an import: the keys of a configuration, and notes for the user."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Imported:
     notes: list[str] = field(default_factory=list)
 
     def note(self, text: str) -> None:
-        """Say something once."""
+        """Add a note, once."""
         if text not in self.notes:
             self.notes.append(text)
 
 
 def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Two documents as one: mappings are joined key by key, everything else is replaced.
+    """Merge two documents: mappings are joined key by key, everything else is replaced.
 
     >>> merged({"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": 3}, "d": [2]})
     {'a': {'b': 3, 'c': 2}, 'd': [2]}
@@ -40,13 +40,13 @@ def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Names:
-    """Ids that are made from whatever there is, each used once."""
+    """Ids that are derived from any text, each used once."""
 
     def __init__(self) -> None:
         self._taken: set[str] = set()
 
     def take(self, wish: str, fallback: str = "job") -> str:
-        """An id that nobody has.
+        """Return an unused id.
 
         >>> names = Names()
         >>> names.take("/usr/bin/Back up.sh"), names.take("usr bin back up sh")
