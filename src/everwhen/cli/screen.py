@@ -49,8 +49,8 @@ def until_interrupted() -> Iterator[None]:
 class Text(text.Text):
     """A cell or a line with styles, whose control characters are escaped; a block keeps its line breaks."""
 
-    def __init__(self, fields: str = "", style: str = "", *, is_block: bool = False, **more: Any) -> None:
-        super().__init__(escape_controls(fields, keep="\n" if is_block else ""), style, **more)
+    def __init__(self, content: str = "", style: str = "", *, is_block: bool = False, **more: Any) -> None:
+        super().__init__(escape_controls(content, keep="\n" if is_block else ""), style, **more)
 
     @classmethod
     def assemble(cls, *parts: str | text.Text | tuple[str, str], **more: Any) -> Self:  # type: ignore[override]
@@ -60,14 +60,14 @@ class Text(text.Text):
             found.append(*part) if isinstance(part, tuple) else found.append(part)
         return found
 
-    def append(self, fields: text.Text | str, style: Any = None) -> Self:
-        super().append(escape_controls(fields) if isinstance(fields, str) else fields, style)
+    def append(self, content: text.Text | str, style: Any = None) -> Self:
+        super().append(escape_controls(content) if isinstance(content, str) else content, style)
         return self
 
 
-def print_text(fields: Text) -> None:
+def print_text(content: Text) -> None:
     """A line by itself."""
-    _console().print(fields)
+    _console().print(content)
 
 
 def _console() -> Console:

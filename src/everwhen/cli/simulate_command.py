@@ -190,7 +190,7 @@ def _words(found: Simulation) -> dict[str, object]:
 def _line_to_json(line: Line) -> dict[str, object]:
     return {
         "schedule_id": line.schedule_id,
-        "description": line.fields,
+        "description": line.text,
         "slots": line.slots,
         "fired": line.fired,
         "first_at": None if line.first_at is None else _iso(line.first_at),

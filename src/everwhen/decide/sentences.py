@@ -81,9 +81,9 @@ CANCELLED: Mapping[str, str] = {
 _DAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
 
 
-def cause(fields: Mapping[str, str], reason: str, plan: Plan, at: int, *, were: str = "were") -> str:
+def cause(text: Mapping[str, str], reason: str, plan: Plan, at: int, *, were: str = "were") -> str:
     """Return the clause for a reason, with the schedule's own figures."""
-    return fields[reason].format_map(_figures(plan, at) | {"were": were})
+    return text[reason].format_map(_figures(plan, at) | {"were": were})
 
 
 def spoken(zone: Zone, instant: int) -> str:

@@ -124,8 +124,8 @@ def _ask_once(runtime: Runtime, schedule_id: str, request: Change, once: Once) -
 
     def remember(decision: Decision) -> Answer:
         firing = _firing(decision)
-        fields = json.dumps([firing.job_id, firing.skip_reason])
-        asked.append(Answer(f"hook:{decision.after.uid}", once.key, "", fields, once.kept))
+        answer = json.dumps([firing.job_id, firing.skip_reason])
+        asked.append(Answer(f"hook:{decision.after.uid}", once.key, "", answer, once.kept))
         return asked[-1]
 
     try:

@@ -16,7 +16,7 @@ class Line:
     """One schedule. The columns of its time line count what fired, was skipped or missed, and failed."""
 
     schedule_id: str
-    fields: str
+    text: str
     fired: int = 0
     first_at: int | None = None
     last_at: int | None = None
@@ -44,8 +44,8 @@ class Tally:
         self.peak_running = 0
         self.peak_at: int | None = None
 
-    def add(self, schedule_id: str, fields: str) -> None:
-        self.lines[schedule_id] = Line(schedule_id, fields)
+    def add(self, schedule_id: str, text: str) -> None:
+        self.lines[schedule_id] = Line(schedule_id, text)
 
     def happened(self, event: Event) -> None:
         if event.slot_at is None or event.schedule_id is None:
