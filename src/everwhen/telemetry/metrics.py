@@ -201,13 +201,13 @@ def _each(labels: tuple[str, ...], counts: Mapping[str, int]) -> Values:
 
 def _gauge(name: str, about: str, values: Values, *labels: str) -> Metric:
     family = GaugeMetricFamily(f"everwhen_{name}", about, labels=labels)
-    for labels, value in values.items():
-        family.add_metric(labels, value)
+    for label_values, value in values.items():
+        family.add_metric(label_values, value)
     return family
 
 
 def _counter(name: str, about: str, values: Values, *labels: str) -> Metric:
     family = CounterMetricFamily(f"everwhen_{name}", about, labels=labels)
-    for labels, value in values.items():
-        family.add_metric(labels, value)
+    for label_values, value in values.items():
+        family.add_metric(label_values, value)
     return family
