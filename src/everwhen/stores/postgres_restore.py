@@ -1,8 +1,8 @@
-"""A backup becomes the content of a PostgreSQL database, in one transaction: all of it, or nothing changed.
+"""Replacing the content of a PostgreSQL database by a backup, in one transaction: all of it, or nothing is changed.
 
-Everything of ours is locked first, so that no node begins meanwhile; one that tries waits, and finds the restored
-database. Where the backup has the schema that the database has, the tables are emptied and keep what others have
-granted on them; otherwise they are made anew as the backup knew them, filled, and migrated.
+All tables of everwhen are locked first, so that no node starts meanwhile; one that tries waits, and finds the
+restored database. Where the backup has the same schema as the database, the tables are emptied and keep the
+privileges granted on them; otherwise they are recreated with the schema of the backup, filled, and migrated.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WHERE attrelid = ANY(SELECT to_regclass(name) FROM unnest(%s::text[]) name) AND 
 def restore(
     url: str, path: Path, now: Callable[[], int] | None, *, catch_up: bool, progress: Progress
 ) -> Restored:
-    """Replace the database by a backup; `now` is the database's own time where it is None."""
+    """Replace the database by a backup; without `now`, the database's own time is used."""
     refuse_other_kind(path, is_postgres=True)
     database = PostgresDatabase(url, longest_wait=_LONGEST_WAIT)
     try:
@@ -82,7 +82,7 @@ def _lock_out_nodes(connection: Connection[Any], now: int) -> None:
 
 
 def _make_room(connection: Connection[Any], builder: PostgresBuilder, applied: Applied, path: Path) -> None:
-    """Empty tables with the schema of the backup."""
+    """Provide empty tables with the schema of the backup."""
     tables = own_tables(connection)
     if builder.applied() == applied:
         connection.execute(sql.SQL("TRUNCATE {}").format(sql.SQL(", ").join(map(sql.Identifier, tables))))
@@ -95,7 +95,7 @@ def _make_room(connection: Connection[Any], builder: PostgresBuilder, applied: A
         )
     for view in reversed(named("VIEW")):
         connection.execute(sql.SQL("DROP VIEW IF EXISTS {}").format(sql.Identifier(view)))
-    for table in tables:  # not what others built upon them: that is refused, and theirs to decide
+    for table in tables:  # without CASCADE: objects of others that depend on them make it fail
         connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(table)))
     builder.prepare()
     for migration in MIGRATIONS:
@@ -127,7 +127,7 @@ def _bring_up_to_date(builder: PostgresBuilder, now: int) -> None:
 
 
 def _number_rows(connection: Connection[Any]) -> None:
-    """New rows are numbered behind those that there are."""
+    """Continue the numbers of new rows behind the existing ones."""
     for table, column in connection.execute(_IDENTITIES, (own_tables(connection),)).fetchall():
         query = sql.SQL(
             "SELECT setval(pg_get_serial_sequence({}, {}), coalesce(max({}), 0) + 1, false) FROM {}"

@@ -1,12 +1,12 @@
-"""A backup takes the place of an SQLite database: the old file until the very end, then the whole new one.
+"""Replacing an SQLite database by a backup: the old file stays until the complete new one takes its name.
 
-The copy grows beside the database under a name of its own: checked, migrated, made ready to go on (`flows.restore`),
-and on disk whole before it gets the database's name. That last step is one rename, under the lock that every writer
-takes, and with nobody connected: `journal_mode = DELETE` is given to the last one only. It also folds the old file's
-log, which would be read as the new one's. A process killed at any point leaves one of the two files, and perhaps the
-copy, which nobody looks at.
+The copy is built next to the database under another name: checked, migrated, prepared to continue (`flows.restore`)
+and synced to disk before it gets the database's name. That last step is one rename, under the lock that every writer
+takes, and while no other process is connected: SQLite grants `journal_mode = DELETE` to the last connection only.
+That also folds the old file's log, which would otherwise be read as the new one's. A process killed at any point
+leaves one of the two files, and perhaps the copy, which is ignored.
 
-A database that is damaged cannot say who uses it. It is kept beside the new one, for whoever wants to salvage it.
+A damaged database cannot say which nodes use it. It is kept next to the new one, so that it can be salvaged.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 def restore(
     database: str | None, path: Path, now: Callable[[], int], *, catch_up: bool, progress: Progress
 ) -> Restored:
-    """Put a backup in the place of the file; `database` None is memory, which nothing can be restored into."""
+    """Replace the file by a backup; `database` None is memory, which cannot be restored into."""
     if database is None:
         raise StoreError("a database in memory ends with its process; name a file with --database")
     target = Path(usable(database))
@@ -81,13 +81,13 @@ def restore(
 def _make_like(growing: Path, target: Path) -> None:
     descriptor = os.open(growing, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE)
     try:
-        share_like(descriptor, str(target))  # users who share a database go on sharing it
+        share_like(descriptor, str(target))  # users who share a database continue to share it
     finally:
         os.close(descriptor)
 
 
 def _copy(path: Path, growing: Path, progress: Progress) -> None:
-    """Copy page by page, and see that all of it is there and is ours."""
+    """Copy page by page, and check that the copy is complete and belongs to everwhen."""
 
     def report(_status: int, remaining: int, total: int) -> None:
         progress(0.9 * (1.0 - remaining / total) if total else 0.9)
@@ -105,7 +105,7 @@ def _copy(path: Path, growing: Path, progress: Progress) -> None:
 
 
 def _open_backup(path: Path) -> sqlite3.Connection:
-    """Only to be read, also where nobody may write beside it; a log that somebody left there counts."""
+    """Open the backup for reading only, even in a read-only directory; a log that was left next to it is included."""
     log = path.with_name(f"{path.name}-wal")
     has_log = log.exists() and log.stat().st_size > 0
     fields = "mode=ro" if has_log else "mode=ro&immutable=1"
@@ -113,7 +113,7 @@ def _open_backup(path: Path) -> sqlite3.Connection:
 
 
 def _refuse_cut_off(path: Path) -> None:
-    """SQLite reads what is missing of the last page as zeros. The header knows how many pages there are."""
+    """Refuse a truncated file: SQLite reads the missing part as zeros, but the header contains the number of pages."""
     with path.open("rb") as file:
         header = file.read(100)
     page_size = int.from_bytes(header[16:18], "big")
@@ -143,12 +143,12 @@ def _make_ready(growing: Path, now: int, catch_up: bool) -> Restored:
     return restored
 
 
-# -- its place --
+# -- replacing the file --
 
 
 def _put_in_place(growing: Path, target: Path, now: int) -> None:
     if not target.exists():
-        _remove_logs(target)  # of a file that somebody deleted; they would be taken for the new one's
+        _remove_logs(target)  # of a deleted file; SQLite would take them for the new one's
         growing.replace(target)
         return
     with _alone_with(target, now) as is_sound:
@@ -158,7 +158,7 @@ def _put_in_place(growing: Path, target: Path, now: int) -> None:
 
 
 def _refuse_if_used(target: Path, now: int) -> None:
-    """Before the work, where it can be known; once more when the file is ours."""
+    """Refuse early where it can be known; the check is repeated when the file is locked."""
     if not target.exists():
         return
     with suppress(sqlite3.DatabaseError), closing(_connect(target, "ro")) as connection:
@@ -167,7 +167,7 @@ def _refuse_if_used(target: Path, now: int) -> None:
 
 @contextmanager
 def _alone_with(target: Path, now: int) -> Iterator[bool]:
-    """With its log folded, and every newcomer waiting; False for a file that is damaged."""
+    """Lock the file, with its log folded and new connections waiting; yield False for a damaged file."""
     with translated(str(target)), closing(_connect(target, "rw")) as connection:
         is_sound = _is_ours(connection, target, now)
         yield is_sound
@@ -196,7 +196,7 @@ def _is_ours(connection: sqlite3.Connection, target: Path, now: int) -> bool:
 
 
 def _refuse_live(connection: sqlite3.Connection, target: Path, now: int) -> None:
-    """Refuse while a node beats, and where the installation lives at another address now: slots would fire on both."""
+    """Refuse while a node is alive, and where the database was moved to another address: slots would fire on both."""
     if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'nodes'").fetchall():
         return
     refuse_beating(SqliteSnapshot(connection).nodes(), now)

@@ -1,4 +1,4 @@
-"""A node takes ready jobs, within every capacity (O1, O4)."""
+"""Claiming ready jobs for a node, within every capacity (O1, O4)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from everwhen.stores.transaction import Transaction
 def take_jobs(
     tx: Transaction, plans: PlanCache, now: int, *, node: str, limit: int, queues: Sequence[str] | None
 ) -> list[ClaimedJob] | None:
-    """Claim up to `limit` jobs for a node; None when others took all that it saw, so that it may look again."""
+    """Claim up to `limit` jobs for a node; None when others took all that it saw, so that the caller may try again."""
     if system_paused_at(tx) is not None:
         return []
-    # A few more than are wanted, and further only where some of the nearest may not be taken.
+    # Read a few more than are wanted, and many more only where some of the first may not be claimed.
     for look in (limit + 1 + min(limit // 4, 9), 4 * limit + 100):
         peeked = tx.peek_ready(now, limit=look, queues=queues)
         shared = hold(tx, plans, peeked)
@@ -45,7 +45,7 @@ def take_jobs(
 
 
 def take_job(tx: Transaction, plans: PlanCache, now: int, *, node: str, job_id: str) -> ClaimedJob | None:
-    """Claim this one, whatever its queue; None when it is not ready, not there, or has no place."""
+    """Claim this one job, whatever its queue; None when it is not ready, does not exist, or has no capacity."""
     if system_paused_at(tx) is not None:
         return None
     peeked = tx.peek_jobs([job_id])
@@ -82,7 +82,7 @@ def with_those_beyond(
     now: int,
     queues: Sequence[str] | None,
 ) -> list[Job]:
-    """Of one schedule the job that goes first may lie beyond the edge: they run in order of slot_at (O1)."""
+    """Add ready jobs beyond the limit: one may precede those of its schedule, which run in order of slot_at (O1)."""
     crowded = {uid for uid, counts in counters.items() if counts.outstanding > 1}
     if not crowded:
         return jobs
@@ -91,6 +91,6 @@ def with_those_beyond(
 
 
 def _half_opened(transition: Transition) -> Event:
-    """A retry that is the probe says so, as a slot does."""
+    """Return the event of a retry that is the probe of its breaker, as a slot records it."""
     detail = {"key": transition.key}
     return Event("breaker.half_opened", transition.at, job_id=transition.job_id, detail=detail)

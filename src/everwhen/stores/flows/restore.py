@@ -1,4 +1,4 @@
-"""A backup becomes the database: everything that must not go on as if no time had passed (R5), in one transaction."""
+"""Turning a backup into the live database: what must not continue as if no time had passed (R5), in one transaction."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from everwhen.stores.flows.settle import end_jobs
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Snapshot, Transaction
 
-BACKED_UP_AT = "backed_up_at"  # the setting that only a copy has
+BACKED_UP_AT = "backed_up_at"  # a setting that only a copy has
 _PORTION = 500
 _NOTE = "a backup was restored"
 
 
 class Restored(NamedTuple):
-    """What a restore did. `jobs`: those that were outstanding and are ended."""
+    """The result of a restore. `jobs`: those that were outstanding and are ended."""
 
     backed_up_at: int
     at: int
@@ -39,7 +39,7 @@ class Restored(NamedTuple):
 
 
 def go_on_from_backup(tx: Transaction, now: int, *, catch_up: bool) -> Restored:
-    """Put the restore on record, number everything higher, end what was open."""
+    """Record the restore, raise all numbers, and end what was open."""
     backed_up_at = instant_of_backup(tx)
     plans = PlanCache()
     detail: dict[str, object] = {"backed_up_at": backed_up_at, "catch_up": catch_up}
@@ -69,7 +69,7 @@ def go_on_from_backup(tx: Transaction, now: int, *, catch_up: bool) -> Restored:
 
 
 def refuse_beating(nodes: Sequence[Node], now: int) -> None:
-    """A node that lives would go on with what it knows of the database that is replaced."""
+    """Refuse while a node is alive: it would continue with what it knows of the replaced database."""
     alive = [node for node in nodes if node.is_alive and abs(now - node.heartbeat_at) < SILENT]
     if alive:
         heard = max(node.heartbeat_at for node in alive)
@@ -80,7 +80,7 @@ def refuse_beating(nodes: Sequence[Node], now: int) -> None:
 
 
 def instant_of_backup(tx: Snapshot) -> int:
-    """When the copy was taken; of one that does not say so, or was used since, the last instant on record."""
+    """Return when the copy was taken; for one without that setting, or used since, the last recorded instant."""
     said = int(tx.settings().get(BACKED_UP_AT) or 0)
     newest_start = max((node.started_at for node in tx.nodes()), default=0)
     return said if said and said >= newest_start else max(said, tx.last_instant())
@@ -97,7 +97,7 @@ def _go_on(
 
 
 def _decline(tx: Transaction, waiting: list[Schedule], now: int) -> None:
-    """Somebody may have answered since; nothing of it is known, so nobody can answer any more."""
+    """Decline open approvals: an answer given after the backup is not recorded in it, so none is accepted any more."""
     shared = Shared()
     add_shared(tx, shared, waiting, [job for schedule in waiting for job in schedule.outstanding])
     decisions = [approval.decline(schedule, now, shared, note=_NOTE, by=ACTOR) for schedule in waiting]
@@ -108,7 +108,7 @@ def _decline(tx: Transaction, waiting: list[Schedule], now: int) -> None:
 
 
 def _end_orphans(tx: Transaction, now: int) -> None:
-    """Jobs whose schedules are gone; those of all others have ended."""
+    """End jobs whose schedules are deleted; the jobs of all other schedules have ended."""
     jobs, shared = tx.all_outstanding(), Shared()
     if not jobs:
         return
@@ -119,14 +119,14 @@ def _end_orphans(tx: Transaction, now: int) -> None:
 
 
 def _let_go(tx: Transaction, plans: PlanCache, now: int) -> None:
-    """No worker has a job any more."""
+    """Release every job: no worker holds one any more."""
     held = tx.unreleased_jobs()
     if held:
         end_jobs(tx, plans, [(job, Outcome("lost")) for job in held], Shared(), now)
 
 
 def _pass_messages_over(tx: Transaction, now: int) -> None:
-    """What subscribers had not had yet they were told after the backup."""
+    """Skip undelivered messages: subscribers received them after the backup was taken."""
     last = tx.last_message_id()
     for subscription in tx.subscriptions():
         ahead = subscription._replace(cursor=last, failures=0, next_attempt_at=None, last_error=None)
@@ -134,7 +134,7 @@ def _pass_messages_over(tx: Transaction, now: int) -> None:
 
 
 def _end_deliveries(tx: Transaction, plans: PlanCache, now: int) -> None:
-    """No message that a queue may still have counts; what is to run yet is handed over anew."""
+    """Invalidate messages that a queue may still have; jobs that have yet to run are handed over again."""
     while sent := tx.overdue_deliveries(FOR_EVER, limit=_PORTION):
         put_back(tx, plans, now, sent)
     while needless := tx.needless_deliveries(limit=_PORTION):
