@@ -68,12 +68,12 @@ def columns_of(connection: Connection[Any], table: str) -> list[str]:
     return [name for (name,) in connection.execute(_COLUMNS, (table,)).fetchall()]
 
 
-def copy_to_json(table: str, columns: Sequence[str], way: str) -> sql.Composed:
+def copy_statement(table: str, columns: Sequence[str], way: str) -> sql.Composed:
     names = sql.SQL(", ").join(map(sql.Identifier, columns))
     return sql.SQL("COPY {} ({}) " + way).format(sql.Identifier(table), names)
 
 
 def _rows(connection: Connection[Any], table: str, columns: Sequence[str]) -> Iterator[bytes]:
-    with connection.cursor().copy(copy_to_json(table, columns, "TO STDOUT")) as copy:
+    with connection.cursor().copy(copy_statement(table, columns, "TO STDOUT")) as copy:
         for piece in copy:
             yield bytes(piece)

@@ -168,7 +168,7 @@ class PostgresLedger:
             cursor.execute(_ALL_JOBS.encode())
             jobs = map(Job._make, cursor)
             yield from merge_histories(
-                uids, jobs, lambda uid, found: self._life(connection, plans, uid, found)
+                uids, jobs, lambda uid, found: self._history(connection, plans, uid, found)
             )
 
     def _histories(
@@ -176,9 +176,9 @@ class PostgresLedger:
     ) -> Iterator[ScheduleHistory]:
         for uid in uids:
             rows = _fetch(connection, _JOBS_OF, {"uid": uid})
-            yield self._life(connection, plans, uid, [Job._make(row) for row in rows])
+            yield self._history(connection, plans, uid, [Job._make(row) for row in rows])
 
-    def _life(
+    def _history(
         self, connection: Connection[Any], plans: RecordedPlans, uid: str, jobs: Iterable[Job]
     ) -> ScheduleHistory:
         rows = _fetch(connection, _REVISIONS, (uid,))

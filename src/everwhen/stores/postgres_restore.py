@@ -20,7 +20,7 @@ from everwhen.stores.backup_file import BackupReader, Header, TableRows, refuse_
 from everwhen.stores.flows.restore import BACKED_UP_AT, Restored, go_on_from_backup, refuse_beating
 from everwhen.stores.migrate import Applied, refuse_newer_backup
 from everwhen.stores.migrations.postgres import MIGRATIONS
-from everwhen.stores.postgres_backup import columns_of, copy_to_json, named, own_tables
+from everwhen.stores.postgres_backup import columns_of, copy_statement, named, own_tables
 from everwhen.stores.postgres_builder import PostgresBuilder
 from everwhen.stores.postgres_database import PostgresDatabase
 from everwhen.stores.postgres_snapshot import PostgresSnapshot
@@ -110,7 +110,7 @@ def _fill(connection: Connection[Any], rows: TableRows, expected: set[str], path
             f"{path} does not fit: its table {rows.name} is another one; nothing was changed", path
         )
     try:
-        with connection.cursor().copy(copy_to_json(rows.name, rows.columns, "FROM STDIN")) as copy:
+        with connection.cursor().copy(copy_statement(rows.name, rows.columns, "FROM STDIN")) as copy:
             for piece in rows.pieces:
                 copy.write(piece)
     except (psycopg.DataError, psycopg.IntegrityError) as error:

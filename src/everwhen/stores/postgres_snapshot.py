@@ -298,7 +298,7 @@ class PostgresSnapshot:
         return found
 
     def next_due_at(self) -> int | None:
-        with self._marks.due.schedule_history() as mark:
+        with self._marks.due.search() as mark:
             mark.found = self._one(sql.NEXT_DUE, (At(mark.at),))
         return mark.found
 
@@ -313,7 +313,7 @@ class PostgresSnapshot:
 
     def _look_for_ready(self, now: int) -> None:
         """Find the first ready job from the very front, every few seconds, whether it can start or not."""
-        with self._marks.ready.schedule_history() as look:
+        with self._marks.ready.search() as look:
             if not look.is_whole:
                 return
             look.found = self._one(sql.FIRST_READY)

@@ -70,7 +70,7 @@ class PostgresStore:
             yield PostgresSnapshot(connection, self._marks)
 
     def earliest_due_at(self) -> int | None:
-        with self._marks.due.schedule_history() as look:
+        with self._marks.due.search() as look:
             rows = self._database.ask(sql.EARLIEST_DUE, At(look.at))
             look.found = min([row[0] for row in rows], default=None)
         return look.found

@@ -50,7 +50,7 @@ class Watermark:
         return self._at
 
     @contextmanager
-    def schedule_history(self) -> Iterator[Look]:
+    def search(self) -> Iterator[Look]:
         """Run a search for the earliest; every few seconds one without bound, which may lower the mark."""
         started = time.monotonic()
         is_whole = self._looked is None or started - self._looked >= LOOK_WITHOUT_BOUND

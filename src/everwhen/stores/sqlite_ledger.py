@@ -145,17 +145,19 @@ class SqliteLedger:
     ) -> Iterator[ScheduleHistory]:
         uids = [row[0] for row in connection.execute(_UIDS)]
         jobs = map(Job._make, connection.execute(_ALL_JOBS))
-        yield from merge_histories(uids, jobs, lambda uid, found: self._life(connection, plans, uid, found))
+        yield from merge_histories(
+            uids, jobs, lambda uid, found: self._history(connection, plans, uid, found)
+        )
 
     def _histories(
         self, connection: sqlite3.Connection, plans: RecordedPlans, uids: Sequence[str]
     ) -> Iterator[ScheduleHistory]:
         for uid in uids:
-            yield self._life(
+            yield self._history(
                 connection, plans, uid, map(Job._make, connection.execute(_JOBS_OF, {"uid": uid}))
             )
 
-    def _life(
+    def _history(
         self, connection: sqlite3.Connection, plans: RecordedPlans, uid: str, jobs: Iterable[Job]
     ) -> ScheduleHistory:
         rows = connection.execute(_REVISIONS, (uid,)).fetchall()
