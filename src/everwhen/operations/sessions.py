@@ -1,5 +1,7 @@
-"""Browser sessions: started with a token, identified by a secret in a cookie, ended by hand, by time or with the
-token."""
+"""Browser sessions: started with a token, identified by a secret in a cookie.
+
+They end by hand, by time or with the token.
+"""
 
 from __future__ import annotations
 

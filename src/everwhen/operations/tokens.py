@@ -73,8 +73,7 @@ def _expiry(maker: Token | None, now: int, lasts: int | None) -> int | None:
 
 
 def first_token(runtime: Runtime, preset: str | None = None) -> NewToken | None:
-    """Create the admin token of a runtime that never had one, with the secret `preset` if given; None when it had
-    one."""
+    """Create the admin token of a runtime that never had one, or return None; `preset` is its secret, if given."""
     if preset is not None and len(preset) < SHORTEST_PRESET:
         raise TokenError(
             f"EVERWHEN_ADMIN_TOKEN is shorter than {SHORTEST_PRESET} characters; take a longer one"
