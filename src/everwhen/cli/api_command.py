@@ -32,7 +32,7 @@ def command(path: Path, database: str | None, token_file: Path | None) -> None:
     """Serve the API of a database until Ctrl-C. Schedulers and workers on the same database do the rest.
 
     The command reads the service and api sections of a configuration file, and the plugins, agents and workflows that
-    schedules may name. It does not load the schedules of the file: a scheduler does that.
+    schedules may name. Its start does not apply the schedules of the file: a scheduler does that.
     """
     show_log()
     collect_seldom()
