@@ -51,7 +51,7 @@ def command(
     from_history: bool,
     as_json: bool,
 ) -> None:
-    """Say what this configuration would do in a span of time. Nothing is run and nothing is written.
+    """Show what this configuration would do in a span of time. Nothing is run and nothing is written.
 
     Every schedule begins at the start of the span. Without a scenario each run takes a second and succeeds.
 

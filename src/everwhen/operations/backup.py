@@ -1,4 +1,4 @@
-"""A copy of the whole database in a file that is either complete or not there."""
+"""A backup of the whole database, in a file that is either complete or absent."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from everwhen.ports.upkeep import Progress
 def back_up(
     runtime: Runtime, path: Path, *, may_replace: bool = False, progress: Progress = lambda _share: None
 ) -> int:
-    """Copy the database to `path`, while it is in use; how many bytes there are.
+    """Copy the database to `path` while it is in use; return the size in bytes.
 
-    The copy grows under another name, readable by its owner only, and gets its own when it is on disk whole.
+    The copy is written under a temporary name, readable by its owner only, and renamed when it is completely on disk.
     """
     if path.is_dir():
         raise BackupError(f"{path} is a directory; name the file that is to be written", path)
@@ -41,7 +41,7 @@ def _put_in_place(growing: Path, path: Path, may_replace: bool) -> None:
         growing.replace(path)
         return
     try:
-        path.hardlink_to(growing)  # unlike a rename it refuses a name that somebody took meanwhile
+        path.hardlink_to(growing)  # unlike a rename, a link fails if the name was taken meanwhile
     except FileExistsError as error:
         raise BackupError(f"{path} is there already; name another file, or say --force", path) from error
 

@@ -1,4 +1,4 @@
-"""The agents door: herdctl's agents, each with a map of schedules."""
+"""The `agents` section: herdctl's agents, each with a map of schedules."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _refuse_mixture(entry: Node, fields: dict[str, Any]) -> None:
 
 
 def _translated(fields: dict[str, Any]) -> dict[str, Any]:
-    """herdctl's words, and the general ones: a trigger without `type` says itself what it is."""
+    """Translate herdctl's keys and the general ones: a trigger without `type` is recognised by its key."""
     if fields.get("type") is not None:
         return general_fields_of_agent(fields)
     for kind, keys in _TYPES.items():
@@ -97,7 +97,7 @@ def _translated(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_secret(target: Target, fields: dict[str, Any]) -> Target:
-    """The webhook's secret travels with the target, as the reference that it is, and so does the way of signing."""
+    """Add the webhook's secret, still as a reference, and its signature scheme to the target."""
     if fields.get("secret") is None:
         return target
     signed = {key: fields[key] for key in ("secret", "signature") if fields.get(key) is not None}
