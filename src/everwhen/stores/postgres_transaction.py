@@ -12,7 +12,8 @@ What each operation locks
   other transaction has locked (SKIP LOCKED): it never waits for a schedule. For a key it waits a tenth of a second;
   then it continues without the schedules that need the key, which stay due. So a node that hangs with a key does not
   block the slots of other schedules.
-- A claim peeks at ready jobs, locks their keys, locks their schedules, then reads the jobs that are still ready.
+- A claim peeks at ready jobs, locks their keys, locks their schedules, then reads the jobs that are still ready. What
+  became ready since the peek waits for the next claim, and for further keys it waits no longer than a tick does.
 - A settlement, a rescue and a change peek at their jobs or schedule, lock the keys, lock the schedules, read again.
 - Places that become free release held slots of other schedules. Their rows are locked while the key is locked, which
   is the right order of levels; only within the level of schedules the order may be violated.

@@ -12,7 +12,14 @@ from everwhen.model.events import Event
 from everwhen.model.job import Job
 from everwhen.model.shared import Shared
 from everwhen.stores.flows.commit import write_shared, write_starts
-from everwhen.stores.flows.load import add_shared, hold, plans_to_claim, system_paused_at
+from everwhen.stores.flows.load import (
+    add_shared,
+    claimable,
+    hold,
+    plans_to_claim,
+    seen_before,
+    system_paused_at,
+)
 from everwhen.stores.flows.publish import publish_claimed
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Transaction
@@ -25,18 +32,22 @@ def take_jobs(
     if system_paused_at(tx) is not None:
         return []
     # Read a few more than are wanted, and many more only where some of the first may not be claimed.
+    is_first = True
     for look in (limit + 1 + min(limit // 4, 9), 4 * limit + 100):
         peeked = tx.peek_ready(now, limit=look, queues=queues)
-        shared = hold(tx, plans, peeked)
+        shared = hold(tx, plans, peeked, wait=is_first)  # later keys come after those that are locked already
+        is_first = False
         counters = tx.counters({seen.uid for seen in peeked}) if peeked else {}
-        jobs = tx.ready_jobs(now, limit=look, queues=queues)
+        ready = tx.ready_jobs(now, limit=look, queues=queues)
+        is_edge = len(ready) == look
+        jobs = seen_before(ready, peeked)
         counters |= tx.counters({job.uid for job in jobs} - counters.keys())
-        is_edge = len(jobs) == look
         if is_edge:
             jobs = with_those_beyond(tx, jobs, counters, now, queues)
-        add_shared(tx, shared, (), jobs)
-        known = plans_to_claim(tx, plans, shared, jobs)
-        claims = claim(jobs, known, counters, shared, node=node, limit=limit, now=now)
+        add_shared(tx, shared, (), jobs, wait=False)
+        known = plans_to_claim(tx, plans, shared, jobs, wait=False)
+        free = claimable(shared, jobs, known)
+        claims = claim(free, known, counters, shared, node=node, limit=limit, now=now)
         if len(claims.taken) == limit or not is_edge:
             break
     if len(jobs) < len(peeked) and not claims.taken and not claims.postponed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from everwhen.decide.claim import budgets_of_retry
 from everwhen.decide.overlap import may_be_full
@@ -48,15 +48,45 @@ def add_shared(
 
 
 def plans_to_claim(
-    tx: Snapshot, plans: PlanCache, shared: Shared, jobs: Sequence[Job]
+    tx: Snapshot, plans: PlanCache, shared: Shared, jobs: Sequence[Job], *, wait: bool = True
 ) -> dict[tuple[str, int], Plan]:
     """Return the plans of jobs that are about to begin; add the limits for which their retries count."""
     known = plans.load(tx, [(job.uid, job.revision) for job in jobs])
-    retries = [(job, known[job.uid, job.revision]) for job in jobs if job.origin == "retry"]
+    retries = [job for job in jobs if job.origin == "retry"]
     if retries:
-        keys = {budget.key for job, plan in retries for budget in budgets_of_retry(job, plan)}
-        _add(tx, shared, (), (), wait=True, also=keys)
+        keys = set().union(*(_keys_of_retry(job, known) for job in retries))
+        _add(tx, shared, (), (), wait=wait, also=keys)
     return known
+
+
+def seen_before(jobs: list[Job], peeked: Sequence[LockHint]) -> list[Job]:
+    """Return the jobs of schedules that were peeked at, whose keys and rows are locked already.
+
+    A job that became ready since then waits for the next claim: locking its schedule now would violate the order of
+    locks, and two claims could wait for each other. Without a peek (SQLite) nothing is locked, and all are returned.
+    """
+    if not peeked:
+        return jobs
+    uids = {hint.uid for hint in peeked}
+    return [job for job in jobs if job.uid in uids]
+
+
+def claimable(shared: Shared, jobs: Sequence[Job], plans: Mapping[tuple[str, int], Plan]) -> Sequence[Job]:
+    """Return the jobs whose keys could all be locked. Jobs of one schedule stay together, because they run in order."""
+    if not shared.busy:
+        return jobs
+    waiting = {
+        job.uid
+        for job in jobs
+        if not shared.busy.isdisjoint(_keys_of_retry(job, plans).union(*_keys((), [job])))
+    }
+    return [job for job in jobs if job.uid not in waiting]
+
+
+def _keys_of_retry(job: Job, plans: Mapping[tuple[str, int], Plan]) -> set[str]:
+    if job.origin != "retry":
+        return set()
+    return {budget.key for budget in budgets_of_retry(job, plans[job.uid, job.revision])}
 
 
 def _add(

@@ -39,7 +39,14 @@ from everwhen.model.outcome import Outcome
 from everwhen.model.policy import MOST_RESCUES
 from everwhen.model.shared import Shared
 from everwhen.stores.flows.claim import with_those_beyond, write_claims
-from everwhen.stores.flows.load import add_shared, hold, plans_to_claim, system_paused_at
+from everwhen.stores.flows.load import (
+    add_shared,
+    claimable,
+    hold,
+    plans_to_claim,
+    seen_before,
+    system_paused_at,
+)
 from everwhen.stores.flows.publish import SPEAKER
 from everwhen.stores.flows.settle import end_jobs
 from everwhen.stores.plans import PlanCache
@@ -56,16 +63,19 @@ def send_jobs(tx: Transaction, plans: PlanCache, now: int, *, limit: int, until:
     peeked = tx.peek_deliverable(now, limit=look)
     shared = hold(tx, plans, peeked)
     counters = tx.counters({seen.uid for seen in peeked}) if peeked else {}
-    jobs = tx.deliverable_jobs(now, limit=look)
+    ready = tx.deliverable_jobs(now, limit=look)
+    jobs = seen_before(ready, peeked)
     counters |= tx.counters({job.uid for job in jobs} - counters.keys())
-    if len(jobs) == look:
+    if len(ready) == look:
         jobs = with_those_beyond(tx, jobs, counters, now, None)
     if not jobs:
         return []
-    add_shared(tx, shared, (), jobs)
-    known = plans_to_claim(tx, plans, shared, jobs)
+    add_shared(tx, shared, (), jobs, wait=False)
+    known = plans_to_claim(tx, plans, shared, jobs, wait=False)
     under_way = tx.on_their_way(jobs)
-    chosen = hand_over(jobs, known, counters, shared, under_way, limit=limit, now=now)
+    chosen = hand_over(
+        claimable(shared, jobs, known), known, counters, shared, under_way, limit=limit, now=now
+    )
     if chosen.postponed:
         tx.postpone_jobs(chosen.postponed)
     numbers = tx.send_jobs(chosen.given, now, until) if chosen.given else {}
