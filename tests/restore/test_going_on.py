@@ -185,12 +185,16 @@ def test_two_restores_of_one_backup_leave_two_spans_and_numbers_higher_still(pla
     place.restore()
     house = place.move_in("node-2")
     house.wait_and_step("1m")
+    between, cursor = house.jobs()[-1].job_id, house.house.ledger.last_event_id()
     place.leave(house)
     place.clock.advance("5m")
     place.restore()  # nobody of the restored database is taken to live
     house = place.move_in("node-3")
     house.wait_and_step("1m")
-    assert house.jobs()[-1].number == HIGHER + 4
+    assert between == f"sched-{house.state('a').uid}-n{HIGHER + 4}-rc0"
+    assert house.jobs()[-1].number == 2 * HIGHER + 4
+    (told,) = house.house.ledger.events_after(cursor, limit=10)[:1]
+    assert told.event.type == "system.restored"
     place.backup = place.backup.with_name("second")
     place.back_up(house)
     place.leave(house)
@@ -198,6 +202,25 @@ def test_two_restores_of_one_backup_leave_two_spans_and_numbers_higher_still(pla
     place.restore()
     house = place.move_in("node-4")
     house.wait_and_step("1m")
-    assert (house.jobs()[-1].number, house.state("a").firings) == (2 * HIGHER + 5, 5)
+    assert (house.jobs()[-1].number, house.state("a").firings) == (3 * HIGHER + 5, 5)
     assert house.check().is_clean, house.check()
     place.leave(house)
+
+
+def test_a_node_that_slept_through_a_restore_decides_by_what_was_restored(postgres_place: Place) -> None:
+    """On SQLite it has the file open, and nothing is restored."""
+    place = postgres_place
+    sleeper = worked(place)
+    place.back_up(sleeper)
+    sleeper.edit("a", every="2m")
+    sleeper.wait_and_step("2m")
+    place.clock.advance("2m")
+    place.restore()
+    other = place.move_in("node-2")
+    other.edit("a", every="3m")  # the revision 2 that the sleeper does not know
+    for _ in range(4):
+        sleeper.wait_and_step("3m")
+        sleeper.run()
+    assert other.check().is_clean, other.check()
+    other.close()
+    sleeper.close()

@@ -23,7 +23,7 @@ from everwhen.errors import BackupError, MovedError, StoreError, shown
 from everwhen.ports.upkeep import Progress
 from everwhen.stores.backup_file import refuse_other_kind
 from everwhen.stores.file_lock import FileLock
-from everwhen.stores.flows.restore import Restored, go_on_from_backup, refuse_beating
+from everwhen.stores.flows.restore import Restored, go_on_from_backup, numbers_skipped, refuse_beating
 from everwhen.stores.lanes import Lane
 from everwhen.stores.migrate import Applied, migrate, refuse_newer_backup
 from everwhen.stores.migrations.sqlite import MIGRATIONS
@@ -50,12 +50,12 @@ def restore(
     refuse_other_kind(path, is_postgres=False)
     if target.exists() and target.samefile(path):
         raise BackupError(f"{path} is the database itself; name a backup of it", path)
-    _refuse_if_used(target, now())
+    skipped = _refuse_if_used(target, now())
     growing = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
         _make_like(growing, target)
         _copy(path, growing, progress)
-        restored = _make_ready(growing, now(), catch_up)
+        restored = _make_ready(growing, now(), catch_up, skipped)
         _sync(growing)
         lock = FileLock(f"{target}.lock", timeout=_PATIENCE, beside=str(target))
         try:
@@ -128,12 +128,14 @@ def _applied(copy: sqlite3.Connection, path: Path) -> Applied:
     return frozenset(copy.execute("SELECT number, step FROM everwhen_migrations").fetchall())
 
 
-def _make_ready(growing: Path, now: int, catch_up: bool) -> Restored:
+def _make_ready(growing: Path, now: int, catch_up: bool, skipped: int) -> Restored:
     database = SqliteDatabase(str(growing))
     try:
         migrate(database, MIGRATIONS, applied_at=now)
         store = SqliteStore(database)
-        restored = store.write(Lane.API, lambda tx: go_on_from_backup(tx, now, catch_up=catch_up))
+        restored = store.write(
+            Lane.API, lambda tx: go_on_from_backup(tx, now, catch_up=catch_up, skipped=skipped)
+        )
     finally:
         database.close()
     if Path(f"{growing}-wal").exists():
@@ -157,12 +159,13 @@ def _put_in_place(growing: Path, target: Path, now: int) -> None:
         growing.replace(target)
 
 
-def _refuse_if_used(target: Path, now: int) -> None:
-    """Before the work, where it can be known; once more when the file is ours."""
-    if not target.exists():
-        return
-    with suppress(sqlite3.DatabaseError), closing(_connect(target, "ro")) as connection:
-        _refuse_live(connection, target, now)
+def _refuse_if_used(target: Path, now: int) -> int:
+    """Before the work, where it can be known; once more when the file is ours. How many numbers it skipped so far."""
+    if target.exists():
+        with suppress(sqlite3.DatabaseError), closing(_connect(target, "ro")) as connection:
+            _refuse_live(connection, target, now)
+            return numbers_skipped(SqliteSnapshot(connection))
+    return 0
 
 
 @contextmanager
