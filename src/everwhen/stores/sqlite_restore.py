@@ -70,7 +70,8 @@ def restore(
         ) from error
     finally:
         for suffix in _BESIDE:
-            Path(f"{growing}{suffix}").unlink(missing_ok=True)
+            with suppress(OSError):  # a folder that cannot be written to has none
+                Path(f"{growing}{suffix}").unlink(missing_ok=True)
     progress(1.0)
     return restored
 
@@ -101,7 +102,12 @@ def _copy(path: Path, growing: Path, progress: Progress) -> None:
                 raise BackupError(f"{path} is damaged: {shown(verdict)}; nothing was changed", path)
             refuse_newer_backup(_applied(copy, path), MIGRATIONS, path)
     except sqlite3.DatabaseError as error:
-        raise BackupError(f"{path} is damaged: {error}; nothing was changed", path) from error
+        if error.sqlite_errorcode & 0xFF in _DAMAGED:
+            raise BackupError(f"{path} is damaged: {error}; nothing was changed", path) from error
+        where = shown(str(growing.parent))
+        raise BackupError(
+            f"{path} cannot be copied to {where}: {error}; nothing was changed", path
+        ) from error
 
 
 def _open_backup(path: Path) -> sqlite3.Connection:
