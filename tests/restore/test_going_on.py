@@ -160,6 +160,8 @@ def test_a_one_shot_whose_instant_lay_between_is_done(place: Place) -> None:
     house = place.move_in("node-2")
     assert house.step() == 0
     assert (house.state("once").status, house.state("once").status_reason) == ("done", "in_the_past")
+    said = why(house.house, "once")
+    assert (said.slot_at, said.reason) == (BEGUN + 2 * MINUTE, "restored")
     assert house.check().is_clean, house.check()
     place.leave(house)
 

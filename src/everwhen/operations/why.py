@@ -33,7 +33,7 @@ def why(house: House, schedule_id: str, at: int | None = None) -> Explanation:
     now = house.clock.now()
     with house.ledger.history([_uid(house, schedule_id, at)]) as history:
         life, system, retained_from = next(iter(history.lives)), history.system, history.retained_from
-        slot_at = _nearest(life, now, at)
+        slot_at = _nearest(life, system, now, at)
     schedule = None if life.state is None else Schedule(life.state, life.revisions[-1].plan)
     if isinstance(slot_at, Explanation):
         return slot_at
@@ -110,10 +110,11 @@ def _revision_at(life: Life, instant: int) -> Revision:
     return in_force[-1] if in_force else life.revisions[0]
 
 
-def _nearest(life: Life, now: int, at: int | None) -> int | Explanation | None:
+def _nearest(life: Life, system: Sequence[Recorded], now: int, at: int | None) -> int | Explanation | None:
     """The slot that is meant; None where there is none yet."""
     if at is None:
-        return _last_slot(life) or (None if life.state is None else life.state.next_slot_at)
+        last = [slot for slot in (_last_slot(life), _last_restored(life, system)) if slot is not None]
+        return max(last, default=None if life.state is None else life.state.next_slot_at)
     plan = _revision_at(life, at).plan
     if plan.definition.is_chain or isinstance(plan.definition.trigger, OnRequest):
         return min(_slots_on_record(life, at), key=lambda slot: abs(slot - at), default=None)
@@ -132,6 +133,20 @@ def _last_slot(life: Life) -> int | None:
         return state.last_slot_at
     is_open = state is not None and not isinstance(life.revisions[-1].plan.definition.trigger, OnRequest)
     return None if is_open else max(_decided_slots(life, FOR_EVER), default=None)
+
+
+def _last_restored(life: Life, system: Sequence[Recorded]) -> int | None:
+    """The last slot between a backup and its restore: it came, and no row knows what became of it."""
+    spans = restored_spans(system)
+    if not spans or life.revisions[0].in_force_at > spans[-1].after:
+        return None
+    after, until = spans[-1].after, spans[-1].until
+    plan = _revision_at(life, after).plan
+    is_on_record = plan.definition.is_chain or isinstance(plan.definition.trigger, OnRequest)
+    if is_on_record or _stopped_by(life, after) is not None:
+        return None
+    slot_at = plan.calendar(_anchor_at(life, after)).last_until(until)
+    return slot_at if slot_at is not None and slot_at > after else None
 
 
 def _slots_on_record(life: Life, at: int) -> Iterator[int]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from everwhen.ports.clock import Clock
 from everwhen.ports.upkeep import Progress
 from everwhen.stores.flows.restore import BACKED_UP_AT
+from everwhen.stores.sqlite_move import mark_in
 
 _PAGES = 1_000  # 4 MB between two reports
 _WRITING = {sqlite3.SQLITE_FULL: errno.ENOSPC, sqlite3.SQLITE_IOERR_WRITE: errno.EIO}
@@ -38,8 +39,9 @@ def back_up(source: sqlite3.Connection, path: Path, progress: Progress, clock: C
     with _room_in(path), closing(sqlite3.connect(path)) as target:
         source.backup(target, pages=_PAGES, progress=report, sleep=0)
         target.execute("PRAGMA journal_mode = DELETE")  # one file, whoever opens it
-        target.execute(_MARK, (BACKED_UP_AT, str(taken_at)))
-        target.commit()
+        if mark_in(target) is None:  # what was moved changes no more, and lets nothing be written into it
+            target.execute(_MARK, (BACKED_UP_AT, str(taken_at)))
+            target.commit()
 
 
 @contextmanager

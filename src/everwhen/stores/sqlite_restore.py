@@ -101,6 +101,7 @@ def _copy(path: Path, growing: Path, progress: Progress) -> None:
             if verdict != "ok":
                 raise BackupError(f"{path} is damaged: {shown(verdict)}; nothing was changed", path)
             refuse_newer_backup(_applied(copy, path), MIGRATIONS, path)
+            _refuse_moved(copy, path)
     except sqlite3.DatabaseError as error:
         if error.sqlite_errorcode & 0xFF in _DAMAGED:
             raise BackupError(f"{path} is damaged: {error}; nothing was changed", path) from error
@@ -126,6 +127,16 @@ def _refuse_cut_off(path: Path) -> None:
     pages = int.from_bytes(header[28:32], "big")
     if len(header) < 100 or path.stat().st_size < (65_536 if page_size == 1 else page_size) * pages:
         raise BackupError(f"{path} is damaged: it ends too soon; nothing was changed", path)
+
+
+def _refuse_moved(copy: sqlite3.Connection, path: Path) -> None:
+    move = mark_in(copy)
+    if move is not None:
+        raise MovedError(
+            f"{path} was copied from a database after that was moved to {move.to}; restore a backup of that one there; "
+            "nothing was changed",
+            to=move.to,
+        )
 
 
 def _applied(copy: sqlite3.Connection, path: Path) -> Applied:
