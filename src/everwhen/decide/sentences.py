@@ -66,6 +66,7 @@ STANDING: Mapping[str, str] = {  # for future slots, as long as the span is not 
     "dead": "will not fire: the schedule is dead",
     "in_the_past": "will not fire: the schedule is done",
     "system": "will not fire while the system is paused",
+    "restored": "will not fire: it lies between a backup and its restore",  # the clock was put back since
 }
 ON_REQUEST = "is fired by a request, never by the clock"  # `unsupported_type`
 CANCELLED: Mapping[str, str] = {

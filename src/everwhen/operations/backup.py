@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 from everwhen.errors import BackupError
@@ -20,6 +21,8 @@ def back_up(
     """
     if path.is_dir():
         raise BackupError(f"{path} is a directory; name the file that is to be written", path)
+    if path.exists() and not path.is_file():
+        raise BackupError(f"{path} is a pipe, a device or a socket; name a file that is to be written", path)
     if path.exists() and not may_replace:
         raise BackupError(f"{path} is there already; name another file, or say --force", path)
     growing = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
@@ -33,7 +36,9 @@ def back_up(
     except OSError as error:
         raise BackupError(f"{path} cannot be written: {error.strerror}; nothing was changed", path) from error
     finally:
-        growing.unlink(missing_ok=True)
+        for suffix in ("", "-journal"):
+            with suppress(OSError):  # a folder that cannot be written to has none
+                Path(f"{growing}{suffix}").unlink(missing_ok=True)
 
 
 def _put_in_place(growing: Path, path: Path, may_replace: bool) -> None:

@@ -33,7 +33,7 @@ def why(runtime: Runtime, schedule_id: str, at: int | None = None) -> Explanatio
     now = runtime.clock.now()
     with runtime.ledger.history([_uid(runtime, schedule_id, at)]) as record:
         history, system, retained_from = next(iter(record.histories)), record.system, record.retained_from
-        slot_at = _nearest(history, now, at)
+        slot_at = _nearest(history, system, now, at)
     schedule = None if history.state is None else Schedule(history.state, history.revisions[-1].plan)
     if isinstance(slot_at, Explanation):
         return slot_at
@@ -115,10 +115,13 @@ def _revision_at(history: ScheduleHistory, instant: int) -> Revision:
     return in_force[-1] if in_force else history.revisions[0]
 
 
-def _nearest(history: ScheduleHistory, now: int, at: int | None) -> int | Explanation | None:
+def _nearest(
+    history: ScheduleHistory, system: Sequence[Recorded], now: int, at: int | None
+) -> int | Explanation | None:
     """Return the slot in question; None if there is none yet."""
     if at is None:
-        return _last_slot(history) or (None if history.state is None else history.state.next_slot_at)
+        last = [slot for slot in (_last_slot(history), _last_restored(history, system)) if slot is not None]
+        return max(last, default=None if history.state is None else history.state.next_slot_at)
     plan = _revision_at(history, at).plan
     if plan.definition.is_chain or isinstance(plan.definition.trigger, OnRequest):
         return min(_slots_on_record(history, at), key=lambda slot: abs(slot - at), default=None)
@@ -140,6 +143,20 @@ def _last_slot(history: ScheduleHistory) -> int | None:
         return state.last_slot_at
     is_open = state is not None and not isinstance(history.revisions[-1].plan.definition.trigger, OnRequest)
     return None if is_open else max(_decided_slots(history, FOR_EVER), default=None)
+
+
+def _last_restored(history: ScheduleHistory, system: Sequence[Recorded]) -> int | None:
+    """Return the last slot between a backup and its restore: it came due, and no row records its outcome."""
+    spans = restored_spans(system)
+    if not spans or history.revisions[0].in_force_at > spans[-1].after:
+        return None
+    after, until = spans[-1].after, spans[-1].until
+    plan = _revision_at(history, after).plan
+    is_on_record = plan.definition.is_chain or isinstance(plan.definition.trigger, OnRequest)
+    if is_on_record or _stopped_by(history, after) is not None:
+        return None
+    slot_at = plan.calendar(_anchor_at(history, after)).last_until(until)
+    return slot_at if slot_at is not None and slot_at > after else None
 
 
 def _slots_on_record(history: ScheduleHistory, at: int) -> Iterator[int]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import stat
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -172,6 +173,10 @@ class BackupReader:
 def refuse_other_kind(path: Path, *, is_postgres: bool) -> None:
     """Raise BackupError for a file whose beginning shows that it is not a backup of that kind of database."""
     try:
+        if (
+            not stat.S_ISREG(path.stat().st_mode) and not path.is_dir()
+        ):  # a pipe would be waited for, for ever
+            raise BackupError(f"{path} is no file; nothing was changed", path)
         with path.open("rb") as file:
             beginning = file.read(len(_SQLITE))
     except OSError as error:

@@ -17,19 +17,24 @@ from everwhen.model.serialize import definition_in, policy_of
 from everwhen.stores.transaction import Snapshot
 
 KEPT = 200_000
+NUMBERS_SKIPPED = "numbers_skipped"  # the setting that is higher after every restore
 
 Key = tuple[str, int]  # uid and revision
 Policies = Mapping[str, QuietHoursPolicy]
 
 
 class PlanCache:
-    """A bounded cache of plans. Quiet hours are part of a plan, so a changed policy evicts the plans that name one."""
+    """A bounded cache of plans. Quiet hours are part of a plan, so a changed policy evicts the plans that name one.
+
+    A restored backup evicts them all: the same number of a revision may stand for another definition now.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._plans: dict[Key, Plan] = {}
         self._policies: dict[str, QuietHoursPolicy] = {}
         self._policies_version: str | None = None
+        self._numbers_skipped: str | None = None
 
     @property
     def size(self) -> int:
@@ -62,7 +67,12 @@ class PlanCache:
             return dict(self._plans)
 
     def _refresh_policies(self, tx: Snapshot) -> None:
-        version = tx.settings().get("policies_version", "0")
+        settings = tx.settings()
+        skipped = settings.get(NUMBERS_SKIPPED, "0")
+        if skipped != self._numbers_skipped:
+            self._plans = {}
+            self._policies_version, self._numbers_skipped = None, skipped
+        version = settings.get("policies_version", "0")
         if version == self._policies_version:
             return
         self._plans = {

@@ -17,7 +17,13 @@ from psycopg import Connection, sql
 from everwhen.errors import BackupError
 from everwhen.ports.upkeep import Progress
 from everwhen.stores.backup_file import BackupReader, Header, TableRows, refuse_other_kind
-from everwhen.stores.flows.restore import BACKED_UP_AT, Restored, go_on_from_backup, refuse_beating
+from everwhen.stores.flows.restore import (
+    BACKED_UP_AT,
+    Restored,
+    go_on_from_backup,
+    numbers_skipped,
+    refuse_beating,
+)
 from everwhen.stores.migrate import Applied, refuse_newer_backup
 from everwhen.stores.migrations.postgres import MIGRATIONS
 from everwhen.stores.postgres_backup import columns_of, copy_statement, named, own_tables
@@ -56,7 +62,7 @@ def _restore(
     connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
     builder = PostgresBuilder(connection)
     builder.prepare()
-    _lock_out_nodes(connection, now())
+    skipped = _lock_out_nodes(connection, now())
     with BackupReader(path) as reader:
         header = reader.header()
         refuse_newer_backup(header.applied, MIGRATIONS, path)
@@ -68,17 +74,19 @@ def _restore(
             tables.discard(rows.name)
     _bring_up_to_date(builder, now())
     _number_rows(connection)
-    restored = _go_on(connection, header, now(), catch_up)
+    restored = _go_on(connection, header, now(), catch_up, skipped)
     progress(1.0)
     return restored
 
 
-def _lock_out_nodes(connection: Connection[Any], now: int) -> None:
+def _lock_out_nodes(connection: Connection[Any], now: int) -> int:
+    """How many numbers the database has skipped so far."""
     tables = own_tables(connection)
     names = sql.SQL(", ").join(map(sql.Identifier, tables))
     connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(names))
     if "nodes" in tables:
         refuse_beating(PostgresSnapshot(connection, Marks()).nodes(), now)
+    return numbers_skipped(PostgresSnapshot(connection, Marks())) if "settings" in tables else 0
 
 
 def _make_room(connection: Connection[Any], builder: PostgresBuilder, applied: Applied, path: Path) -> None:
@@ -136,7 +144,7 @@ def _number_rows(connection: Connection[Any]) -> None:
         connection.execute(query.format(sql.Literal(table), sql.Literal(column), column_name, table_name))
 
 
-def _go_on(connection: Connection[Any], header: Header, now: int, catch_up: bool) -> Restored:
+def _go_on(connection: Connection[Any], header: Header, now: int, catch_up: bool, skipped: int) -> Restored:
     transaction = PostgresTransaction(connection, Marks())
     transaction.put_setting(BACKED_UP_AT, str(header.taken_at))
-    return go_on_from_backup(transaction, now, catch_up=catch_up)
+    return go_on_from_backup(transaction, now, catch_up=catch_up, skipped=skipped)

@@ -6,15 +6,20 @@ does not include them and does not restart because of them.
 
 from __future__ import annotations
 
+import errno
+import os
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from everwhen.ports.clock import Clock
 from everwhen.ports.upkeep import Progress
 from everwhen.stores.flows.restore import BACKED_UP_AT
+from everwhen.stores.sqlite_move import mark_in
 
 _PAGES = 1_000  # 4 MB between two reports
+_WRITING = {sqlite3.SQLITE_FULL: errno.ENOSPC, sqlite3.SQLITE_IOERR_WRITE: errno.EIO}
 
 
 _MARK = """
@@ -31,8 +36,21 @@ def back_up(source: sqlite3.Connection, path: Path, progress: Progress, clock: C
     def report(_status: int, remaining: int, total: int) -> None:
         progress(1.0 - remaining / total if total else 1.0)
 
-    with closing(sqlite3.connect(path)) as target:
+    with _room_in(path), closing(sqlite3.connect(path)) as target:
         source.backup(target, pages=_PAGES, progress=report, sleep=0)
         target.execute("PRAGMA journal_mode = DELETE")  # so that the copy is one file
-        target.execute(_MARK, (BACKED_UP_AT, str(taken_at)))
-        target.commit()
+        if mark_in(target) is None:  # a moved database refuses writes
+            target.execute(_MARK, (BACKED_UP_AT, str(taken_at)))
+            target.commit()
+
+
+@contextmanager
+def _room_in(path: Path) -> Iterator[None]:
+    """Translate errors of writing: only the copy is written to, so the copy is what they are about."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        reason = _WRITING.get(error.sqlite_errorcode)
+        if reason is None:
+            raise
+        raise OSError(reason, os.strerror(reason), str(path)) from error

@@ -23,7 +23,7 @@ from everwhen.errors import BackupError, MovedError, StoreError, shown
 from everwhen.ports.upkeep import Progress
 from everwhen.stores.backup_file import refuse_other_kind
 from everwhen.stores.file_lock import FileLock
-from everwhen.stores.flows.restore import Restored, go_on_from_backup, refuse_beating
+from everwhen.stores.flows.restore import Restored, go_on_from_backup, numbers_skipped, refuse_beating
 from everwhen.stores.lanes import Lane
 from everwhen.stores.migrate import Applied, migrate, refuse_newer_backup
 from everwhen.stores.migrations.sqlite import MIGRATIONS
@@ -50,12 +50,12 @@ def restore(
     refuse_other_kind(path, is_postgres=False)
     if target.exists() and target.samefile(path):
         raise BackupError(f"{path} is the database itself; name a backup of it", path)
-    _refuse_if_used(target, now())
+    skipped = _refuse_if_used(target, now())
     growing = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
         _make_like(growing, target)
         _copy(path, growing, progress)
-        restored = _make_ready(growing, now(), catch_up)
+        restored = _make_ready(growing, now(), catch_up, skipped)
         _sync(growing)
         lock = FileLock(f"{target}.lock", timeout=_PATIENCE, beside=str(target))
         try:
@@ -70,7 +70,8 @@ def restore(
         ) from error
     finally:
         for suffix in _BESIDE:
-            Path(f"{growing}{suffix}").unlink(missing_ok=True)
+            with suppress(OSError):  # a folder that cannot be written to has none
+                Path(f"{growing}{suffix}").unlink(missing_ok=True)
     progress(1.0)
     return restored
 
@@ -100,8 +101,14 @@ def _copy(path: Path, growing: Path, progress: Progress) -> None:
             if verdict != "ok":
                 raise BackupError(f"{path} is damaged: {shown(verdict)}; nothing was changed", path)
             refuse_newer_backup(_applied(copy, path), MIGRATIONS, path)
+            _refuse_moved(copy, path)
     except sqlite3.DatabaseError as error:
-        raise BackupError(f"{path} is damaged: {error}; nothing was changed", path) from error
+        if error.sqlite_errorcode & 0xFF in _DAMAGED:
+            raise BackupError(f"{path} is damaged: {error}; nothing was changed", path) from error
+        where = shown(str(growing.parent))
+        raise BackupError(
+            f"{path} cannot be copied to {where}: {error}; nothing was changed", path
+        ) from error
 
 
 def _open_backup(path: Path) -> sqlite3.Connection:
@@ -122,18 +129,30 @@ def _refuse_cut_off(path: Path) -> None:
         raise BackupError(f"{path} is damaged: it ends too soon; nothing was changed", path)
 
 
+def _refuse_moved(copy: sqlite3.Connection, path: Path) -> None:
+    move = mark_in(copy)
+    if move is not None:
+        raise MovedError(
+            f"{path} was copied from a database after that was moved to {move.to}; restore a backup of that one there; "
+            "nothing was changed",
+            to=move.to,
+        )
+
+
 def _applied(copy: sqlite3.Connection, path: Path) -> Applied:
     if not copy.execute("SELECT 1 FROM sqlite_master WHERE name = 'everwhen_migrations'").fetchall():
         raise BackupError(f"{path} is no backup of everwhen; nothing was changed", path)
     return frozenset(copy.execute("SELECT number, step FROM everwhen_migrations").fetchall())
 
 
-def _make_ready(growing: Path, now: int, catch_up: bool) -> Restored:
+def _make_ready(growing: Path, now: int, catch_up: bool, skipped: int) -> Restored:
     database = SqliteDatabase(str(growing))
     try:
         migrate(database, MIGRATIONS, applied_at=now)
         store = SqliteStore(database)
-        restored = store.write(Lane.API, lambda tx: go_on_from_backup(tx, now, catch_up=catch_up))
+        restored = store.write(
+            Lane.API, lambda tx: go_on_from_backup(tx, now, catch_up=catch_up, skipped=skipped)
+        )
     finally:
         database.close()
     if Path(f"{growing}-wal").exists():
@@ -157,12 +176,13 @@ def _put_in_place(growing: Path, target: Path, now: int) -> None:
         growing.replace(target)
 
 
-def _refuse_if_used(target: Path, now: int) -> None:
-    """Refuse early where it can be known; the check is repeated when the file is locked."""
-    if not target.exists():
-        return
-    with suppress(sqlite3.DatabaseError), closing(_connect(target, "ro")) as connection:
-        _refuse_live(connection, target, now)
+def _refuse_if_used(target: Path, now: int) -> int:
+    """Refuse early where it can be known, and again when the file is locked; return the numbers skipped so far."""
+    if target.exists():
+        with suppress(sqlite3.DatabaseError), closing(_connect(target, "ro")) as connection:
+            _refuse_live(connection, target, now)
+            return numbers_skipped(SqliteSnapshot(connection))
+    return 0
 
 
 @contextmanager

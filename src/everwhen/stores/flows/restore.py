@@ -19,6 +19,7 @@ from everwhen.stores.flows.commit import commit_decisions, write_shared
 from everwhen.stores.flows.load import add_shared, schedules_of, with_jobs
 from everwhen.stores.flows.outbox import put_back
 from everwhen.stores.flows.settle import end_jobs
+from everwhen.stores.plans import NUMBERS_SKIPPED as SKIPPED
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Snapshot, Transaction
 
@@ -38,14 +39,20 @@ class Restored(NamedTuple):
     sessions: int
 
 
-def go_on_from_backup(tx: Transaction, now: int, *, catch_up: bool) -> Restored:
-    """Record the restore, raise all numbers, and end what was open."""
+def go_on_from_backup(tx: Transaction, now: int, *, catch_up: bool, skipped: int = 0) -> Restored:
+    """Record the restore, raise all numbers, and end what was open.
+
+    `skipped`: how many numbers restores had skipped in the database that is replaced. The same backup may have been
+    restored there before, and what it numbered then is not to be numbered again.
+    """
     backed_up_at = instant_of_backup(tx)
+    leap = max(skipped - numbers_skipped(tx), 0) + NUMBERS_SKIPPED
     plans = PlanCache()
     detail: dict[str, object] = {"backed_up_at": backed_up_at, "catch_up": catch_up}
     tx.expect_long_pauses()
     tx.insert_events([Event("system.restored", now, actor=ACTOR, detail=detail)])
-    tx.leap_numbers(NUMBERS_SKIPPED)
+    tx.leap_numbers(leap)
+    tx.put_setting(SKIPPED, str(numbers_skipped(tx) + leap))
     tx.put_setting(BACKED_UP_AT, "")
     before = len(tx.all_outstanding())
     approvals = schedules = 0
@@ -57,7 +64,8 @@ def go_on_from_backup(tx: Transaction, now: int, *, catch_up: bool) -> Restored:
         waiting = [schedule for schedule in found if approval.is_waiting(schedule.state)]
         approvals += len(waiting)
         _decline(tx, waiting, now)
-        _go_on(tx, [s for s in found if s not in waiting], backed_up_at, now, catch_up=catch_up)
+        going_on = [s for s in found if s not in waiting]
+        _go_on(tx, going_on, backed_up_at, now, catch_up=catch_up, leap=leap)
     if not catch_up:
         _end_orphans(tx, now)
         _let_go(tx, plans, now)
@@ -79,6 +87,11 @@ def refuse_beating(nodes: Sequence[Node], now: int) -> None:
         )
 
 
+def numbers_skipped(tx: Snapshot) -> int:
+    """How much higher restores have made the numbers of this database, all together."""
+    return int(tx.settings().get(SKIPPED) or 0)
+
+
 def instant_of_backup(tx: Snapshot) -> int:
     """Return when the copy was taken; for one without that setting, or used since, the last recorded instant."""
     said = int(tx.settings().get(BACKED_UP_AT) or 0)
@@ -87,11 +100,13 @@ def instant_of_backup(tx: Snapshot) -> int:
 
 
 def _go_on(
-    tx: Transaction, schedules: list[Schedule], backed_up_at: int, now: int, *, catch_up: bool
+    tx: Transaction, schedules: list[Schedule], backed_up_at: int, now: int, *, catch_up: bool, leap: int
 ) -> None:
     shared = Shared()
     add_shared(tx, shared, schedules, [job for schedule in schedules for job in schedule.outstanding])
-    decisions = [go_on_restored(s, backed_up_at, now, shared, catch_up=catch_up) for s in schedules]
+    decisions = [
+        go_on_restored(s, backed_up_at, now, shared, catch_up=catch_up, leap=leap) for s in schedules
+    ]
     commit_decisions(tx, decisions, now)
     write_shared(tx, shared, now)
 
