@@ -42,7 +42,7 @@ class Supervised:
     may_end: bool = False  # another project's program, which may end for its own reasons
     is_wanted: bool = True
     starts: int = 0
-    ended_early: list[str] = field(default_factory=list)  # for example when the database was away at its start
+    ended_early: list[str] = field(default_factory=list)  # e.g. the database was away at its start
     ended_late: list[str] = field(default_factory=list)  # unrequested ends of a process that was at work
     absences: list[Absence] = field(default_factory=list)
     _process: subprocess.Popen[bytes] | None = None
