@@ -51,7 +51,7 @@ WHERE row_id > {{}} AND schedule_id NOT LIKE 'patient%' GROUP BY 1 HAVING count(
 Look = Callable[[str], Any]  # returns the single value of a query
 
 
-def file_to_json(url: str, port: int) -> dict[str, Any]:
+def configuration_of(url: str, port: int) -> dict[str, Any]:
     """Return messages and commands of every second, and two-minute schedules of which some are due in any fault."""
     live = {"every": "1s", "if_running": "allow"}
     patient = {"every": f"{INTERVAL}s", "misfire_grace": f"{GRACE}s"}
@@ -119,9 +119,9 @@ class Fault(ABC):
         port = HeldPort()
         self.ending.callback(port.release)
         self.config = folder / "everwhen.yaml"
-        self.config.write_text(json.dumps(file_to_json(self.made(folder), port.number)))
+        self.config.write_text(json.dumps(configuration_of(self.made(folder), port.number)))
         self.running = [self.started(fields) for fields in self.nodes]
-        with self.schedule_history() as look:
+        with self.searching() as look:
             await_that(lambda: look(BEGUN.format(0)))
         return {}
 
@@ -135,7 +135,7 @@ class Fault(ABC):
         """Return the URL of an empty database."""
 
     @abstractmethod
-    def schedule_history(self) -> AbstractContextManager[Look]:
+    def searching(self) -> AbstractContextManager[Look]:
         """Provide a function that queries the database, while the block runs."""
 
     def timed(self, look: Look, newest: int, over: float) -> Timings:
@@ -164,13 +164,13 @@ class Locked(Fault):
         return self.url
 
     @contextmanager
-    def schedule_history(self) -> Iterator[Look]:
+    def searching(self) -> Iterator[Look]:
         with closing(sqlite3.connect(path_in(self.url), isolation_level=None)) as connection:
             yield lambda query: connection.execute(query).fetchone()[0]
 
     def run(self, _part: int, _parts: int) -> Timings:
         self.rounds += 1
-        with self.schedule_history() as look:
+        with self.searching() as look:
             with closing(
                 sqlite3.connect(path_in(self.url), isolation_level=None, timeout=PATIENCE)
             ) as locking:
@@ -189,7 +189,7 @@ class Served(Fault):
         return self.url
 
     @contextmanager
-    def schedule_history(self) -> Iterator[Look]:
+    def searching(self) -> Iterator[Look]:
         with psycopg.connect(self.url, autocommit=True) as connection:
 
             def look(query: str) -> Any:
@@ -211,13 +211,13 @@ class Restarted(Served):
 
     def run(self, _part: int, _parts: int) -> Timings:
         self.rounds += 1
-        with self.schedule_history() as look:
+        with self.searching() as look:
             newest = self.newest(look)
         self.server.stop()
         sleep(AWAY_SECONDS)
         self.server.start()
         over = monotonic()
-        with self.schedule_history() as look:
+        with self.searching() as look:
             return self.timed(look, newest, over)
 
 
@@ -229,7 +229,7 @@ class Killed(Served):
     def run(self, _part: int, _parts: int) -> Timings:
         self.rounds += 1
         victim = self.rounds % 2
-        with self.schedule_history() as look:
+        with self.searching() as look:
             missed, newest = look(MISSED), self.newest(look)
             await_that(lambda: look(FIRED.format(newest)))
             self.running[victim].kill()

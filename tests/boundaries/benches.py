@@ -149,7 +149,7 @@ class SqliteBench:
         runtime = Tenant(site_of(path), CAPABILITIES, ManualClock(self._moment), node)
         return Run(self.flow, runtime, self._known)
 
-    def write_side_effects(self, run: Run) -> Path:
+    def copy_files(self, run: Run) -> Path:
         """Return a copy of the files as a process leaves them that is killed now."""
         path = self._new_path()
         source = run.runtime.site.url.removeprefix("sqlite:///")

@@ -31,7 +31,7 @@ class Course:
             if side == "after" and boundary.is_commit:
                 self.images.append(run.image())
             self.boundaries.append((number, side, statement))
-            self.left_behind.append((bench.write_side_effects(run), len(self.images) - 1))
+            self.left_behind.append((bench.copy_files(run), len(self.images) - 1))
 
         run.act(look)
         run.close()

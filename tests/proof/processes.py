@@ -120,10 +120,8 @@ class Supervised:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-            return (
-                f"{self.name} did not stop within {patience:g} s of SIGTERM; it said: {self._last_to_json()}"
-            )
-        return f"{self.name} ended with {status}: {self._last_to_json()}" if status else None
+            return f"{self.name} did not stop within {patience:g} s of SIGTERM; it said: {self._last_lines()}"
+        return f"{self.name} ended with {status}: {self._last_lines()}" if status else None
 
     def _start(self) -> None:
         self.starts += 1
@@ -146,13 +144,13 @@ class Supervised:
             self.absences[-1].ended = time.monotonic()
 
     def _note_end(self, process: subprocess.Popen[bytes]) -> None:
-        fields = f"{self.name} ended with {process.returncode}: {self._last_to_json()}"
+        fields = f"{self.name} ended with {process.returncode}: {self._last_lines()}"
         is_late = self.ready in self.said and not self.may_end
         (self.ended_late if is_late else self.ended_early).append(fields)
         self._process = None
         self._start_again = time.monotonic() + RESTART_AFTER
 
-    def _last_to_json(self) -> str:
+    def _last_lines(self) -> str:
         return " / ".join(self.said.strip().splitlines()[-3:])
 
 
