@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import resource
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 from starlette.responses import Response
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -54,6 +54,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self._most = self.limits.most_connections
+        self._most_bytes, self._most_headers = self.limits.head_bytes, self.limits.headers
         self._head_timer: asyncio.TimerHandle | None = None
         self._answer_timer: asyncio.TimerHandle | None = None
         self._owing_since = self.loop.time()  # the client is to send the rest of a request, or the next one
@@ -145,12 +146,16 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_url(self, url: bytes) -> None:
-        self._count(len(url))
+        self._head_size += len(url)
+        if self._head_size > self._most_bytes:
+            self._refuse_head()
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._header_count += 1
-        self._count(len(name) + len(value))
+        self._head_size += len(name) + len(value)
+        if self._head_size > self._most_bytes or self._header_count > self._most_headers:
+            self._refuse_head()
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
@@ -165,11 +170,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._has_progress = True
         super().on_body(body)
 
-    def _count(self, size: int) -> None:
-        self._head_size += size
-        if self._head_size > self.limits.head_bytes or self._header_count > self.limits.headers:
-            self._refusal = self._too_large()
-            raise _RefusedHeadError
+    def _refuse_head(self) -> NoReturn:
+        self._refusal = self._too_large()
+        raise _RefusedHeadError
 
     # -- refusals, which no application sees --
 

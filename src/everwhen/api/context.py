@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.requests import Request
@@ -19,6 +19,7 @@ from everwhen.config.api_settings import ApiSettings
 from everwhen.config.submission import SubmissionRules
 from everwhen.errors import StoreError
 from everwhen.model.group import Groups
+from everwhen.model.replaced import replaced
 from everwhen.model.retention import Retention
 from everwhen.model.token import Token
 from everwhen.operations.groups import usable_groups
@@ -100,7 +101,7 @@ class ApiContext:
         names = _policies(fields)
         found = {policy.policy_id for policy in self.runtime.catalogue.policies()} if names else set()
         around = self.rules()
-        return replace(
+        return replaced(
             around,
             now=self.runtime.clock.now(),
             quiet_hours=frozenset(found),

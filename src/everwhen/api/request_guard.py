@@ -21,8 +21,9 @@ from everwhen.api.security_headers import add_security_headers
 from everwhen.config.api_settings import LOOPBACK_NAMES, ApiSettings
 from everwhen.engine.low_priority import low_priority
 
-PREFIX = "/api/v1/"
-BATCH = "/api/v1/schedules/batch"
+ROOT = "/api/v1"
+PREFIX = f"{ROOT}/"
+BATCH = f"{ROOT}/schedules/batch"
 NDJSON = "application/x-ndjson"
 NDJSON_NAMES = frozenset((NDJSON, "application/ndjson", "application/jsonl", "application/x-jsonlines"))
 MOST_LINES = 16 << 20
@@ -49,7 +50,9 @@ class RequestGuard:
             await self._app(scope, receive, send)
             return
         headers, send = Headers(scope=scope), add_security_headers(send)
-        refusal = None if scope["path"] in ANY_HOST else self._refusal(scope, headers)
+        path = scope["path"]
+        most = self._most(path, headers)
+        refusal = None if path in ANY_HOST else self._refusal(scope["method"], headers, most)
         if refusal is not None:
             status, kind, detail = refusal
             if not headers.get("expect"):  # who waits for a word before the body is told without it
@@ -57,10 +60,8 @@ class RequestGuard:
             answer = problem(status, kind, detail, headers=_CLOSE)
             await answer(scope, receive, send)
             return
-        path = scope["path"]
         if path.startswith(PREFIX) and not path.endswith("/"):
             scope = {**scope, "path": f"{path}/", "raw_path": scope.get("raw_path", b"") + b"/"}
-        most = self._most(path, headers)
         with ExitStack() as work:
             await self._app(scope, _bounded(receive, most, self._body_within, work), send)
 
@@ -69,18 +70,14 @@ class RequestGuard:
         is_batch = path.rstrip("/") == BATCH and media_type(headers) in NDJSON_NAMES
         return max(MOST_LINES, self._settings.max_body) if is_batch else self._settings.max_body
 
-    def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str, str] | None:
+    def _refusal(self, method: str, headers: Headers, most: int) -> tuple[int, str, str] | None:
         host = headers.get("host", "")
         if not self._is_ours(_name(host)):
             return 421, "wrong-host", "This service has another name; add yours to api.allowed_hosts."
         origin = headers.get("origin")
-        if (
-            scope["method"] not in SAFE
-            and origin is not None
-            and urlsplit(origin).netloc.lower() != host.lower()
-        ):
+        if method not in SAFE and origin is not None and urlsplit(origin).netloc.lower() != host.lower():
             return 403, "forbidden", "A page of another origin may not change anything here."
-        length, most = headers.get("content-length", "0"), self._most(scope["path"], headers)
+        length = headers.get("content-length", "0")
         if length.isdecimal() and int(length[:20]) > most:
             return 413, "too-large", f"A body has at most {most} bytes."
         return None

@@ -13,6 +13,7 @@ SECURITY_HEADERS = {
     "cache-control": "no-store",
 }
 _RAW = [(name.encode(), value.encode()) for name, value in SECURITY_HEADERS.items()]
+_NAMES = frozenset(name for name, _ in _RAW)
 
 
 def add_security_headers(send: Send) -> Send:
@@ -20,10 +21,10 @@ def add_security_headers(send: Send) -> Send:
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            headers = list(message.get("headers", ()))
-            names = {name for name, _ in headers}
-            headers += [header for header in _RAW if header[0] not in names]
-            message = {**message, "headers": headers}
+            headers = message.get("headers", ())
+            own = _NAMES.intersection([name for name, _ in headers])
+            added = [header for header in _RAW if header[0] not in own] if own else _RAW
+            message = {**message, "headers": [*headers, *added]}
         await send(message)
 
     return sending

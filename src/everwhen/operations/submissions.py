@@ -35,6 +35,7 @@ from everwhen.model.instants import SECOND
 from everwhen.model.message import MESSAGE, spoken_by
 from everwhen.model.payload import LARGEST_PAYLOAD
 from everwhen.model.policy import TOKEN_BUDGET, Budget
+from everwhen.model.replaced import replaced
 from everwhen.model.schedule import Definition, Plan, Schedule, State
 from everwhen.model.shared import Shared
 from everwhen.model.token import Answer, Token, refuse_beyond
@@ -312,7 +313,7 @@ def on_terms(definition: Definition, caller: Caller, created_at: int) -> Definit
     if (budget := caller.budget) is not None:
         others = tuple(other for other in definition.budgets if other.key != budget.key)
         changes["budgets"] = (*others, budget)
-    return replace(definition, **changes)  # type: ignore[arg-type]
+    return replaced(definition, **changes)
 
 
 def speaking(definition: Definition, caller: Caller, before: Definition | None = None) -> Definition:

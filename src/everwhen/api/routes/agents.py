@@ -10,13 +10,14 @@ from starlette.responses import Response
 from everwhen.api.access import Operator, Viewer
 from everwhen.api.calls import DEFAULT_LIMIT, Context, Cursor, Limit, answer, cursor_of, responses, row_in
 from everwhen.api.context import ApiContext
+from everwhen.api.request_guard import ROOT
 from everwhen.api.schedule_payloads import Schedule, ScheduleList, schedule_to_json
 from everwhen.errors import UnknownScheduleError
 from everwhen.operations import approvals, schedules, submissions
 from everwhen.operations.submissions import Caller
 from everwhen.ports.catalogue import Entry, ScheduleFilter
 
-router = APIRouter(tags=["agents"])
+router = APIRouter(prefix=ROOT, tags=["agents"])
 Name = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["reviewer"])]
 ScheduleName = Annotated[
     str, Path(max_length=300, pattern=r"^[^\x00]+$", description="Its name in the file, or its id.")

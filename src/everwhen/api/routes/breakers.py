@@ -11,12 +11,13 @@ from starlette.responses import Response
 from everwhen.api.access import Operator, Viewer
 from everwhen.api.calls import Context, answer, responses
 from everwhen.api.payloads import Object, Shape, When, when_text
+from everwhen.api.request_guard import ROOT
 from everwhen.model.breaker import Breaker as ModelBreaker
 from everwhen.model.breaker import BreakerState, TransitionReason
 from everwhen.model.breaker import Transition as ModelTransition
 from everwhen.operations import breakers
 
-router = APIRouter(tags=["breakers"])
+router = APIRouter(prefix=ROOT, tags=["breakers"])
 BreakerKey = Annotated[
     str,
     Path(

@@ -21,6 +21,7 @@ from everwhen.api.context import ApiContext, context_of
 from everwhen.api.job_payloads import Fired, job_to_json
 from everwhen.api.json_reader import parse_json
 from everwhen.api.problems import RefusedError
+from everwhen.api.request_guard import ROOT
 from everwhen.api.signatures import UNSIGNED, BadSignatureError, Scheme, Signature, signatures_in
 from everwhen.errors import RequestError, UnknownScheduleError
 from everwhen.model.schedule import Schedule
@@ -36,7 +37,7 @@ Kind = Literal["webhook", "chat"]
 NO_PROOF = "This signature is not right for this schedule, or the schedule takes none."
 
 log = logging.getLogger("everwhen")
-router = APIRouter(tags=["hooks"])
+router = APIRouter(prefix=ROOT, tags=["hooks"])
 
 
 class HookRequest(NamedTuple):

@@ -39,13 +39,14 @@ from everwhen.api.job_payloads import (
     result_text,
 )
 from everwhen.api.problems import RefusedError
+from everwhen.api.request_guard import ROOT
 from everwhen.errors import UnknownJobError
 from everwhen.model.instants import instant_of
 from everwhen.model.job import JobStatus, Origin
 from everwhen.operations import job_access, jobs
 from everwhen.ports.ledger import JobFilter
 
-router = APIRouter(tags=["jobs"], route_class=AuthenticatedRoute)
+router = APIRouter(prefix=ROOT, tags=["jobs"], route_class=AuthenticatedRoute)
 Word = Annotated[str | None, Query(max_length=300, pattern=r"^[^\x00]+$")]
 JobId = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["sched-a1b2c3d4e5f6-n5-rc0"])]
 

@@ -13,6 +13,7 @@ from everwhen.api.calls import Context, JsonBody, answer, nothing, request_body,
 from everwhen.api.context import ApiContext
 from everwhen.api.payloads import Object, Shape
 from everwhen.api.problems import RefusedError
+from everwhen.api.request_guard import ROOT
 from everwhen.api.schemas import or_null
 from everwhen.config.policy_submission import policy_to_json, read_policy
 from everwhen.config.schema import QUIET_HOURS
@@ -22,7 +23,7 @@ from everwhen.operations import quiet_hours
 from everwhen.operations.quiet_hours import PolicyEntry
 from everwhen.operations.submissions import new_id
 
-router = APIRouter(tags=["quiet hours"])
+router = APIRouter(prefix=ROOT, tags=["quiet hours"])
 PolicyId = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["nights"])]
 
 NIGHTS = {

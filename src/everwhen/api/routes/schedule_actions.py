@@ -24,6 +24,7 @@ from everwhen.api.context import ApiContext
 from everwhen.api.job_payloads import Fired, job_to_json
 from everwhen.api.payloads import Object, when_text
 from everwhen.api.problems import fields_of
+from everwhen.api.request_guard import ROOT
 from everwhen.api.schedule_payloads import Schedule, schedule_to_json
 from everwhen.errors import SchedulerError, UnknownScheduleError
 from everwhen.model.instants import instant_of
@@ -31,7 +32,7 @@ from everwhen.operations import approvals, jobs, schedules, submissions
 from everwhen.operations.firing import trigger_schedule
 from everwhen.operations.submissions import Caller
 
-router = APIRouter(tags=["schedules"], route_class=AuthenticatedRoute)
+router = APIRouter(prefix=ROOT, tags=["schedules"], route_class=AuthenticatedRoute)
 
 
 def _shown(context: ApiContext, schedule_id: str, caller: Caller) -> Response:

@@ -25,6 +25,7 @@ from everwhen.api.calls import (
 from everwhen.api.datetimes import Moment
 from everwhen.api.job_payloads import job_to_json
 from everwhen.api.payloads import Object, when_text
+from everwhen.api.request_guard import ROOT
 from everwhen.api.schedule_payloads import RevisionList, Stats, revision_to_json, stats_to_json
 from everwhen.api.schemas import SCHEDULE_BODY
 from everwhen.api.slot_payloads import (
@@ -42,7 +43,7 @@ from everwhen.model.instants import instant_of
 from everwhen.model.shared import FOR_EVER
 from everwhen.operations import preview, record, submissions, upcoming, why
 
-router = APIRouter(tags=["history"])
+router = APIRouter(prefix=ROOT, tags=["history"])
 Count = Annotated[int, Query(ge=1, le=500, description="How many slots.")]
 ANYTHING = {"message": {"text": "preview"}}
 PREVIEW_EXAMPLES = {

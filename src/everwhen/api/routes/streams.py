@@ -28,13 +28,14 @@ from everwhen.api.feeds import Feed, cursor_text
 from everwhen.api.payloads import Object
 from everwhen.api.problems import RefusedError
 from everwhen.api.record import AuditList, MessageList, event_to_json, message_to_json
+from everwhen.api.request_guard import ROOT
 from everwhen.api.streams import EventStream
 from everwhen.model.instants import instant_of
 from everwhen.operations import audit, event_feed
 from everwhen.operations.submissions import Caller
 from everwhen.ports.messages import MessageFilter
 
-router = APIRouter(tags=["record"])
+router = APIRouter(prefix=ROOT, tags=["record"])
 
 Word = Annotated[str | None, Query(max_length=300, pattern=r"^[^\x00]+$")]
 

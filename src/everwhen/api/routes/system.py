@@ -12,13 +12,14 @@ from everwhen.api.access import GlobalOperator, GlobalViewer
 from everwhen.api.calls import Context, answer, responses
 from everwhen.api.context import ApiContext
 from everwhen.api.payloads import Object, Shape, When, when_text
+from everwhen.api.request_guard import ROOT
 from everwhen.api.routes.breakers import Breaker, breaker_to_json
 from everwhen.model.instants import SECOND
 from everwhen.model.node import Node as ModelNode
 from everwhen.model.node import Role
 from everwhen.operations import schedules, system
 
-router = APIRouter(tags=["system"])
+router = APIRouter(prefix=ROOT, tags=["system"])
 
 
 class Node(Shape):

@@ -12,12 +12,13 @@ from everwhen.api.access import Viewer
 from everwhen.api.calls import Context, answer, responses
 from everwhen.api.datetimes import Moment
 from everwhen.api.payloads import Object, Shape, When, when_text
+from everwhen.api.request_guard import ROOT
 from everwhen.model.instants import instant_of
 from everwhen.model.job import JobStatus, Origin
 from everwhen.operations.timeline import Bar as ModelBar
 from everwhen.operations.timeline import timeline
 
-router = APIRouter(tags=["history"])
+router = APIRouter(prefix=ROOT, tags=["history"])
 
 
 class Bar(Shape):

@@ -15,13 +15,14 @@ from everwhen.api.calls import Context, answer, nothing, responses
 from everwhen.api.context import ApiContext
 from everwhen.api.payloads import Identifier, Object, Shape, When, when_text
 from everwhen.api.problems import RefusedError
+from everwhen.api.request_guard import ROOT
 from everwhen.model.instants import SECOND
 from everwhen.model.token import AccessRole, limits_of, limits_to_json
 from everwhen.model.token import Token as ModelToken
 from everwhen.operations import sessions, tokens
 from everwhen.timetable.interval import parse_seconds
 
-router = APIRouter(tags=["tokens"], route_class=AuthenticatedRoute)
+router = APIRouter(prefix=ROOT, tags=["tokens"], route_class=AuthenticatedRoute)
 TokenId = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["tok_a1b2c3d4e5f6"])]
 
 
