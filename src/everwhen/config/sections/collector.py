@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -47,8 +47,10 @@ class ScheduleCollector:
     is_file: bool = True  # or one schedule by itself, which is told less about others
     owner: str | None = None  # of whoever submits one by itself: what names no owner is theirs
     may_be_past: bool = True  # with a warning, or refused (T6)
+    bound_to: str | None = None  # the program whose processes alone take the jobs
     policies: dict[str, QuietHoursPolicy] = field(default_factory=dict)
     policy_places: dict[str, Place] = field(default_factory=dict)  # of the unsound ones as well
+    policies_elsewhere: Collection[str] = ()  # the ids of those that the database has
     budgets: dict[str, Fields] = field(default_factory=dict)
     plugins: Plugins = field(default_factory=NoPlugins)
     plugin_dirs: str = "plugins"
@@ -95,6 +97,7 @@ class ScheduleCollector:
                 timezone=self.timezone,
                 group=group,
                 tenant=tenant,
+                bound_to=self.bound_to,
             )
         except SchedulerError as error:
             if was_sound or not str(error).startswith(_NO_TRIGGER):  # it may be the one that was left out
@@ -144,9 +147,11 @@ class ScheduleCollector:
 
     def _refuse_unknown_policy(self, node: Node, definition: Definition) -> None:
         wanted = definition.quiet_hours_id
-        if wanted is not None and wanted not in self.policy_places:
-            hint = unknown("policy", wanted, self.policy_places).removeprefix("unknown policy")
-            node.complain(f'there are no quiet hours "{shown(wanted)}"{hint}', "quiet_hours")
+        if wanted is None or wanted in self.policy_places or wanted in self.policies_elsewhere:
+            return
+        known = (*self.policy_places, *self.policies_elsewhere)
+        hint = unknown("policy", wanted, known).removeprefix("unknown policy")
+        node.complain(f'there are no quiet hours "{shown(wanted)}"{hint}', "quiet_hours")
 
     def _try_first_slot(self, node: Node, schedule_id: str, definition: Definition) -> None:
         """Bounds and one-shots may leave no slot to come: a file may say so, and is warned."""
