@@ -23,13 +23,17 @@ from everwhen.errors import (
     SchedulerError,
     SchedulerShutdownError,
     StatusError,
+    SubmissionError,
     TimetableError,
     UnknownScheduleError,
 )
+from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.operations import schedules as operations
 from everwhen.operations.schedules import list_schedules
 from everwhen.ports.ledger import EventFilter
-from everwhen.scheduler.options import TriggerOptions
+from everwhen.scheduler.options import NewSchedule, TriggerOptions
+from everwhen.scheduler.submission import rules_of
+from everwhen.stores.catalogue import StoredCatalogue
 from tests.scheduler.waiting import until
 
 HOURLY: TriggerOptions = {"every": "1h", "first_run": "after_interval"}
@@ -383,6 +387,38 @@ def test_many_are_added_together_or_not_at_all() -> None:
             ]
         )
     assert len(ids_in(scheduler)) == 3
+
+
+def test_many_are_judged_by_one_reading_of_the_quiet_hours(monkeypatch: pytest.MonkeyPatch) -> None:
+    scheduler, readings, policies = Scheduler("sqlite://"), [], StoredCatalogue.policies
+
+    def counted(catalogue: StoredCatalogue) -> list[QuietHoursPolicy]:
+        readings.append(catalogue)
+        return policies(catalogue)
+
+    monkeypatch.setattr(StoredCatalogue, "policies", counted)
+    scheduler.add_many([{"id": f"n{n}", "every": "1h", "function": process_id} for n in range(50)])
+    assert len(readings) == 1
+
+
+def test_the_first_of_many_that_is_wrong_refuses_them_all_with_every_problem_it_has() -> None:
+    scheduler = Scheduler("sqlite://")
+    sound: NewSchedule = {"id": "a", "every": "1h", "run": {"command": ["true"]}}
+    wrong: Any = {"id": "b", "every": "never", "if_runing": "queue", "run": {"command": []}}
+    with pytest.raises(SubmissionError) as refused:
+        scheduler.add_many([sound, wrong])
+    assert [path for path, _ in refused.value.problems] == ["every", "if_runing", "run.command"]
+    assert ids_in(scheduler) == {}
+
+
+def test_schedules_that_are_worded_alike_share_a_definition_on_the_queue_of_their_program() -> None:
+    scheduler = Scheduler("sqlite://", name="shop")
+    alike: TriggerOptions = {"cron": "0 9 * * *", "run": {"command": ["true"]}, "queue": "slow"}
+    declared = [
+        scheduler._declared(f"n{n}", None, alike, rules_of(scheduler._runtime, "shop")) for n in (1, 2)
+    ]
+    assert declared[0].definition is declared[1].definition
+    assert declared[0].definition.queue == "slow@shop"
 
 
 def test_a_schedule_needs_something_to_run() -> None:

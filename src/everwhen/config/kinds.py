@@ -118,6 +118,11 @@ class Record:
 
     keys: Mapping[str, Key]
     needs: Callable[[Node], None] | None = field(default=None, compare=False)
+    required: tuple[str, ...] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        required = tuple(name for name, key in self.keys.items() if key.is_required)
+        object.__setattr__(self, "required", required)
 
     def check(self, node: Node) -> None:
         value = node.value
@@ -133,8 +138,8 @@ class Record:
                 key.kind.check(node[name])
         if strange:
             self._refuse_unknown(node, strange)
-        for name, key in self.keys.items():
-            if key.is_required and value.get(name) is None:
+        for name in self.required:
+            if value.get(name) is None:
                 node.complain(f"{name} is required")
         if self.needs is not None:
             self.needs(node)
@@ -146,13 +151,12 @@ class Record:
             node.complain(f"has {len(names) - MOST_UNKNOWN:,} further unknown keys")
 
     def schema(self) -> Schema:
-        required = [name for name, key in self.keys.items() if key.is_required]
         found: Schema = {
             "type": "object",
             "additionalProperties": False,
             "properties": {name: _described(key) for name, key in self.keys.items()},
         }
-        return found | ({"required": required} if required else {})
+        return found | ({"required": list(self.required)} if self.required else {})
 
 
 def _described(key: Key) -> Schema:

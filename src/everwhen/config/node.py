@@ -47,7 +47,10 @@ class Node:
 
     def fields(self) -> dict[str, Any]:
         """Return the entries of a mapping that are set and valid, as plain values."""
-        return {key: child.value for key, child in self.entries() if child.is_sound}
+        if self.report.has_errors:
+            return {key: child.value for key, child in self.entries() if child.is_sound}
+        found = self.value.items() if isinstance(self.value, Block) else ()
+        return {key: value for key, value in found if value is not None}
 
     def entries(self) -> list[tuple[str, Node]]:
         """Return the entries of a mapping that are set."""

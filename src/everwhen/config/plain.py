@@ -23,6 +23,8 @@ class _Copier:
         self._report = report
 
     def copied(self, value: Any, path: Path) -> Any:
+        if type(value) is str and value.isascii():  # nearly all are
+            return value
         if value is None or isinstance(value, bool | int):
             return value
         if isinstance(value, str):
@@ -35,7 +37,7 @@ class _Copier:
             return value if isfinite(value) else self._refused(path, f"{value} is no JSON value")
         if len(path) > MOST_DEPTH:
             return self._refused(path[:3], f"is nested more than {MOST_DEPTH} levels deep")
-        if isinstance(value, Mapping):
+        if isinstance(value, dict | Mapping):
             return self._block(value, path)
         if isinstance(value, list | tuple):
             items = Items()
@@ -46,7 +48,7 @@ class _Copier:
     def _block(self, value: Mapping[Any, Any], path: Path) -> Block:
         block = Block()
         for key, item in value.items():
-            if not isinstance(key, str) or not _is_unicode(key):
+            if not isinstance(key, str) or not (key.isascii() or _is_unicode(key)):
                 self._refused(path, f'the key "{shown(key)}" must be text')
             else:
                 block[key] = self.copied(item, (*path, key))

@@ -69,6 +69,10 @@ class Report:
         return (file, path) not in self._spoiled
 
     @property
+    def has_errors(self) -> bool:
+        return bool(self._spoiled)
+
+    @property
     def errors(self) -> list[Problem]:
         return self._sorted("error")
 

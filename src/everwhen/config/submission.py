@@ -15,7 +15,7 @@ from everwhen.config.environment import references_in
 from everwhen.config.kinds import NAME, NO_NAME
 from everwhen.config.node import Node
 from everwhen.config.plain import plain_document
-from everwhen.config.problems import MOST_SUBMITTED, Place, Problem, Report
+from everwhen.config.problems import MOST_SUBMITTED, Problem, Report
 from everwhen.config.read import Configuration, Host
 from everwhen.config.scalars import spelled
 from everwhen.config.schedule_keys import TRIGGER
@@ -31,7 +31,7 @@ from everwhen.model.fields import PROTECTIONS, Shape
 from everwhen.model.group import RESERVED, is_longer, tenant_of
 from everwhen.model.instants import SECOND
 from everwhen.model.plugin_schedule import DEFAULT_COMMAND
-from everwhen.model.schedule import Definition
+from everwhen.model.schedule import Definition, Target
 from everwhen.ports.plugins import Plugins
 from everwhen.ports.workflows import Workflow
 from everwhen.timetable.trigger import Every, EveryMonth, Once
@@ -58,13 +58,14 @@ class SubmissionRules:
     dispatch: str = "local"
     quiet_hours: frozenset[str] = frozenset()  # the ids of the policies that there are
     groups: Mapping[tuple[str, str], Fields] = field(default_factory=dict)  # by kind and name
-    workflows: Mapping[str, Workflow] = field(default_factory=dict)
-    budgets: Mapping[str, Fields] = field(default_factory=dict)
+    workflows: dict[str, Workflow] = field(default_factory=dict)
+    budgets: dict[str, Fields] = field(default_factory=dict)
     plugins: Plugins = field(default_factory=NoPlugins)
     plugin_dirs: str = "plugins"
     python_fault: Callable[[str], str | None] | None = None
     may_refer: bool = True  # to the environment of the workers, as in ${NAME}
     owner: str | None = None  # of whoever submits it: what names no owner is theirs
+    bound_to: str | None = None  # the program that adds it, whose processes alone take its jobs
 
 
 def rules_of(
@@ -89,18 +90,24 @@ def rules_of(
 
 
 def read_submission(
-    fields: Mapping[str, Any], schedule_id: str, rules: SubmissionRules, *, may_be_past: bool = False
+    fields: Mapping[str, Any],
+    schedule_id: str,
+    rules: SubmissionRules,
+    *,
+    may_be_past: bool = False,
+    target: Target | None = None,
 ) -> Declared:
     """The declaration that the words of one schedule say; SubmissionError with every problem and its path.
 
     `words` are plain JSON data in the words of the table in the contract. An `at` or `end_at` that is past is refused
-    unless `may_be_past`: an edit may leave alone what is over.
+    unless `may_be_past`: an edit may leave alone what is over. `target` is run in place of what `run` names.
     """
     if not NAME.fullmatch(schedule_id):
         raise TimetableError(f'id "{shown(schedule_id)}" {NO_NAME}', key="id", value=schedule_id)
     submitted = _submitted(fields, rules)
     before = len(submitted.report.found)
-    return _judged(translate(submitted), before, schedule_id, rules, may_be_past=may_be_past)
+    translated = translate(submitted)
+    return _judged(translated, before, schedule_id, rules, may_be_past=may_be_past, target=target)
 
 
 def read_agent_submission(agents: Mapping[str, Mapping[str, Any]], rules: SubmissionRules) -> list[Declared]:
@@ -199,15 +206,21 @@ def _submitted(fields: Mapping[str, Any], rules: SubmissionRules) -> Node:
 
 
 def _judged(
-    translated: Translated, before: int, schedule_id: str, rules: SubmissionRules, *, may_be_past: bool
+    translated: Translated,
+    before: int,
+    schedule_id: str,
+    rules: SubmissionRules,
+    *,
+    may_be_past: bool,
+    target: Target | None = None,
 ) -> Declared:
     """The words looked at as a whole; the problems that were found before name the submitter's words already."""
     report = translated.node.report
     collector = _collector(rules, report, may_be_past=may_be_past, shape=translated.shape)
     if translated.node.value.get("run") is None:
         translated.node.complain("run is required")
-    read_schedule(translated.node, schedule_id, collector)
-    if report.errors:
+    read_schedule(translated.node, schedule_id, collector, target)
+    if report.has_errors:
         raise SubmissionError(
             _said(report.found[:before], {}) | _said(report.found[before:], translated.spelled)
         )
@@ -256,13 +269,14 @@ def _collector(
         is_file=False,
         owner=rules.owner,
         may_be_past=may_be_past,
-        policy_places=dict.fromkeys(rules.quiet_hours, Place("", 0)),
-        budgets=dict(rules.budgets),
+        bound_to=rules.bound_to,
+        stored_policies=rules.quiet_hours,
+        budgets=rules.budgets,
         plugins=rules.plugins,
         plugin_dirs=rules.plugin_dirs,
         python_fault=rules.python_fault,
         groups=dict(rules.groups),
-        workflows=dict(rules.workflows),
+        workflows=rules.workflows,
     )
 
 

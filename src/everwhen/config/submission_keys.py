@@ -25,6 +25,7 @@ _WHOLE = re.compile(r"\s*[-+]?[0-9]+\s*")
 _TRIGGER_OF = {"interval": "every", "cron": "cron", "one_shot": "at"}
 GENERAL = {name: key for name, key in SCHEDULE.keys.items() if name not in ("id", "run")}
 GENERAL["run"] = Key(SCHEDULE.keys["run"].kind, "What it runs.")
+_GENERAL = frozenset(GENERAL)
 SUBMISSION = Record(
     {
         **GENERAL,
@@ -72,6 +73,8 @@ def translate(submitted: Node, *, beside: Mapping[str, Any] | None = None) -> Tr
 
     A new one has the defaults of its shape; one that changes a schedule is read `beside` the words that it has.
     """
+    if beside is None and _GENERAL.issuperset(submitted.value):  # those of a file already
+        return Translated(submitted, {}, "general")
     given = submitted.fields()
     block = Block()
     block.update({key: value for key, value in submitted.value.items() if key in GENERAL})

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
+from json import JSONEncoder
 from typing import Any
 
 from everwhen.model.schedule import Target
+
+_spell = JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
 def target_of(run: Mapping[str, Any]) -> Target:
@@ -23,7 +25,7 @@ def target_of(run: Mapping[str, Any]) -> Target:
 
 def _target(kind: str, fields: Mapping[str, Any]) -> Target:
     spec = {key: value for key, value in fields.items() if value is not None}
-    return Target(kind, json.dumps(spec, separators=(",", ":"), ensure_ascii=False))
+    return Target(kind, _spell(spec))
 
 
 def _text(value: Any) -> str:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any, get_args
 
 from everwhen.errors import IntervalParseError, TimetableError, shown
+from everwhen.model.bound_queue import bound_queue
 from everwhen.model.instants import HOUR, MINUTE, SECOND
 from everwhen.model.payload import payload_text
 from everwhen.model.policy import (
@@ -44,6 +45,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "on_lost": get_args(OnLost),
 }
 _NUMBERS = {"catch_up_limit": 1, "queue_limit": 1, "total_repeats": 0, "max_retries": 0}
+_QUEUE = "default"
 _DURATIONS = ("retry_delay", "misfire_grace")
 _SHARED = frozenset(("max_outstanding", "max_concurrent", "circuit_breaker", "budget", "budgets"))
 # Values that are equal only to what means the same, once their classes are compared, too (1 == True).
@@ -59,10 +61,12 @@ def declare(
     timezone: str = "UTC",
     group: str | None = None,
     tenant: str | None = None,
+    bound_to: str | None = None,
 ) -> Definition:
     """The definition that the words say; the first thing wrong with them is a typed error with its key.
 
     `tenant` is the owner of a schedule that uses somebody else's shared group: its guard and its breaker are its own.
+    `bound_to` is the program whose processes alone take its jobs.
 
     A definition does not say whose it is, so schedules that are declared alike share one: of a bulk load most
     are. Words that count from now, or name limits after the schedule, are read each time.
@@ -75,8 +79,9 @@ def declare(
         and _PLAIN_VALUES.issuperset(map(type, values))
     )
     if not is_alike:
-        return _declare(schedule_id, fields, target, now, timezone, group, tenant)
-    return _declared_alike(tuple(fields.items()), tuple(map(type, values)), target, timezone, group, tenant)
+        return _declare(schedule_id, fields, target, now, timezone, group, tenant, bound_to)
+    types = tuple(map(type, values))
+    return _declared_alike(tuple(fields.items()), types, target, timezone, group, tenant, bound_to)
 
 
 @lru_cache(maxsize=4_096)
@@ -87,8 +92,9 @@ def _declared_alike(
     timezone: str,
     group: str | None,
     tenant: str | None,
+    bound_to: str | None,
 ) -> Definition:
-    return _declare("", dict(fields), target, 0, timezone, group, tenant)
+    return _declare("", dict(fields), target, 0, timezone, group, tenant, bound_to)
 
 
 def _declare(
@@ -99,12 +105,15 @@ def _declare(
     timezone: str,
     group: str | None,
     tenant: str | None,
+    bound_to: str | None,
 ) -> Definition:
     where = zone(fields.get("timezone") or timezone)
     gap, fold = _dst(fields.get("dst"))
     given = {key: value for key, value in fields.items() if value is not None}
     trigger = _trigger(given, where, now, gap, fold)
     keys: dict[str, Any] = {key: str(given[key]) for key in _PLAIN_KEYS if key in given}
+    if bound_to is not None:
+        keys["queue"] = bound_queue(keys.get("queue", _QUEUE), bound_to)
     keys |= _closed_times(given)
     if not _SHARED.isdisjoint(given):
         keys |= _limits(schedule_id, given, group, tenant)

@@ -15,7 +15,7 @@ from everwhen.operations.apply import apply
 from everwhen.operations.upgrade import upgrade_notes
 from everwhen.ports.runtime import Runtime
 from everwhen.scheduler.agents import Agents, read_agents
-from everwhen.scheduler.submission import bound, label_of, read_schedule, rules, rules_of
+from everwhen.scheduler.submission import label_of, read_schedule, rules, rules_of
 from everwhen.scheduler.tasks import Task, Tasks
 
 log = logging.getLogger("everwhen")
@@ -24,15 +24,15 @@ log = logging.getLogger("everwhen")
 def judge_task(task: Task, name: str, timezone: str) -> None:
     """Say what is wrong with a task before there is a database; the quiet hours that it names may be in it."""
     named = frozenset(filter(None, [task.fields.get("quiet_hours")]))
-    _read_task(task, name, rules(timezone, SystemClock().now(), named))
+    _read_task(task, name, rules(timezone, SystemClock().now(), named, name))
 
 
 def declare_on(runtime: Runtime, tasks: Tasks, agents: Agents) -> None:
     """What is declared under a name is what there is of it; what is no longer declared goes."""
-    around = rules_of(runtime)
+    around = rules_of(runtime, tasks.name)
     declared = [_read_task(task, tasks.name, around) for task in tasks]
     declared += read_agents(agents, around, has_host=tasks.has_host)
-    found = tuple(bound(one, tasks.name) for one in declared)
+    found = tuple(declared)
     applied = apply(
         runtime,
         Declarations(found, digest=_digest(found)),

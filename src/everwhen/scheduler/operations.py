@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Unpack
 
+from everwhen.config.submission import SubmissionRules
 from everwhen.decide.check import ScheduleCheckResult
 from everwhen.errors import ConfigError, UnknownScheduleError, shown
 from everwhen.model.declared import Declared
@@ -31,7 +32,6 @@ from everwhen.scheduler.answers import (
 from everwhen.scheduler.options import Function, Instant, NewSchedule, TriggerOptions
 from everwhen.scheduler.submission import (
     ON_TRIGGER,
-    bound,
     function_target,
     importable_label,
     plain,
@@ -61,16 +61,18 @@ class SchedulerOperations:
 
         It runs a function that can be imported, or any target (`run={"command": […]}`), or `on_trigger`.
         """
-        (added,) = self._create([self._declared(schedule_id, function, options)])
+        around = rules_of(self._runtime, self._name)
+        (added,) = self._create([self._declared(schedule_id, function, options, around)])
         return schedule_info(added)
 
     def add_many(self, schedules: Iterable[NewSchedule]) -> list[ScheduleInfo]:
         """Create many in one transaction, all or none; each says its `id`."""
+        around = rules_of(self._runtime, self._name)
         declared = []
         for fields in schedules:
             options: dict[str, Any] = dict(fields)
             schedule_id, function = options.pop("id"), options.pop("function", None)
-            declared.append(self._declared(schedule_id, function, options))
+            declared.append(self._declared(schedule_id, function, options, around))
         return [schedule_info(state) for state in self._create(declared)]
 
     def remove(self, schedule_id: str, *, cancel_running: bool = False) -> None:
@@ -147,11 +149,16 @@ class SchedulerOperations:
     def _create(self, declared: list[Declared]) -> list[State]:
         return operations.create_declared(self._runtime, declared, source=ADDED, actor=self._name)
 
-    def _declared(self, schedule_id: str, function: Function | None, options: Mapping[str, Any]) -> Declared:
+    def _declared(
+        self,
+        schedule_id: str,
+        function: Function | None,
+        options: Mapping[str, Any],
+        around: SubmissionRules,
+    ) -> Declared:
         fields = plain(options)
         if function is not None and "run" in fields:
             raise ConfigError(f'schedule "{shown(schedule_id)}": give a function or run, not both')
-        runtime = self._runtime
         if function is not None:
             label = importable_label(function, "a schedule that is added outlives this process")
             target = function_target(label, None)
@@ -164,7 +171,7 @@ class SchedulerOperations:
                 f'schedule "{shown(schedule_id)}" has nothing to run: give a function, run={{…}}, '
                 "or the scheduler an on_trigger"
             )
-        return bound(read_schedule(schedule_id, fields, rules_of(runtime), target=target), self._name)
+        return read_schedule(schedule_id, fields, around, target=target)
 
     def _instant(self, schedule_id: str, moment: Instant) -> int:
         """An instant; without an offset it is read in the schedule's zone."""

@@ -15,7 +15,6 @@ from everwhen import clock
 from everwhen.config.kinds import NAME, NO_NAME
 from everwhen.config.submission import SubmissionRules, read_submission
 from everwhen.errors import ConfigError, TimetableError, shown
-from everwhen.model.bound_queue import bound_queue
 from everwhen.model.declared import Declared
 from everwhen.model.schedule import Target
 from everwhen.ports.runtime import Runtime
@@ -32,11 +31,13 @@ def plain(value: Any) -> Any:
     >>> plain({"every": timedelta(minutes=5), "at": datetime(2026, 12, 24, 18)})
     {'every': '300s', 'at': '2026-12-24T18:00:00'}
     """
+    if isinstance(value, str):
+        return value
     if isinstance(value, timedelta):
         return _duration(value)
     if isinstance(value, datetime):
         return value.isoformat()
-    if isinstance(value, Mapping):
+    if isinstance(value, dict | Mapping):
         return {key: plain(item) for key, item in value.items() if item is not None}
     if isinstance(value, list | tuple | set | frozenset):
         return [plain(item) for item in value]
@@ -98,15 +99,19 @@ def function_target(label: str, name: str | None, *, isolate: bool = False) -> T
     return Target("python", json.dumps({key: value for key, value in spec.items() if value is not None}))
 
 
-def rules_of(runtime: Runtime) -> SubmissionRules:
-    """What a program's schedules are judged by: its zone, and the quiet hours that the database knows."""
+def rules_of(runtime: Runtime, name: str) -> SubmissionRules:
+    """What the schedules of a program of that name are judged by: its zone, and the quiet hours in the database."""
     policies = frozenset(policy.policy_id for policy in runtime.catalogue.policies())
-    return rules(runtime.timezone, runtime.clock.now(), policies)
+    return rules(runtime.timezone, runtime.clock.now(), policies, name)
 
 
-def rules(timezone: str, now: int, quiet_hours: frozenset[str]) -> SubmissionRules:
+def rules(timezone: str, now: int, quiet_hours: frozenset[str], name: str) -> SubmissionRules:
     return SubmissionRules(
-        now=now, local_zone=clock.local_zone_name, timezone=timezone, quiet_hours=quiet_hours
+        now=now,
+        local_zone=clock.local_zone_name,
+        timezone=timezone,
+        quiet_hours=quiet_hours,
+        bound_to=name,
     )
 
 
@@ -122,14 +127,5 @@ def read_schedule(
     """The declaration that the words say, or everything that is wrong with them; `target` stands for their `run`."""
     checked_name("id", schedule_id)
     said = fields if target is None else {**fields, "run": _SOME_FUNCTION}
-    declared = read_submission(said, schedule_id, around, may_be_past=may_be_past)
-    if target is None:
-        return replace(declared, place=place)
-    definition = replace(declared.definition, target=target)
-    return replace(declared, definition=definition, target=target, place=place)
-
-
-def bound(declared: Declared, name: str) -> Declared:
-    """The same, for processes that declare this name only."""
-    definition = declared.definition
-    return replace(declared, definition=replace(definition, queue=bound_queue(definition.queue, name)))
+    declared = read_submission(said, schedule_id, around, may_be_past=may_be_past, target=target)
+    return replace(declared, place=place) if place else declared

@@ -3,7 +3,7 @@ it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -48,8 +48,10 @@ class ScheduleCollector:
     is_file: bool = True  # or a single schedule, whose messages reveal less about others
     owner: str | None = None  # of the submitter of a single schedule: the default owner
     may_be_past: bool = True  # with a warning, else refused (T6)
+    bound_to: str | None = None  # the program whose processes alone take the jobs
     policies: dict[str, QuietHoursPolicy] = field(default_factory=dict)
     policy_places: dict[str, Place] = field(default_factory=dict)  # including invalid ones
+    stored_policies: Collection[str] = ()  # the ids of those in the database
     budgets: dict[str, Fields] = field(default_factory=dict)
     plugins: Plugins = field(default_factory=NoPlugins)
     plugin_dirs: str = "plugins"
@@ -94,6 +96,7 @@ class ScheduleCollector:
                 timezone=self.timezone,
                 group=group,
                 tenant=tenant,
+                bound_to=self.bound_to,
             )
         except SchedulerError as error:
             if was_sound or not str(error).startswith(_NO_TRIGGER):  # it may have been left out
@@ -143,9 +146,11 @@ class ScheduleCollector:
 
     def _refuse_unknown_policy(self, node: Node, definition: Definition) -> None:
         wanted = definition.quiet_hours_id
-        if wanted is not None and wanted not in self.policy_places:
-            hint = unknown("policy", wanted, self.policy_places).removeprefix("unknown policy")
-            node.complain(f'there are no quiet hours "{shown(wanted)}"{hint}', "quiet_hours")
+        if wanted is None or wanted in self.policy_places or wanted in self.stored_policies:
+            return
+        known = (*self.policy_places, *self.stored_policies)
+        hint = unknown("policy", wanted, known).removeprefix("unknown policy")
+        node.complain(f'there are no quiet hours "{shown(wanted)}"{hint}', "quiet_hours")
 
     def _try_first_slot(self, node: Node, schedule_id: str, definition: Definition) -> None:
         """Check that bounds and one-shots leave a slot to come: a file gets a warning; without `may_be_past` it is an

@@ -28,15 +28,17 @@ def read_schedules(node: Node, collector: ScheduleCollector) -> None:
             read_schedule(item, fields["id"], collector)
 
 
-def read_schedule(item: Node, schedule_id: str, collector: ScheduleCollector) -> None:
-    """Read one general schedule whose keys were checked."""
+def read_schedule(
+    item: Node, schedule_id: str, collector: ScheduleCollector, given: Target | None = None
+) -> None:
+    """Read one general schedule whose keys were checked; `given` is its target, whatever its `run` says."""
     fields = {key: value for key, value in item.fields().items() if key != "id"}
     if collector.owner is not None:
         fields.setdefault("owner", collector.owner)
     run = fields.pop("run", None)
     found = group_in(run or {})
     if run is None or found is None:
-        target = _target(item, run, collector)
+        target = given or _target(item, run, collector)
         fields = with_defaults(fields, target.kind, shape=collector.shape)
         collector.add(item, schedule_id, fields, target)
         return
