@@ -18,6 +18,7 @@ from everwhen.api.streams import Streams
 from everwhen.config.api_settings import ApiSettings
 from everwhen.config.submission import SubmissionRules
 from everwhen.errors import StoreError
+from everwhen.installed_kinds import safe_kinds
 from everwhen.model.group import Groups
 from everwhen.model.retention import Retention
 from everwhen.model.token import Token
@@ -26,7 +27,6 @@ from everwhen.operations.submissions import Caller
 from everwhen.operations.tokens import hash_of
 from everwhen.ports.catalogue import Entry
 from everwhen.ports.runtime import Runtime
-from everwhen.targets.installed import safe_kinds
 from everwhen.telemetry.metrics import Metrics
 
 PER_SECOND, BURST = 500.0, 1_000  # of one token

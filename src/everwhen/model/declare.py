@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, get_args
 
 from everwhen.errors import IntervalParseError, TimetableError, shown
-from everwhen.model.instants import HOUR, MINUTE, SECOND
+from everwhen.model.instants import SECOND
 from everwhen.model.payload import payload_text
 from everwhen.model.policy import (
     BreakerRule,
@@ -25,6 +25,7 @@ from everwhen.model.policy import (
     WhenClosed,
 )
 from everwhen.model.schedule import Definition, Target
+from everwhen.model.target_kinds import default_timeout
 from everwhen.timetable.civil_time import Fold, Gap, Zone, zone
 from everwhen.timetable.interval import parse_seconds
 from everwhen.timetable.jitter import parse_jitter_ms
@@ -124,7 +125,7 @@ def _declare(
         payload=_payload(given.get("payload")),
         gap=gap,
         fold=fold,
-        timeout=timeout_of(given.get("timeout"), HOUR if target.kind == "command" else 10 * MINUTE),
+        timeout=timeout_of(given.get("timeout"), default_timeout(target.kind)),
         **keys,
     )
 
