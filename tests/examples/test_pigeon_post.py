@@ -6,9 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from tests.api.serving import serving
+from tests.config.reading import mistakes
 
 PACKAGE = Path(__file__).parents[2] / "examples" / "pigeon-post"
 
@@ -87,3 +91,25 @@ def test_without_the_package_its_target_is_a_drift(tmp_path: Path) -> None:
     jobs = run_with(tmp_path, tmp_path)
     assert jobs["letter"] == ["failed", None, 'no target of kind "pigeon" on this node']
     assert jobs["clerk"][2] == 'there is no work source of type "lines" on this node'
+
+
+def test_its_keys_are_checked_in_files_and_over_rest_and_shown_by_openapi(
+    installed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(installed)
+    letter = {"loft": str(tmp_path), "letter": "All is well."}
+    assert mistakes(tmp_path, "schedules: [{id: letter, every: 1h, run: {pigeon: {lotf: /tmp}}}]") == [
+        "everwhen.yaml:1: schedules[0].run.pigeon: loft is required",
+        'everwhen.yaml:1: schedules[0].run.pigeon.lotf: unknown key, did you mean "loft"?',
+    ]
+    file = f"schedules: [{{id: from-file, every: 1h, run: {{pigeon: {json.dumps(letter)}}}}}]"
+    with serving(tmp_path, file=file, allow_code_targets=True) as service:
+        assert service.admin.get("/schedules/from-file/").fields["run"] == {"pigeon": letter}
+        body = {"name": "letter", "every": "1h", "run": {"pigeon": letter}}
+        made = service.admin.post("/schedules/", body)
+        assert made.status == 201 and made.fields["run"] == {"pigeon": letter}
+        assert service.client("operator").post("/schedules/", body).problem == "forbidden"
+        document = replace(service.nobody, prefix="").get("/api/openapi.json").fields
+        pigeon = document["components"]["schemas"]["Target"]["properties"]["pigeon"]
+        assert pigeon["description"] == "A letter, brought by a pigeon."
+        assert pigeon["anyOf"][0]["required"] == ["loft"]

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from everwhen.targets.installed import installed_targets
+from everwhen.installed_kinds import installed_targets
+from everwhen.model.declare import declare
+from everwhen.model.schedule import Target
+from everwhen.targets.registry import fault_of
 from everwhen.work_sources.installed import installed_sources
 from tests.targets.running import perform
 
@@ -15,6 +18,10 @@ class Good:
     async def run(self, spec, run):
         from everwhen.model.outcome import SUCCEEDED
         return SUCCEEDED
+
+class Picky(Good):
+    def fault_of(self, schedule_id, definition):
+        return "there is no wind" if schedule_id == "sail" else definition.nothing
 
 class Bad:
     def __init__(self):
@@ -26,6 +33,7 @@ def open_source(words):
 ENTRY_POINTS = """
 [everwhen.targets]
 good = brought_by_a_test:Good
+picky = brought_by_a_test:Picky
 bad = brought_by_a_test:Bad
 gone = brought_by_a_test:Nobody
 none = brought_by_a_test:open_source
@@ -66,6 +74,29 @@ def test_what_cannot_be_loaded_says_so_to_its_jobs_and_to_nobody_else(kind: str,
     outcome = perform(installed_targets()[kind], {})
     assert outcome.invalidates
     assert outcome.error == f'the target "{kind}" cannot be loaded: {fault}'
+
+
+@pytest.mark.usefixtures("brought")
+@pytest.mark.parametrize(
+    ("schedule_id", "kind", "fault"),
+    [
+        ("any", "good", None),
+        ("sail", "picky", "there is no wind"),
+        (
+            "row",
+            "picky",
+            "the target \"picky\" cannot tell: AttributeError: 'Definition' object has no attribute 'nothing'",
+        ),
+        ("any", "bad", 'the target "bad" cannot be loaded: RuntimeError: no feathers'),
+        ("any", "raven", 'no target of kind "raven" on this node'),
+        ("any", "message", None),
+    ],
+)
+def test_what_keeps_a_schedule_from_running_here_is_told(
+    schedule_id: str, kind: str, fault: str | None
+) -> None:
+    definition = declare(schedule_id, {"every": "1h"}, target=Target(kind), now=0, timezone="UTC")
+    assert fault_of(installed_targets(), schedule_id, definition) == fault
 
 
 @pytest.mark.usefixtures("brought")

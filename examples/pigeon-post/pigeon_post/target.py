@@ -4,13 +4,30 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import ClassVar
 
 from everwhen.model.outcome import Outcome
 from everwhen.ports.target import Run
 
 
 class PigeonTarget:
-    """Runs `{"loft": FOLDER, "letter": TEXT}`. A plain `run` is called in a thread, an async one on the loop."""
+    """Runs `{"loft": FOLDER, "letter": TEXT}`. A plain `run` is called in a thread, an async one on the loop.
+
+    It writes into any folder that a schedule names. So it counts as code over REST, and does not say
+    `runs_code = False`.
+    """
+
+    # A JSON Schema: files and REST bodies are checked by it, editors and OpenAPI show it.
+    keys: ClassVar = {
+        "type": "object",
+        "description": "A letter, brought by a pigeon.",
+        "required": ["loft"],
+        "additionalProperties": False,
+        "properties": {
+            "loft": {"type": "string", "description": "The folder that it is brought to."},
+            "letter": {"type": "string", "description": "What it says.", "default": ""},
+        },
+    }
 
     def run(self, spec: str, run: Run) -> Outcome:
         fields = json.loads(spec)

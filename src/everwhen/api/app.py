@@ -31,7 +31,7 @@ from everwhen.api.routes import (
     timeline,
     tokens,
 )
-from everwhen.api.schemas import NAMED
+from everwhen.api.schemas import named_schemas
 from everwhen.errors import SchedulerError
 from everwhen.version import __version__
 
@@ -99,6 +99,6 @@ def _document(app: FastAPI) -> dict[str, Any]:
         schemas = document.setdefault("components", {}).setdefault("schemas", {})
         problem = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
         schemas.update(problem.pop("$defs", {}))
-        schemas.update({"Problem": problem, **NAMED})
+        schemas.update({"Problem": problem, **named_schemas()})
         app.openapi_schema = document
     return app.openapi_schema

@@ -18,6 +18,7 @@ from everwhen.api.streams import Streams
 from everwhen.config.api_settings import ApiSettings
 from everwhen.config.submission import SubmissionRules
 from everwhen.errors import StoreError
+from everwhen.installed_kinds import safe_kinds
 from everwhen.model.group import Groups
 from everwhen.model.replaced import replaced
 from everwhen.model.retention import Retention
@@ -27,7 +28,6 @@ from everwhen.operations.submissions import Caller
 from everwhen.operations.tokens import hash_of
 from everwhen.ports.catalogue import Entry
 from everwhen.ports.runtime import Runtime
-from everwhen.targets.installed import safe_kinds
 from everwhen.telemetry.metrics import Metrics
 
 PER_SECOND, BURST = 500.0, 1_000  # of one token

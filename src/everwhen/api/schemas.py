@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from everwhen.config.kinds import Record
 from everwhen.config.submission_keys import SUBMISSION
+from everwhen.config.target_fields import RUN
 
 Schema = dict[str, Any]
 
@@ -28,14 +30,16 @@ def or_null(schema: Schema) -> Schema:
 
 
 def _nullable(schema: Schema) -> Schema:
-    if not {"type", "anyOf", "enum", "const", "not"} & set(schema):
+    if not {"type", "anyOf", "enum", "const", "not", "$ref"} & set(schema):
         return schema  # anything at all
     about: Schema = {key: schema[key] for key in ("description", "default") if key in schema}
     inner = {key: value for key, value in schema.items() if key not in about}
     return {"anyOf": [inner, {"type": "null"}], **about}
 
 
-SCHEDULE_BODY: Schema = or_null(SUBMISSION.schema())
+_TARGET = {"$ref": "#/components/schemas/Target", "description": SUBMISSION.keys["run"].about}
+_OTHERS = or_null(Record({name: key for name, key in SUBMISSION.keys.items() if name != "run"}).schema())
+SCHEDULE_BODY: Schema = {**_OTHERS, "properties": {**_OTHERS["properties"], "run": _nullable(_TARGET)}}
 
 MOST_AT_ONCE = 10_000
 # Each is judged by itself, so that one with a mistake is no mistake of the others.
@@ -53,8 +57,13 @@ NEW_SCHEDULES: Schema = {
         },
     ],
 }
-NAMED: dict[str, Schema] = {"NewSchedules": NEW_SCHEDULES}
-"""What OpenAPI has among its components, beside the models."""
+
+
+def named_schemas() -> dict[str, Schema]:
+    """What OpenAPI has among its components, beside the models; installed kinds of targets are imported for it."""
+    target = {"title": "Target", "description": "What is run: one of these.", **or_null(RUN.schema())}
+    return {"NewSchedules": NEW_SCHEDULES, "Target": target}
+
 
 GENERAL_EXAMPLE = {
     "name": "Nightly backup",

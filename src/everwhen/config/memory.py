@@ -11,9 +11,10 @@ from typing import Any, Protocol
 
 from everwhen.config.files import File
 from everwhen.model.declared import Declarations, Declared
+from everwhen.model.target_kinds import KINDS
 
 _CHANGEABLE = frozenset(("at", "after", "start_at", "end_at"))
-_STEADY = frozenset(("command", "http", "message"))
+_STEADY = frozenset(kind.name for kind in KINDS.values() if kind.is_steady)
 
 
 class Read(Protocol):

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from typing import get_args
 
-from everwhen.config.kinds import Anything, Key, Object, Record
-from everwhen.config.node import Node
+from everwhen.config.kinds import Key, Object, Record
 from everwhen.config.scalars import Flag, Number, Parsed, Text, Word
+from everwhen.config.target_fields import RUN
 from everwhen.config.values import (
     A_DURATION,
-    ARGV,
     BREAKER,
     DST,
     DURATION,
     DURATION_OR_NONE,
-    ENVIRONMENT,
     GRACE,
-    HEADERS,
     INSTANT,
     MOST_PAYLOAD,
     NAME_TEXT,
@@ -24,7 +21,6 @@ from everwhen.config.values import (
     URL,
     WEEKDAYS,
     WINDOW,
-    WORKFLOW_ID,
     ZONE,
 )
 from everwhen.model.policy import CatchUp, IfRunning, IntervalFrom, OnExhausted, OnLost, WhenClosed
@@ -32,78 +28,6 @@ from everwhen.timetable.cron import parse_cron
 from everwhen.timetable.interval import parse_seconds
 from everwhen.timetable.occurrences import FirstRun
 from everwhen.timetable.trigger import parse_every
-
-HTTP = Record(
-    {
-        "url": Key(URL, "Where the request goes.", is_required=True),
-        "method": Key(Word(("POST", "GET", "PUT", "PATCH", "DELETE", "HEAD")), "The HTTP method.", "POST"),
-        "headers": Key(HEADERS, "Further headers."),
-        "body": Key(Anything(), "Sent instead of the run."),
-        "redirects": Key(Flag(), "Follow redirects.", False),
-        "connect_timeout": Key(DURATION, "How long connecting may take."),
-    }
-)
-_MESSAGE_KEYS = {
-    "text": Key(Text(), "What it says."),
-    "structured": Key(Object(MOST_PAYLOAD), "The same for machines."),
-    "thread_id": Key(Text(), "The conversation that it belongs to."),
-    "actor": Key(Anything(), "Who speaks."),
-}
-
-
-def _one_target(node: Node) -> None:
-    kinds = [kind for kind in TARGETS if node.value.get(kind) is not None]
-    if len(kinds) != 1:
-        found = f", not {' and '.join(kinds)}" if kinds else ""
-        node.complain(f"must name exactly one of {', '.join(TARGETS)}{found}")
-    for key, owner in _BESIDE.items():
-        if kinds and kinds != [owner] and node.value.get(key) is not None:
-            node.complain(f"goes with {owner} only", key)
-
-
-TARGETS = ("command", "http", "python", "message", "plugin", "agent", "workflow")
-_BESIDE = {"cwd": "command", "env": "command", "isolate": "python"}
-RUN = Record(
-    {
-        "command": Key(ARGV, "A program and its arguments; never a shell."),
-        "cwd": Key(Text(), "The directory that the command runs in."),
-        "env": Key(ENVIRONMENT, "Variables of the command's environment."),
-        "http": Key(HTTP, "An HTTP request."),
-        "python": Key(
-            Text("module:function", r"[\w.]+:[\w.]+", "must name a function"), "A function of this process."
-        ),
-        "isolate": Key(Flag(), "Run the function in a process of its own.", False),
-        "message": Key(Record(_MESSAGE_KEYS), "A message to the subscribers."),
-        "plugin": Key(
-            Record(
-                {
-                    "name": Key(NAME_TEXT, "The plugin.", is_required=True),
-                    "command": Key(Text("poll"), "The command.", "poll"),
-                }
-            ),
-            "A command of a plugin.",
-        ),
-        "agent": Key(
-            Record(
-                {
-                    "name": Key(NAME_TEXT, "The agent.", is_required=True),
-                    "prompt": Key(Text(), "What it is asked to do."),
-                }
-            ),
-            "A run of an agent.",
-        ),
-        "workflow": Key(
-            Record(
-                {
-                    "id": Key(WORKFLOW_ID, "The workflow.", is_required=True),
-                    "trigger_node_id": Key(Text(), "The trigger of the workflow that is meant."),
-                }
-            ),
-            "A run of a workflow.",
-        ),
-    },
-    _one_target,
-)
 
 TRIGGER: dict[str, Key] = {
     "every": Key(

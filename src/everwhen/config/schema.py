@@ -11,7 +11,8 @@ from typing import get_args
 from everwhen.config.kinds import Either, Key, ListOf, MapOf, Object, Record, Refused
 from everwhen.config.node import Node
 from everwhen.config.scalars import Flag, Number, Parsed, Schema, Text, Word
-from everwhen.config.schedule_keys import HTTP, POLICIES, RUN, SCHEDULE, TRIGGER
+from everwhen.config.schedule_keys import POLICIES, SCHEDULE, TRIGGER
+from everwhen.config.target_fields import RUN, TARGET_KEYS
 from everwhen.config.values import (
     A_DURATION,
     ARGV,
@@ -114,7 +115,7 @@ WORKFLOW = Record(
 SUBSCRIBER = Record(
     {
         "id": Key(NAME_TEXT, "Its name.", is_required=True),
-        "http": Key(HTTP, "Where messages are posted.", is_required=True),
+        "http": Key(TARGET_KEYS["http"], "Where messages are posted.", is_required=True),
     }
 )
 MOST_CLOSED = 1_000  # windows, and dates, of one policy: every slot is compared with all of them

@@ -1,12 +1,169 @@
-"""Conversion of the keys of `run` to the target that they name; the same for files, REST and Python."""
+"""The keys of `run`: those of every kind of target, and the conversion of checked keys to the target that they name.
+
+The same for files, REST and Python. `model.target_kinds` lists the kinds; `installed_kinds` finds those of other
+packages, which are imported only when a schedule names them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from json import JSONEncoder
 from typing import Any
 
+from everwhen.config.document import Block
+from everwhen.config.kinds import Anything, Key, Kind, Object, Record
+from everwhen.config.node import Node
+from everwhen.config.problems import MOST_UNKNOWN, unknown
+from everwhen.config.scalars import Flag, Number, Schema, Text, Word, spelled
+from everwhen.config.values import (
+    ARGV,
+    DURATION,
+    ENVIRONMENT,
+    HEADERS,
+    MOST_PAYLOAD,
+    NAME_TEXT,
+    URL,
+    WORKFLOW_ID,
+)
+from everwhen.installed_kinds import InstalledKind, installed_kind, installed_names
+from everwhen.model.payload_schema import faults_in
 from everwhen.model.schedule import Target
+from everwhen.model.target_kinds import KEYS_OF_RUN, KINDS, Keys, TargetKey, ValueType
+
+_VALUES: dict[ValueType, Kind] = {
+    "anything": Anything(),
+    "argv": ARGV,
+    "duration": DURATION,
+    "environment": ENVIRONMENT,
+    "flag": Flag(),
+    "function": Text("module:function", r"[\w.]+:[\w.]+", "must name a function"),
+    "headers": HEADERS,
+    "name": NAME_TEXT,
+    "number": Number(),
+    "object": Object(MOST_PAYLOAD),
+    "text": Text(),
+    "url": URL,
+    "workflow_id": WORKFLOW_ID,
+}
+
+
+def _record(keys: Keys) -> Record:
+    return Record({name: _key(key) for name, key in keys.items()})
+
+
+def _key(key: TargetKey) -> Key:
+    return Key(_value(key), key.about, key.default, key.is_required)
+
+
+def _value(key: TargetKey) -> Kind:
+    if isinstance(key.type, tuple):
+        return Word(key.type)
+    return Text(str(key.default)) if key.type == "text" and key.default else _VALUES[key.type]
+
+
+TARGET_KEYS: dict[str, Record] = {name: _record(kind.keys) for name, kind in KINDS.items()}
+"""The keys inside `run: {NAME: {…}}`, by kind."""
+
+
+def _keys_of_run() -> dict[str, Key]:
+    found: dict[str, Key] = {}
+    for name, kind in KINDS.items():
+        value = TARGET_KEYS[name] if kind.value is None else _VALUES[kind.value]
+        found[name] = Key(value, kind.about)
+        found |= {key: _key(about) for key, about in kind.beside.items()}
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledKeys:
+    """The keys of a kind of another package, checked against the JSON Schema that it registers."""
+
+    kind: InstalledKind
+
+    @property
+    def about(self) -> str:
+        return str((self.kind.schema or {}).get("description") or f"A target of {self.kind.package}.")
+
+    def check(self, node: Node) -> None:
+        if self.kind.fault is not None:
+            # A broken package keeps its own jobs from running, and nobody else's file from being read.
+            node.complain(self.kind.fault, severity="warning" if node.document.is_file else "error")
+        elif not isinstance(node.value, Block):
+            node.complain(f"must be a mapping, not {spelled(node.value)}")
+        elif self.kind.schema is not None:
+            _check_by_schema(node, self.kind.schema)
+
+    def schema(self) -> Schema:
+        found = self.kind.schema
+        # A reference inside it would lead nowhere in the document that it becomes a part of.
+        return {"type": "object"} if found is None or '"$ref"' in json.dumps(found) else dict(found)
+
+
+def _check_by_schema(node: Node, schema: Mapping[str, Any]) -> None:
+    given, known = _without_nulls(node.value), schema.get("properties") or {}
+    is_closed = schema.get("additionalProperties") is False and "patternProperties" not in schema
+    strange = [name for name in given if name not in known] if is_closed else []
+    for name in strange[:MOST_UNKNOWN]:
+        node.complain(unknown("key", name, known), name)
+    for name in schema.get("required") or ():
+        if name not in given:
+            node.complain(f"{name} is required")
+    sound = {name: value for name, value in given.items() if name not in strange}
+    for fault in faults_in({"type": "object", **schema, "required": []}, sound):
+        node.complain(fault.message, *(fault.path or ()))
+
+
+def _without_nulls(value: Any) -> Any:
+    """The same, without keys whose value is null: they are not given."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Run(Record):
+    """The keys of `run`: those of our kinds, and the installed kinds."""
+
+    def check(self, node: Node) -> None:
+        if not isinstance(node.value, Block) or self.keys.keys() >= node.value.keys():
+            Record.check(self, node)
+        else:
+            Record({**self.keys, **_installed_keys(node.value)}, self.needs).check(node)
+
+    def schema(self) -> Schema:
+        return Record({**self.keys, **_installed_keys(installed_names())}).schema()
+
+
+def _installed_keys(named: Collection[str]) -> dict[str, Key]:
+    """A key for every installed kind; only the packages of those that are named are imported."""
+    found = {name: Key(Anything(), "") for name in installed_names()}
+    for name in found:
+        kind = installed_kind(name) if name in named else None
+        if kind is not None:
+            keys = InstalledKeys(kind)
+            found[name] = Key(keys, keys.about)
+    return found
+
+
+def _one_target(node: Node) -> None:
+    is_ours = KEYS_OF_RUN.issuperset(node.value)
+    kinds = [kind for kind in _all_kinds(is_ours) if node.value.get(kind) is not None]
+    if len(kinds) != 1:
+        found = f", not {' and '.join(kinds)}" if kinds else ""
+        node.complain(f"must name exactly one of {', '.join(_all_kinds())}{found}")
+    for key, owner in _BESIDE.items():
+        if kinds and kinds != [owner] and node.value.get(key) is not None:
+            node.complain(f"goes with {owner} only", key)
+
+
+def _all_kinds(is_ours: bool = False) -> list[str]:
+    return [*KINDS] if is_ours else [*KINDS, *installed_names()]
+
+
+_BESIDE = {key: name for name, kind in KINDS.items() for key in kind.beside}
+RUN = Run(_keys_of_run(), _one_target)
 
 _spell = JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 

@@ -10,8 +10,12 @@ from functools import lru_cache
 from typing import Any, get_args
 
 from everwhen.errors import IntervalParseError, TimetableError, shown
+<<<<<<< HEAD
 from everwhen.model.bound_queue import bound_queue
 from everwhen.model.instants import HOUR, MINUTE, SECOND
+=======
+from everwhen.model.instants import SECOND
+>>>>>>> registry
 from everwhen.model.payload import payload_text
 from everwhen.model.policy import (
     BreakerRule,
@@ -26,6 +30,7 @@ from everwhen.model.policy import (
     WhenClosed,
 )
 from everwhen.model.schedule import Definition, Target
+from everwhen.model.target_kinds import default_timeout
 from everwhen.timetable.civil_time import Fold, Gap, Zone, zone
 from everwhen.timetable.interval import parse_seconds
 from everwhen.timetable.jitter import parse_jitter_ms
@@ -133,7 +138,7 @@ def _declare(
         payload=_payload(given.get("payload")),
         gap=gap,
         fold=fold,
-        timeout=timeout_of(given.get("timeout"), HOUR if target.kind == "command" else 10 * MINUTE),
+        timeout=timeout_of(given.get("timeout"), default_timeout(target.kind)),
         **keys,
     )
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from everwhen.model.manifest import Manifest
 from everwhen.model.plugin_schedule import DEFAULT_COMMAND
+from everwhen.model.target_kinds import WITH_DEFAULTS
 
 Fields = dict[str, Any]
 
@@ -19,8 +20,6 @@ Shape = Literal["general", "pipelit", "syris"]
 
 # What keeps a target from being run too often, too long or twice.
 PROTECTIONS = ("max_outstanding", "max_concurrent", "circuit_breaker", "timeout", "on_lost")
-# The kinds of targets that have defaults of their own.
-WITH_DEFAULTS = frozenset(("plugin", "agent"))
 _INHERITED = ("owner", "queue", "timezone")
 _LIMITS = ("max_outstanding", "max_concurrent", "circuit_breaker", "timeout")
 _BREAKER = {"threshold": 3, "reset_after": "30m"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from everwhen.errors import shown
 
@@ -61,10 +61,25 @@ def defaults_of(schema: Mapping[str, Any] | None) -> dict[str, Any]:
     }
 
 
+class Fault(NamedTuple):
+    """What is wrong with a value, and where in it; `path` is None when it is the schema that cannot be used."""
+
+    path: tuple[str | int, ...] | None
+    message: str
+
+
 def payload_faults(schema: Mapping[str, Any] | None, payload: Mapping[str, Any]) -> list[str]:
     """Return the faults of a payload, each with its path; an empty list when it satisfies the schema."""
     if schema is None:
         return []
+    return [
+        fault.message if fault.path is None else f"{_place(fault.path)}: {fault.message}"
+        for fault in faults_in(schema, payload)
+    ]
+
+
+def faults_in(schema: Mapping[str, Any], value: Mapping[str, Any]) -> list[Fault]:
+    """Return the faults of an object, at most ten; an empty list when it satisfies the schema."""
     from jsonschema import exceptions, validators  # takes 0.1 s, and few schedules have a schema
     from referencing import Registry
 
@@ -76,12 +91,17 @@ def payload_faults(schema: Mapping[str, Any] | None, payload: Mapping[str, Any])
         kind.check_schema(whole)
         # An empty registry: an external reference is a fault, never a request over the network.
         validator = linear_validator(kind)(whole, registry=Registry())
-        found = sorted(islice(validator.iter_errors(dict(payload)), FAULTS_SORTED), key=_order)
+        found = sorted(islice(validator.iter_errors(dict(value)), FAULTS_SORTED), key=_order)
     except exceptions.SchemaError as error:
-        return [f"the schema itself is no JSON Schema: {shown(error.message)}"]
+        return [Fault(None, f"the schema itself is no JSON Schema: {shown(error.message)}")]
     except Exception as error:  # an unresolvable reference, an invalid pattern
-        return [f"the schema cannot be applied: {shown(str(error))}"]
-    return [f"{_place(error.absolute_path)}: {shown(error.message)}" for error in found[:FAULTS_SHOWN]]
+        return [Fault(None, f"the schema cannot be applied: {shown(str(error))}")]
+    return [Fault(tuple(error.absolute_path), shown(error.message)) for error in found[:FAULTS_SHOWN]]
+
+
+def schema_fault(schema: Mapping[str, Any]) -> str | None:
+    """Return why a schema cannot be used at all; None when it can."""
+    return next((fault.message for fault in faults_in(schema, {}) if fault.path is None), None)
 
 
 def _place(path: Any) -> str:

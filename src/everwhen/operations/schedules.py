@@ -21,10 +21,11 @@ from everwhen.errors import (
 from everwhen.model.decision import Decision
 from everwhen.model.declare import declare
 from everwhen.model.declared import Declared
-from everwhen.model.fields import WITH_DEFAULTS, with_defaults
+from everwhen.model.fields import with_defaults
 from everwhen.model.http_headers import header_fault
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State, Status, Target
 from everwhen.model.shared import Shared
+from everwhen.model.target_kinds import WITH_DEFAULTS
 from everwhen.ports.catalogue import Change, NewSchedule, ScheduleFilter
 from everwhen.ports.runtime import Runtime
 from everwhen.timetable.occurrences import FirstRun

@@ -38,6 +38,7 @@ from everwhen.model.policy import TOKEN_BUDGET, Budget
 from everwhen.model.replaced import replaced
 from everwhen.model.schedule import Definition, Plan, Schedule, State
 from everwhen.model.shared import Shared
+from everwhen.model.target_kinds import KINDS
 from everwhen.model.token import Answer, Token, refuse_beyond
 from everwhen.operations.groups import is_hidden, refuse_unusable
 from everwhen.operations.schedules import QuietHoursByName, marked, with_quiet_hours
@@ -47,8 +48,6 @@ from everwhen.ports.runtime import Runtime
 from everwhen.timetable.trigger import Once
 
 SOURCE = "api"
-CODE_TARGETS = frozenset(("command", "python"))
-SAFE_TARGETS = frozenset(("http", "message", "plugin", "agent", "workflow"))
 COUNTED = 10_000
 PORTION = 200  # schedules that one turn of the writer makes
 
@@ -82,9 +81,10 @@ class Caller:
 
     def refuse_code(self, kind: str) -> None:
         """What runs code is not for this caller; a kind of another package does unless it says otherwise."""
-        if self.may_run_code or kind in SAFE_TARGETS:
+        if self.may_run_code:
             return
-        if kind in CODE_TARGETS or kind not in self.safe_kinds():
+        known = KINDS.get(kind)
+        if kind not in self.safe_kinds() if known is None else known.runs_code:
             raise AccessError(
                 f"a {shown(kind)} target runs code: only an admin token without an owner may submit one, and only "
                 "where api.allow_code_targets is true"

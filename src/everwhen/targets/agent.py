@@ -11,11 +11,12 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from everwhen.model.outcome import Outcome, drifted
+from everwhen.model.schedule import Definition
 from everwhen.model.work_item import WorkItem, WorkOutcome, build_schedule_prompt
 from everwhen.ports.clock import Clock
 from everwhen.ports.target import Run
@@ -24,6 +25,7 @@ from everwhen.targets.aside import aside
 from everwhen.targets.command import is_by_signal, run_process
 from everwhen.targets.environment import environment_of
 from everwhen.targets.process import Launch, Processes
+from everwhen.targets.resources import Host, Resources
 from everwhen.targets.secrets import with_secrets
 
 PROMPT = "{prompt}"
@@ -31,8 +33,6 @@ PROMPTS = ("prompt", "default_prompt")
 CANDIDATES = 10
 
 Taken = tuple[WorkSource, WorkItem | None]
-Host = Callable[[Mapping[str, Any], Run, WorkItem | None, str], Awaitable[Outcome]]
-"""Runs agents in place of their commands: the agent's fields, the run, its work item, the prompt."""
 
 log = logging.getLogger("everwhen")
 _late: set[asyncio.Task[None]] = set()  # keeps references: the loop may drop a task without any
@@ -55,6 +55,11 @@ class AgentTarget:
         self._sources = sources
         self._clock = clock
         self._processes = processes or Processes()
+
+    def fault_of(self, schedule_id: str, definition: Definition) -> str | None:
+        """Return why the agent cannot run here; None when it can."""
+        has_command = "command" in json.loads(definition.target.spec)
+        return None if has_command or self._host else "it has no command, and no host runs it here"
 
     def kill(self) -> None:
         """End every process at once, after a second request to stop."""
@@ -192,3 +197,7 @@ def _work_outcome(outcome: Outcome, run: Run) -> WorkOutcome:
 def _about(fields: Mapping[str, Any], item: WorkItem | None) -> dict[str, str]:
     about = {"EVERWHEN_AGENT": str(fields.get("agent", ""))}
     return about if item is None else {**about, "EVERWHEN_WORK_ITEM": item.external_id or item.id}
+
+
+def make_target(resources: Resources) -> AgentTarget:
+    return AgentTarget(resources.sources, resources.clock, resources.processes, resources.host)

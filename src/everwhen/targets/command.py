@@ -13,6 +13,7 @@ from everwhen.model.outcome import Outcome
 from everwhen.ports.target import Run
 from everwhen.targets.environment import environment_of
 from everwhen.targets.process import Launch, Process, Processes
+from everwhen.targets.resources import Resources
 from everwhen.targets.secrets import with_secrets
 
 SHOWN = 4_096
@@ -48,6 +49,10 @@ class CommandTarget:
             sink=run.output.write,
         )
         return await run_process(self.processes, launch)
+
+
+def make_target(resources: Resources) -> CommandTarget:
+    return CommandTarget(resources.processes)
 
 
 async def run_process(processes: Processes, launch: Launch) -> Outcome:

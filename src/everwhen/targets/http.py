@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from everwhen.model.outcome import Outcome
 from everwhen.ports.target import Run
+from everwhen.targets.resources import Resources
 
 if TYPE_CHECKING:
     from everwhen.targets.http_addresses import Rule
@@ -51,3 +52,7 @@ def _client() -> type[HttpExchange]:
     from everwhen.targets.http_exchange import HttpExchange
 
     return HttpExchange
+
+
+def make_target(resources: Resources) -> HttpTarget:
+    return HttpTarget(resources.clock.now, allow_private_urls=resources.allow_private_urls)

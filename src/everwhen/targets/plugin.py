@@ -17,7 +17,8 @@ from everwhen.errors import ManifestError
 from everwhen.model.manifest import missing_config
 from everwhen.model.outcome import Outcome, PluginUpdate, drifted
 from everwhen.model.payload_schema import payload_faults
-from everwhen.model.plugin_schedule import DEFAULT_COMMAND, memory_of, merged_payload
+from everwhen.model.plugin_schedule import DEFAULT_COMMAND, memory_of, merged_payload, plugin_drift
+from everwhen.model.schedule import Definition
 from everwhen.ports.plugins import Plugins, PluginState
 from everwhen.ports.target import Run
 from everwhen.targets.command import (
@@ -33,6 +34,7 @@ from everwhen.targets.command import (
 from everwhen.targets.environment import safe_base
 from everwhen.targets.plugin_protocol import Response, first_bytes, request_of, response_of
 from everwhen.targets.process import Launch, Process, Processes
+from everwhen.targets.resources import Resources
 from everwhen.targets.secrets import with_secrets
 
 
@@ -55,6 +57,14 @@ class PluginTarget:
     def kill(self) -> None:
         """End every process at once, after a second request to stop."""
         self._processes.kill()
+
+    def fault_of(self, schedule_id: str, definition: Definition) -> str | None:
+        """Return why the plugin cannot run a schedule; None when it can."""
+        try:
+            plugin = self._plugins.find(json.loads(definition.target.spec)["name"])
+        except ManifestError as error:
+            return str(error)
+        return plugin_drift(schedule_id, definition, None if plugin is None else plugin.manifest)
 
     async def run(self, spec: str, run: Run) -> Outcome:
         return await with_secrets(json.loads(spec), run, self._perform)
@@ -151,3 +161,7 @@ def _response(process: Process) -> Response:
         head = first_bytes(process.stdout.head)
         return Response(False, fault=f"{process.stdout.total} bytes on standard output are too many: {head}")
     return response_of(output)
+
+
+def make_target(resources: Resources) -> PluginTarget:
+    return PluginTarget(resources.plugins, resources.plugin_state, resources.processes)

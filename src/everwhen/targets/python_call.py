@@ -11,14 +11,14 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import Callable, Coroutine, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from everwhen.model.outcome import Outcome, drifted
+from everwhen.model.schedule import Definition
 from everwhen.ports.target import Run
 from everwhen.targets.command import LOST, failure, is_by_signal, last_lines, not_started
 from everwhen.targets.environment import environment_of
@@ -34,21 +34,8 @@ from everwhen.targets.python_function import (
     load,
 )
 from everwhen.targets.python_run import python_run, spell_run
+from everwhen.targets.resources import Hands, Resources
 from everwhen.targets.secrets import with_secrets
-
-T = TypeVar("T")
-
-
-class Hands(Protocol):
-    """Threads for blocking calls, and a loop for the user's coroutines."""
-
-    def hand_over(self, work: Callable[[], T], /) -> Future[T]: ...
-
-    def submit(self, work: Coroutine[Any, Any, T], /) -> tuple[Future[T], Callable[[], None]]:
-        """Return a future that ends with the coroutine, and a function that cancels it."""
-        ...
-
-    def close(self) -> None: ...
 
 
 class Calls:
@@ -91,6 +78,17 @@ class PythonTarget:
         # It blocks the loop, which has nothing else to do by now; an executor is not available when a program ends
         # and `atexit` stops its scheduler.
         self._hands.close()
+
+    def fault_of(self, schedule_id: str, definition: Definition) -> str | None:
+        """Return why the function cannot be called here; None when it can."""
+        fields = json.loads(definition.target.spec)
+        name = fields.get("name")
+        if name is None:
+            return _function_fault(fields["function"])
+        if self._functions is None or self._functions.name != name:
+            return f'it is run by programs that declare the name "{name}"'
+        is_declared = self._functions.find(schedule_id, fields["function"]) is not None
+        return None if is_declared else _function_fault(fields["function"])
 
     async def run(self, spec: str, run: Run) -> Outcome:
         fields = json.loads(spec)
@@ -140,3 +138,15 @@ class PythonTarget:
 def _path() -> str:
     """Return the module path of this process, so that the child finds the same modules."""
     return os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
+
+
+def make_target(resources: Resources) -> PythonTarget:
+    return PythonTarget(resources.hands, resources.processes, resources.functions)
+
+
+def _function_fault(name: str) -> str | None:
+    try:
+        load(name)
+    except UnknownFunctionError as error:
+        return str(error)
+    return None

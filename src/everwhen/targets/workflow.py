@@ -17,12 +17,14 @@ from functools import partial
 from typing import Any
 
 from everwhen.model.outcome import Outcome, drifted
+from everwhen.model.schedule import Definition
 from everwhen.model.schedule import Target as Declared
 from everwhen.model.workflow import EVENT, NOT_FOUND, event_data, no_trigger
 from everwhen.ports.clock import Clock
 from everwhen.ports.target import Run, Target
 from everwhen.ports.workflows import DispatchEvent, Workflow, Workflows
 from everwhen.targets.aside import aside
+from everwhen.targets.resources import Resources
 from everwhen.targets.secrets import escape_references
 
 LONGEST_RESULT = 4_096
@@ -48,6 +50,11 @@ class WorkflowTarget:
         self._workflows = workflows
         self._targets = targets
         self._clock = clock
+
+    def fault_of(self, schedule_id: str, definition: Definition) -> str | None:
+        """Return why the workflow cannot run here; None when it can."""
+        workflow_id = json.loads(definition.target.spec)["workflow_id"]
+        return NOT_FOUND if self._workflows.find(workflow_id) is None else None
 
     async def run(self, spec: str, run: Run) -> Outcome:
         fields = json.loads(spec)
@@ -108,3 +115,7 @@ async def _waited_for(work: Future[Any], run: Run) -> Any:
     except asyncio.CancelledError:
         run.still_running.append(work)
         raise
+
+
+def make_target(resources: Resources) -> WorkflowTarget:
+    return WorkflowTarget(resources.workflows, resources.targets, resources.clock)

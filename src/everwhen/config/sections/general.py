@@ -17,9 +17,8 @@ from everwhen.model.fields import with_defaults
 from everwhen.model.group import tenant_of
 from everwhen.model.plugin_schedule import DEFAULT_COMMAND, plugin_target
 from everwhen.model.schedule import Target
+from everwhen.model.target_kinds import GROUP_KINDS
 from everwhen.model.workflow import NOT_FOUND, workflow_target
-
-_GROUPS = ("plugin", "agent", "workflow")
 
 
 def read_schedules(node: Node, collector: ScheduleCollector) -> None:
@@ -59,7 +58,7 @@ def read_schedule(
 
 def group_in(run: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return the kind and the name of the group that `run` names; None if it names another target."""
-    for kind in _GROUPS:
+    for kind in GROUP_KINDS:
         if isinstance(run.get(kind), dict):
             return kind, str(run[kind].get("id" if kind == "workflow" else "name"))
     return None

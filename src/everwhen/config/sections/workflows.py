@@ -9,6 +9,7 @@ from everwhen.config.node import Node
 from everwhen.config.sections.collector import ScheduleCollector
 from everwhen.config.sections.groups import join
 from everwhen.config.target_fields import target_of
+from everwhen.model.target_kinds import GROUP_KINDS
 from everwhen.ports.workflows import Workflow
 
 _NOT_A_WORKFLOW = "is started by the workflow; a workflow itself runs over command, http or python"
@@ -20,7 +21,7 @@ def read_workflows(node: Node, collector: ScheduleCollector) -> None:
         run = fields.get("run")
         if run is None:
             continue
-        for kind in ("workflow", "agent", "plugin"):
+        for kind in GROUP_KINDS:
             if kind in run:
                 child["run"].complain(_NOT_A_WORKFLOW, kind)
                 return

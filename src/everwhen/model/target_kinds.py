@@ -1,0 +1,166 @@
+"""The kinds of targets: what each is called, the keys that it takes, its defaults, and where its runner is.
+
+A kind of this package is one entry of `KINDS` and one module, which `runner` names. Everything else reads this table:
+the check of files and REST bodies, the JSON Schemas, OpenAPI, the rules about code, the defaults, and the runners of a
+node. Kinds of other packages have no entry here; `everwhen.installed_kinds` finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from everwhen.model.instants import HOUR, MINUTE
+from everwhen.model.plugin_schedule import DEFAULT_COMMAND
+
+DEFAULT_TIMEOUT = 10 * MINUTE
+
+ValueType = Literal[
+    "anything",
+    "argv",
+    "duration",
+    "environment",
+    "flag",
+    "function",
+    "headers",
+    "name",
+    "number",
+    "object",
+    "text",
+    "url",
+    "workflow_id",
+]
+"""What the value of a key may be; `config.target_fields` has the check and the JSON Schema of each."""
+
+
+class TargetKey(NamedTuple):
+    """One key of a target: the type of its value, or the words that it may be, and one line about it."""
+
+    type: ValueType | tuple[str, ...]
+    about: str
+    default: Any = None
+    is_required: bool = False
+
+
+Keys = Mapping[str, TargetKey]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetKind:
+    """One kind of target.
+
+    `run: {NAME: {…}}` holds its `keys`; where `value` is given, `run: {NAME: value}` is a single value, and the keys
+    stand `beside` it. `runner` is `module:function`: called with the `Resources` of a node, it returns the target.
+    """
+
+    name: str
+    about: str
+    runner: str | None  # None: no worker runs it
+    keys: Keys = field(default_factory=dict)
+    value: ValueType | None = None
+    beside: Keys = field(default_factory=dict)
+    runs_code: bool = False
+    timeout: int = DEFAULT_TIMEOUT
+    has_group: bool = False  # runs what a section of the file names, with that group's limits
+    has_defaults: bool = False  # of its own, in `model.fields`
+    is_steady: bool = False  # the verdict on its keys depends on nothing else
+
+
+_ALL = (
+    TargetKind(
+        "command",
+        "A program and its arguments; never a shell.",
+        "everwhen.targets.command:make_target",
+        value="argv",
+        beside={
+            "cwd": TargetKey("text", "The directory that the command runs in."),
+            "env": TargetKey("environment", "Variables of the command's environment."),
+        },
+        runs_code=True,
+        timeout=HOUR,
+        is_steady=True,
+    ),
+    TargetKind(
+        "http",
+        "An HTTP request.",
+        "everwhen.targets.http:make_target",
+        {
+            "url": TargetKey("url", "Where the request goes.", is_required=True),
+            "method": TargetKey(
+                ("POST", "GET", "PUT", "PATCH", "DELETE", "HEAD"), "The HTTP method.", "POST"
+            ),
+            "headers": TargetKey("headers", "Further headers."),
+            "body": TargetKey("anything", "Sent instead of the run."),
+            "redirects": TargetKey("flag", "Follow redirects.", False),
+            "connect_timeout": TargetKey("duration", "How long connecting may take."),
+        },
+        is_steady=True,
+    ),
+    TargetKind(
+        "python",
+        "A function of this process.",
+        "everwhen.targets.python_call:make_target",
+        value="function",
+        beside={"isolate": TargetKey("flag", "Run the function in a process of its own.", False)},
+        runs_code=True,
+    ),
+    TargetKind(
+        "message",
+        "A message to the subscribers.",
+        None,
+        {
+            "text": TargetKey("text", "What it says."),
+            "structured": TargetKey("object", "The same for machines."),
+            "thread_id": TargetKey("text", "The conversation that it belongs to."),
+            "actor": TargetKey("anything", "Who speaks."),
+        },
+        is_steady=True,
+    ),
+    TargetKind(
+        "plugin",
+        "A command of a plugin.",
+        "everwhen.targets.plugin:make_target",
+        {
+            "name": TargetKey("name", "The plugin.", is_required=True),
+            "command": TargetKey("text", "The command.", DEFAULT_COMMAND),
+        },
+        has_group=True,
+        has_defaults=True,
+    ),
+    TargetKind(
+        "agent",
+        "A run of an agent.",
+        "everwhen.targets.agent:make_target",
+        {
+            "name": TargetKey("name", "The agent.", is_required=True),
+            "prompt": TargetKey("text", "What it is asked to do."),
+        },
+        has_group=True,
+        has_defaults=True,
+    ),
+    TargetKind(
+        "workflow",
+        "A run of a workflow.",
+        "everwhen.targets.workflow:make_target",
+        {
+            "id": TargetKey("workflow_id", "The workflow.", is_required=True),
+            "trigger_node_id": TargetKey("text", "The trigger of the workflow that is meant."),
+        },
+        has_group=True,
+    ),
+)
+
+KINDS: dict[str, TargetKind] = {kind.name: kind for kind in _ALL}
+
+# The kinds that have defaults of their own, and those that run a group.
+WITH_DEFAULTS = frozenset(kind.name for kind in _ALL if kind.has_defaults)
+GROUP_KINDS = tuple(kind.name for kind in _ALL if kind.has_group)
+# No kind of another package can have the name of one of these.
+KEYS_OF_RUN = frozenset(key for kind in _ALL for key in (kind.name, *kind.beside))
+
+
+def default_timeout(kind: str) -> int:
+    """Return how long a run of that kind may take where its schedule says nothing."""
+    known = KINDS.get(kind)
+    return DEFAULT_TIMEOUT if known is None else known.timeout
