@@ -43,7 +43,7 @@ def local_zone_name() -> str:
     else:
         candidates = [spelled.removeprefix(":").rpartition("/zoneinfo/")[2] or "UTC"]
     for name in candidates:
-        if name in known_zones():
+        if name == "UTC" or name in known_zones():
             return name
     raise TimetableError(
         "cannot tell the IANA name of this machine's time zone; set TZ (TZ=Europe/Paris) or name a timezone",

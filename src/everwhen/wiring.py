@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from everwhen.clock import SystemClock
+from everwhen.database import Stack as Stack
+from everwhen.database import is_postgres as is_postgres
+from everwhen.database import load_postgres, refuse_missing
+from everwhen.database import move_of as move_of
+from everwhen.database import open_stack as open_stack
 from everwhen.engine.chain_watch import ChainWatch
 from everwhen.engine.delivery import Deliveries
 from everwhen.engine.dispatcher import Dispatcher
 from everwhen.engine.service import Service
-from everwhen.errors import CopyError, MovedError, QueueError, StoreError, shown_url
+from everwhen.errors import CopyError, MovedError, QueueError, shown_url
 from everwhen.model.group import Groups
 from everwhen.model.instants import moment_of
 from everwhen.model.node import Role, WhenCutOff
@@ -22,36 +26,18 @@ from everwhen.operations.database_copy import copy_database
 from everwhen.operations.validity import restore_valid_schedules
 from everwhen.ports.clock import Clock
 from everwhen.ports.database_copy import Move, Received
-from everwhen.ports.firings import Firings
-from everwhen.ports.ledger import Ledger
 from everwhen.ports.links import Links
 from everwhen.ports.observer import Observer
 from everwhen.ports.plugins import Plugins
 from everwhen.ports.queue import Queue
-from everwhen.ports.runtime import Runtime
 from everwhen.ports.subscriber import Subscriber
 from everwhen.ports.upkeep import Progress
-from everwhen.ports.vitals import Vitals
-from everwhen.stores.catalogue import StoredCatalogue
 from everwhen.stores.flows.restore import Restored
-from everwhen.stores.messages import StoredMessages
 from everwhen.stores.migrate import Migration, Step, migrate, refuse_outdated
 from everwhen.stores.migrations.sqlite import MIGRATIONS as SQLITE_MIGRATIONS
-from everwhen.stores.outbox import StoredOutbox
-from everwhen.stores.plans import PlanCache
-from everwhen.stores.plugin_state import StoredPluginState
-from everwhen.stores.slots import StoredSlots
-from everwhen.stores.sqlite_database import SqliteDatabase, open_sqlite, path_of
-from everwhen.stores.sqlite_firings import SqliteFirings
-from everwhen.stores.sqlite_ledger import SqliteLedger
+from everwhen.stores.sqlite_database import open_sqlite, path_of
 from everwhen.stores.sqlite_move import SqliteMove
 from everwhen.stores.sqlite_restore import restore as restore_sqlite
-from everwhen.stores.sqlite_transaction import SqliteStore
-from everwhen.stores.sqlite_upkeep import SqliteMaintenance
-from everwhen.stores.sqlite_vitals import SqliteVitals
-from everwhen.stores.tokens import StoredTokens
-from everwhen.stores.transaction import Store
-from everwhen.stores.upkeep import Maintenance, StoredUpkeep
 from everwhen.target_registry import TargetRegistry, open_target_registry
 from everwhen.targets.http import HttpTarget
 from everwhen.targets.plugin_folders import PluginFolders
@@ -61,73 +47,12 @@ from everwhen.targets.subscribers import HttpSubscriber
 DEFAULT_REDIS = "redis://127.0.0.1:6379/0"
 
 
-@dataclass(slots=True)
-class Stack:
-    """A runtime with its database; the functions in `leave` end what was started around it."""
-
-    runtime: Runtime
-    database: Any
-    plans: PlanCache
-    changes: Callable[[], int] | None = None  # a number that changes when any process commits
-    listen: Callable[[Runtime], Callable[[], None]] | None = None  # wakes a runtime; returns its end
-    leave: list[Callable[[], None]] = field(default_factory=list)
-
-    def close(self) -> None:
-        for end in reversed(self.leave):
-            end()
-        self.leave.clear()
-        self.database.close()
-
-
 class AppliedStep(NamedTuple):
     """One step of a migration that was just applied."""
 
     number: int
     name: str
     step: Step
-
-
-def open_stack(
-    url: str,
-    *,
-    clock: Clock | None = None,
-    timezone: str = "UTC",
-    check_interval: float = 1.0,
-    catch_up_stagger: int = 0,
-    database: SqliteDatabase | None = None,
-    is_existing: bool = False,
-) -> Stack:
-    """Open the database (or use an open one), bring its schema up to date, and build the ports on it.
-
-    `is_existing`: the database has to exist and be up to date, and nothing about it is changed.
-    """
-    lately = int(10 * check_interval * 1_000_000)
-    prepare = _refuse_outdated if is_existing else _migrate
-    if is_postgres(url):
-        backend = _on_postgres(url, clock, prepare)
-    else:
-        if is_existing:
-            _refuse_missing(url)
-        backend = _on_sqlite(url, clock, database, prepare)
-    plans = PlanCache()
-    slots = StoredSlots(backend.store, plans, lately=lately, stagger=catch_up_stagger)
-    catalogue = StoredCatalogue(backend.store, plans)
-    runtime = Runtime(
-        slots=slots,
-        catalogue=catalogue,
-        ledger=backend.ledger,
-        firings=backend.firings,
-        vitals=backend.vitals,
-        messages=StoredMessages(backend.store),
-        plugin_state=StoredPluginState(backend.store),
-        upkeep=StoredUpkeep(backend.store, backend.maintenance, backend.clock),
-        tokens=StoredTokens(backend.store),
-        outbox=StoredOutbox(backend.store, plans),
-        clock=backend.clock,
-        timezone=timezone,
-        clock_skew=backend.clock_skew,
-    )
-    return Stack(runtime, backend.database, plans, backend.changes, backend.listen)
 
 
 def open_node_stack(url: str, *, is_forced: bool = False, **keys: Any) -> Stack:
@@ -148,11 +73,6 @@ def open_node_stack(url: str, *, is_forced: bool = False, **keys: Any) -> Stack:
     return stack
 
 
-def move_of(stack: Stack) -> Move | None:
-    """Return where the database was moved to, or is being moved; None if it was not moved."""
-    return SqliteMove(stack.database).move() if isinstance(stack.database, SqliteDatabase) else None
-
-
 def _moved_error(url: str, move: Move) -> MovedError:
     at = f"{moment_of(move.at):%Y-%m-%d %H:%M} UTC"
     if move.state == "moving":
@@ -170,103 +90,10 @@ def _moved_error(url: str, move: Move) -> MovedError:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Backend:
-    """The adapters for one kind of database."""
-
-    database: Any
-    store: Store
-    ledger: Ledger
-    firings: Firings
-    maintenance: Maintenance
-    vitals: Vitals
-    clock: Clock
-    changes: Callable[[], int] | None = None
-    listen: Callable[[Runtime], Callable[[], None]] | None = None
-    clock_skew: Callable[[], int] = lambda: 0
-
-
-Prepare = Callable[[Any, Sequence[Migration], Clock], object]
-
-
-def _migrate(database: Any, migrations: Sequence[Migration], clock: Clock) -> None:
-    migrate(database, migrations, applied_at=clock.now())
-
-
-def _refuse_outdated(database: Any, migrations: Sequence[Migration], _clock: Clock) -> None:
-    refuse_outdated(database, migrations)
-
-
-def _refuse_missing(url: str) -> None:
-    path = path_of(url)
-    if path is None or not Path(path).exists():
-        # A relative path depends on the working directory, which may differ for a worker of a queue.
-        where = "" if path is None or Path(path).is_absolute() else f" in {Path.cwd()}"
-        raise StoreError(
-            f"there is no database {shown_url(url)}{where}; name another with --database, --config or "
-            "EVERWHEN_DATABASE, or make it with `everwhen db migrate`"
-        )
-
-
-def _on_sqlite(url: str, clock: Clock | None, database: SqliteDatabase | None, prepare: Prepare) -> Backend:
-    clock = clock or SystemClock()
-    found = database or open_sqlite(url)
-    try:
-        prepare(found, SQLITE_MIGRATIONS, clock)
-    except BaseException:
-        if database is None:
-            found.close()
-        raise
-    return Backend(
-        found,
-        SqliteStore(found, clock),
-        SqliteLedger(found),
-        SqliteFirings(found),
-        SqliteMaintenance(found),
-        SqliteVitals(found),
-        clock,
-        found.change_counter,
-    )
-
-
-def _on_postgres(url: str, clock: Clock | None, prepare: Prepare) -> Backend:
-    postgres = _postgres()
-    database = postgres.PostgresDatabase(url)
-    by_database = postgres.DatabaseClock(database, SystemClock())
-    try:
-        prepare(database, postgres.MIGRATIONS, clock or by_database)
-    except BaseException:
-        database.close()
-        raise
-
-    def listen(runtime: Runtime) -> Callable[[], None]:
-        listener = postgres.Listener(url, on_slots=runtime.wake_scheduler, on_jobs=runtime.wake_workers)
-        close: Callable[[], None] = listener.close
-        return close
-
-    horizon = postgres.Horizon(database)
-    skew: Callable[[], int] = by_database.skew if clock is None else lambda: 0
-    return Backend(
-        database,
-        postgres.PostgresStore(database, skew=skew, has_time=clock is None, clock=clock),
-        postgres.PostgresLedger(database),
-        postgres.PostgresFirings(database, horizon),
-        postgres.PostgresMaintenance(database),
-        postgres.PostgresVitals(database, horizon),
-        clock or by_database,
-        listen=listen,
-        clock_skew=skew,
-    )
-
-
-def is_postgres(url: str) -> bool:
-    return url.startswith(("postgresql://", "postgres://"))
-
-
 def check_url(url: str) -> None:
     """Raise StoreError for a URL that names no database; nothing is opened."""
     if is_postgres(url):
-        _postgres().where(url)
+        load_postgres().where(url)
     else:
         path_of(url)
 
@@ -274,17 +101,7 @@ def check_url(url: str) -> None:
 def load_driver(url: str) -> None:
     """Import the driver of that database; a process that forks for each job does so once, and not in every child."""
     if is_postgres(url):
-        _postgres()
-
-
-def _postgres() -> Any:
-    try:
-        from everwhen.stores import postgres  # the driver is an extra
-    except ImportError as error:
-        raise StoreError(
-            "PostgreSQL needs its driver; install it with: pip install 'everwhen[postgres]'"
-        ) from error
-    return postgres
+        load_postgres()
 
 
 def migrate_database(url: str, *, after: bool = False) -> list[AppliedStep]:
@@ -313,7 +130,7 @@ def restore_database(
     """Replace a database by a backup of the same kind (R5); the database may be empty, or not exist."""
     if is_postgres(url):
         now = None if clock is None else clock.now
-        found: Restored = _postgres().restore(url, path, now, catch_up=catch_up, progress=progress)
+        found: Restored = load_postgres().restore(url, path, now, catch_up=catch_up, progress=progress)
         return found
     now = (clock or SystemClock()).now
     return restore_sqlite(path_of(url), path, now, catch_up=catch_up, progress=progress)
@@ -322,7 +139,7 @@ def restore_database(
 def _database(url: str) -> tuple[Any, Sequence[Migration]]:
     if not is_postgres(url):
         return open_sqlite(url), SQLITE_MIGRATIONS
-    postgres = _postgres()
+    postgres = load_postgres()
     return postgres.PostgresDatabase(url), postgres.MIGRATIONS
 
 
@@ -331,11 +148,11 @@ def move_database(
 ) -> Received:
     """Copy an SQLite installation to an empty PostgreSQL database, and mark it as moved."""
     _refuse_other_kinds(source, target)
-    _refuse_missing(source)
+    refuse_missing(source)
     from_database = open_sqlite(source)
     try:
         refuse_outdated(from_database, SQLITE_MIGRATIONS)
-        postgres = _postgres()
+        postgres = load_postgres()
         to_database = postgres.PostgresDatabase(target)
         try:
             now = SystemClock().now()

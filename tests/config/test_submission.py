@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from everwhen.config.scalars import ZERO_BYTE
-from everwhen.config.serialize import schedule_to_json
 from everwhen.config.submission import SubmissionRules, read_change, read_submission, rules_of
 from everwhen.errors import SubmissionError, TimetableError
 from everwhen.model.instants import HOUR, MINUTE, SECOND
@@ -19,6 +18,7 @@ from everwhen.model.policy import Budget, Capacity
 from everwhen.model.schedule import Definition
 from everwhen.operations.schedules import Submission, create_schedule, get_schedule
 from everwhen.testing import manual_scheduler
+from everwhen.views.definitions import schedule_to_json
 from tests.config.reading import host, read
 
 FILE = """

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from everwhen import Run, Scheduler, SchedulerState, clock
-from everwhen.config.serialize import schedule_to_json
 from everwhen.errors import (
     ConfigError,
     DuplicateScheduleError,
@@ -34,6 +33,7 @@ from everwhen.ports.ledger import EventFilter
 from everwhen.scheduler.options import NewSchedule, TriggerOptions
 from everwhen.scheduler.submission import rules_of
 from everwhen.stores.catalogue import StoredCatalogue
+from everwhen.views.definitions import schedule_to_json
 from tests.scheduler.waiting import until
 
 HOURLY: TriggerOptions = {"every": "1h", "first_run": "after_interval"}

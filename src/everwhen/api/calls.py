@@ -6,10 +6,7 @@ A call is a plain function in `routes`: it runs on a thread, because operations 
 
 from __future__ import annotations
 
-import base64
-import json
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
 from anyio.to_thread import run_sync
@@ -22,10 +19,9 @@ from everwhen.api.context import ApiContext, context_of
 from everwhen.api.json_reader import MOST_SCHEDULE, MOST_VALUES, parse_json
 from everwhen.api.problems import MEDIA_TYPE, RefusedError
 from everwhen.api.request_guard import LARGE
+from everwhen.views.values import encoded, read_cursor
 
-PORTION = 20  # items of a list that are written at once
 DEFAULT_LIMIT, MOST_LIMIT, MOST_OFFSET = 50, 500, 1_000_000
-_spell = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 # -- answers --
@@ -33,21 +29,7 @@ _spell = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 def answer(fields: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Words as JSON. Text that is no Unicode cannot come in, so it does not go out either."""
-    body = b"".join(_pieces(fields)) if isinstance(fields, dict) and "items" in fields else _encoded(fields)
-    return Response(body, status, dict(headers or {}), "application/json")
-
-
-def _pieces(fields: Mapping[str, Any]) -> Iterator[bytes]:
-    """A list in portions: all at once, nobody else would have the interpreter before the last item is written."""
-    items, others = fields["items"], _encoded({name: fields[name] for name in fields if name != "items"})
-    yield b'{"items":['
-    for first in range(0, len(items), PORTION):
-        yield (b"," if first else b"") + _encoded(items[first : first + PORTION])[1:-1]
-    yield b"]}" if others == b"{}" else b"]," + others[1:]
-
-
-def _encoded(fields: Any) -> bytes:
-    return _spell(fields).encode(errors="replace")
+    return Response(encoded(fields), status, dict(headers or {}), "application/json")
 
 
 def nothing() -> Response:
@@ -132,14 +114,6 @@ def revision_in(if_match: str | None) -> int | None:
 # -- cursors --
 
 
-LONGEST_NUMBER = 18  # digits
-
-
-def cursor_of(*numbers: int) -> str:
-    """A cursor: opaque to callers, so that what it holds may change."""
-    return base64.urlsafe_b64encode(f"r{'.'.join(map(str, numbers))}".encode()).decode().rstrip("=")
-
-
 def row_in(cursor: str | None) -> int | None:
     found = numbers_in(cursor, 1)
     return None if found is None else found[0]
@@ -149,23 +123,10 @@ def numbers_in(cursor: str | None, count: int) -> list[int] | None:
     """The numbers of a cursor that has so many."""
     if cursor is None:
         return None
-    with suppress(ValueError):
-        text = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
-        numbers = numbers_of(text[1:])
-        if text[:1] == "r" and numbers is not None and len(numbers) == count:
-            return numbers
-    raise RefusedError(422, "This is no cursor of a page before.", faults=[("cursor", "is no cursor")])
-
-
-def numbers_of(text: str) -> list[int] | None:
-    """
-    >>> numbers_of("12.345"), numbers_of("12."), numbers_of("-1")
-    ([12, 345], None, None)
-    """
-    parts = text.split(".")
-    if all(part.isascii() and part.isdecimal() and len(part) <= LONGEST_NUMBER for part in parts):
-        return [int(part) for part in parts]
-    return None
+    numbers = read_cursor(cursor, count)
+    if numbers is None:
+        raise RefusedError(422, "This is no cursor of a page before.", faults=[("cursor", "is no cursor")])
+    return numbers
 
 
 # -- what OpenAPI tells --

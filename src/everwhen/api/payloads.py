@@ -11,7 +11,6 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from everwhen.config.problems import MOST_UNKNOWN
-from everwhen.model.instants import moment_of
 
 # Text that every database can hold.
 Line = Annotated[str, StringConstraints(max_length=10_000, pattern=r"^[^\x00]*$")]
@@ -21,9 +20,6 @@ Identifier = Annotated[str, StringConstraints(min_length=1, max_length=201, patt
 
 
 When = Annotated[str, Field(json_schema_extra={"format": "date-time"})]
-
-
-Object = dict[str, Any]
 
 
 class Shape(BaseModel):
@@ -57,8 +53,3 @@ class Problem(BaseModel):
     status: int
     detail: str
     errors: list[Fault] | None = None
-
-
-def when_text(instant: int | None) -> str | None:
-    """An instant as RFC 3339 in UTC."""
-    return None if instant is None else moment_of(instant).isoformat().replace("+00:00", "Z")

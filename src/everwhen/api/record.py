@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from functools import partial
 
 from pydantic import Field
 
 from everwhen.api.feeds import Cursor, Item, Source
-from everwhen.api.payloads import Object, Shape, When, when_text
-from everwhen.model.derived import Derived, event_of_hold
-from everwhen.model.history import Recorded
-from everwhen.model.job import trace_id_of
+from everwhen.api.payloads import Shape, When
+from everwhen.model.derived import event_of_hold
 from everwhen.operations.audit import MOST_HOLDS
 from everwhen.operations.event_feed import FeedEntry, Place, facts_of, feed_after, last_place
 from everwhen.operations.job_watch import JobWatch
-from everwhen.ports.messages import Message
 from everwhen.ports.runtime import Runtime
+from everwhen.views.record import event_to_json, message_to_json
+from everwhen.views.values import Object
 
 _spell = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
@@ -71,45 +70,6 @@ class MessageList(Shape):
     total: int
     total_is_approximate: bool
     next_cursor: str | None
-
-
-_NOT_TOLD = {"slot_count": 1, "actor": None}
-
-
-# The instants in details, beside all that end in `_at`. They are stored as numbers, which the ledger counts with.
-_INSTANTS = frozenset(("first", "last", "from", "to", "until"))
-
-
-def detail_to_json(detail: Mapping[str, object]) -> Object:
-    """A detail as it is told: instants are ISO 8601, as everywhere else."""
-    return {
-        key: when_text(value)
-        if isinstance(value, int)
-        and not isinstance(value, bool)
-        and (key in _INSTANTS or key.endswith("_at"))
-        else value
-        for key, value in detail.items()
-    }
-
-
-def event_to_json(entry: FeedEntry) -> Object:
-    facts = facts_of(entry)
-    return {
-        "id": entry.id if isinstance(entry, Recorded) else None,
-        **(_NOT_TOLD if isinstance(entry, Derived) else {}),
-        "trace_id": None if facts.job_id is None else trace_id_of(facts.job_id),
-        **facts._asdict(),
-        "at": when_text(facts.at),
-        "slot_at": when_text(facts.slot_at),
-        "detail": detail_to_json(facts.detail),
-    }
-
-
-def message_to_json(message: Message) -> Object:
-    fields = message._asdict()
-    body = json.loads(fields.pop("body"))
-    del fields["event_id"]
-    return {**fields, "at": when_text(message.at), "event": body}
 
 
 # -- as streams send them --

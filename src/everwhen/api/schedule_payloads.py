@@ -4,22 +4,12 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from everwhen.api.payloads import Object, Shape, When, when_text
-from everwhen.config.serialize import duration_text, instant_text
-from everwhen.config.serialize import schedule_to_json as fields_of
+from everwhen.api.payloads import Shape, When
 from everwhen.model.history import Cause
-from everwhen.model.history import Revision as ModelRevision
-from everwhen.model.instants import SECOND
-from everwhen.model.masks import masked
-from everwhen.model.memory import by_identity
 from everwhen.model.policy import CatchUp, IfRunning, IntervalFrom, OnExhausted, OnLost, WhenClosed
-from everwhen.model.schedule import Definition, ScheduleType, Status
-from everwhen.operations.record import Figures
-from everwhen.operations.submissions import key_of
-from everwhen.ports.catalogue import Entry
-from everwhen.timetable.describe import describe
+from everwhen.model.schedule import ScheduleType, Status
 from everwhen.timetable.occurrences import FirstRun
-from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger
+from everwhen.views.values import Object
 
 
 class Schedule(Shape):
@@ -110,95 +100,6 @@ class Schedule(Shape):
     source_line: int | None
 
 
-_STATE = (
-    "current_repeat current_retry failed_slots run_count error_count last_error last_success_job_id "
-    "held_reason outstanding running_jobs revision status status_reason paused_by"
-).split()
-
-
-_STATE_INSTANTS = (
-    "last_fired_at last_run_at last_completed_at last_success_at next_slot_at next_run_at held_slot_at held_since "
-    "resume_at"
-).split()
-
-
-# Every word that a schedule may have, in the order in which they are answered.
-_CHOICES: Object = dict.fromkeys(
-    """name description owner every cron at after timezone dst start_at end_at first_run interval_from jitter
-    only_between not_on outside_window quiet_hours misfire_grace catch_up catch_up_limit if_running queue_limit
-    max_outstanding max_concurrent total_repeats max_retries retry_delay on_exhausted on_lost timeout circuit_breaker
-    queue payload run expect ping""".split()
-)
-
-
-@by_identity(most=4_096)
-def _definition_to_json(definition: Definition) -> Object:
-    """The part of the answer that only a new revision changes."""
-    trigger = definition.trigger
-    fields = {**_CHOICES, **fields_of(definition)}
-    workflow = (fields["run"] or {}).get("workflow") or {}
-    return {
-        **fields,
-        "name": definition.name,
-        "description": definition.description,
-        "not_on": fields["not_on"] or [],
-        "run": masked(fields["run"]),
-        "ping": masked(fields["ping"]),
-        "catch_up": definition.catch_up_policy,
-        "retry_delay": duration_text(definition.retry_base),
-        "timeout": str(fields["timeout"]),
-        "group": definition.group,
-        "user_profile_id": definition.owner,
-        "workflow_id": workflow.get("id"),
-        "trigger_node_id": workflow.get("trigger_node_id"),
-        "type": definition.type,
-        "spec": _spec(trigger),
-        "interval_seconds": trigger.seconds if isinstance(trigger, Every) else None,
-        "quiet_hours_policy_id": definition.quiet_hours_id,
-        "catch_up_policy": definition.catch_up_policy,
-        "timeout_seconds": (definition.timeout or 0) // SECOND,
-        "trigger_payload": fields["payload"],
-        "target": definition.target.kind,
-        "description_text": describe(trigger, definition.zone),
-    }
-
-
-def _spec(trigger: Trigger) -> str:
-    """A trigger as SYRIS spells it: seconds, an expression, an instant."""
-    match trigger:
-        case Every():
-            return str(trigger.seconds)
-        case Cron():
-            return trigger.expression.text
-        case Once():
-            return str(instant_text(trigger.instant))
-        case EveryMonth():
-            return trigger.text
-        case OnRequest():
-            return trigger.kind
-
-
-def schedule_to_json(entry: Entry, place: str | None = None) -> Object:
-    """A schedule as it is answered."""
-    state = entry.schedule.state
-    file, _, line = (place or "").rpartition(":")
-    return {
-        "id": state.schedule_id,
-        "uid": state.uid,
-        "key": key_of(entry),
-        **_definition_to_json(entry.schedule.definition),
-        "enabled": state.status == "active",
-        **{name: getattr(state, name) for name in _STATE},
-        "fire_count": state.firings,
-        **{name: when_text(getattr(state, name)) for name in _STATE_INSTANTS},
-        "created_at": when_text(entry.created_at),
-        "updated_at": when_text(entry.updated_at),
-        "source": entry.source.partition(":")[0],  # `python:shop` is Python's
-        "source_file": file or None,
-        "source_line": int(line) if line.isdecimal() else None,
-    }
-
-
 class ScheduleList(Shape):
     """A page of schedules, newest first."""
 
@@ -223,26 +124,6 @@ class Stats(Shape):
     duration_max: float | None
 
 
-def stats_to_json(figures: Figures) -> Object:
-    ended = figures.succeeded + figures.failed
-    return {
-        "jobs": figures.looked_at,
-        "succeeded": figures.succeeded,
-        "failed": figures.failed,
-        "cancelled": figures.cancelled,
-        "success_rate": round(figures.succeeded / ended, 4) if ended else None,
-        "since": when_text(figures.since),
-        "duration_min": _seconds(figures.shortest),
-        "duration_median": _seconds(figures.median),
-        "duration_p95": _seconds(figures.nearly_longest),
-        "duration_max": _seconds(figures.longest),
-    }
-
-
-def _seconds(duration: int | None) -> float | None:
-    return None if duration is None else duration / SECOND
-
-
 class Revision(Shape):
     """One revision of a definition, in the words of a schedule."""
 
@@ -255,12 +136,3 @@ class Revision(Shape):
 class RevisionList(Shape):
     items: list[Revision]
     total: int
-
-
-def revision_to_json(revision: ModelRevision) -> Object:
-    return {
-        "revision": revision.revision,
-        "in_force_at": when_text(revision.in_force_at),
-        "cause": revision.cause,
-        "definition": _definition_to_json(revision.plan.definition),
-    }

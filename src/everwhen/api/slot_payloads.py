@@ -6,11 +6,10 @@ from typing import Literal
 
 from pydantic import Field
 
-from everwhen.api.job_payloads import Job, job_to_json
-from everwhen.api.payloads import Object, Shape, When, when_text
+from everwhen.api.job_payloads import Job
+from everwhen.api.payloads import Shape, When
 from everwhen.model.schedule import ScheduleType
-from everwhen.operations.record import SlotEntry
-from everwhen.operations.upcoming import UpcomingSlot
+from everwhen.views.values import Object
 
 
 class Upcoming(Shape):
@@ -27,27 +26,10 @@ class Upcoming(Shape):
     )
 
 
-def upcoming_to_json(slot: UpcomingSlot) -> Object:
-    return {
-        "schedule_id": slot.schedule_id,
-        "slot_at": when_text(slot.slot_at),
-        "due_at": when_text(slot.due_at),
-        "skip_reason": slot.skip_reason,
-        "is_estimate": slot.is_estimate,
-        "hold_reason": slot.hold_reason,
-        "until": when_text(slot.until),
-    }
-
-
 class UpcomingList(Shape):
     items: list[Upcoming]
     total: int
     sentence: str | None = Field(description="Why nothing fires as things stand, and how to go on.")
-
-
-def upcoming_list(slots: list[UpcomingSlot], sentence: str | None) -> Object:
-    items = [upcoming_to_json(slot) for slot in slots]
-    return {"items": items, "total": len(items), "sentence": sentence}
 
 
 class PreviewSlot(Upcoming):
@@ -76,18 +58,6 @@ class Slot(Shape):
     first_at: When | None
     last_at: When | None
     job: Job | None
-
-
-def slot_to_json(entry: SlotEntry) -> Object:
-    return {
-        "slot_at": when_text(entry.slot_at),
-        "fate": entry.fate,
-        "reason": entry.reason,
-        "count": entry.count,
-        "first_at": when_text(entry.first_at),
-        "last_at": when_text(entry.last_at),
-        "job": None if entry.job is None else job_to_json(entry.job),
-    }
 
 
 class SlotList(Shape):

@@ -5,17 +5,18 @@ Both accept the same calls, so that a command has one code path. A user who can 
 
 from __future__ import annotations
 
-import http.client
 import json
-import ssl
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import click
 
 from everwhen.errors import SchedulerError, shown_url
+
+if TYPE_CHECKING:
+    import http.client
 
 PREFIX = "/api/v1"
 TIMEOUT = 60.0
@@ -130,6 +131,8 @@ def _detail(answer: Answer) -> str:
 @contextmanager
 def http_sender(url: str, token: str | None) -> Iterator[Send]:
     """Send calls over HTTP, all on one connection."""
+    from http.client import HTTPException  # not needed for a local database
+
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise SchedulerError(
@@ -144,7 +147,7 @@ def http_sender(url: str, token: str | None) -> Iterator[Send]:
             connection.request(method, base + target, body, sent)
             response = connection.getresponse()
             return Answer(response.status, response.read())
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, HTTPException) as error:
             raise SchedulerError(
                 f"no answer from {shown_url(url)}: {str(error) or type(error).__name__};"
                 " is the service running, and is --url right?"
@@ -157,6 +160,10 @@ def http_sender(url: str, token: str | None) -> Iterator[Send]:
 
 
 def _connection(scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
+    from http.client import HTTPConnection, HTTPSConnection
+
     if scheme == "https":
-        return http.client.HTTPSConnection(host, port, timeout=TIMEOUT, context=ssl.create_default_context())
-    return http.client.HTTPConnection(host, port, timeout=TIMEOUT)
+        from ssl import create_default_context
+
+        return HTTPSConnection(host, port, timeout=TIMEOUT, context=create_default_context())
+    return HTTPConnection(host, port, timeout=TIMEOUT)

@@ -1,30 +1,29 @@
-"""Access to a database of this machine without a service: the API's own application, in this process.
+"""A database of this machine, reached without a service: what only reads by operations and views, the rest by the
+API's own application, in this process.
 
 A user who can open the database needs no token: the application treats them as an admin under their own name.
 """
 
 from __future__ import annotations
 
-import asyncio
-import getpass
 import os
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from everwhen.cli.client import Answer, Send, http_sender
-from everwhen.cli.configuration import DEFAULT, this_host
+from everwhen.cli.local_reading import LocalReader
 from everwhen.cli.moved import warn_of_move
-from everwhen.config.api_settings import api_settings_of
-from everwhen.config.problems import Report
-from everwhen.config.read import Configuration, examine
+from everwhen.clock import SystemClock, local_zone_name
+from everwhen.database import open_stack
 from everwhen.errors import SchedulerError
 from everwhen.model.token import NO_LIMITS, Token
-from everwhen.wiring import open_stack
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -34,24 +33,56 @@ if TYPE_CHECKING:
 LOCAL = "local"
 
 
+class LocalSettings(NamedTuple):
+    """What looking at a database needs to know of the configuration."""
+
+    database: str
+    timezone: str = "UTC"
+    dispatch: str = "local"
+    service: str | None = None  # where the service of this machine would be
+
+
 @contextmanager
 def sender(token: str | None, path: Path | None, database: str | None) -> Iterator[Send]:
-    """Send calls to the service of this machine when there is a token and the service answers, else to the database."""
-    found = path or Path(os.environ.get("EVERWHEN_CONFIG", DEFAULT))
-    configuration = examine(found, this_host(), Report())
-    if path is None and database is None and token is not None:
-        with http_sender(_local_url(configuration), token) as send:
+    """Calls to the service of this machine where a token is at hand and one answers, else to the database."""
+    found = path or Path(os.environ.get("EVERWHEN_CONFIG", "everwhen.yaml"))
+    settings = _settings_of(found, database)
+    if path is None and database is None and token is not None and settings.service is not None:
+        with http_sender(settings.service, token) as send:
             if _answers(send):
                 yield send
                 return
-    url = _existing(database or configuration.settings.database)
-    stack = open_stack(url, timezone=configuration.settings.timezone)
+    stack = open_stack(_existing(settings.database), timezone=settings.timezone, is_deferred=True)
     try:
         warn_of_move(stack)
-        with runtime_sender(stack.runtime, configuration) as send:
+        with database_sender(stack.runtime, found, settings.dispatch) as send:
             yield send
     finally:
         stack.close()
+
+
+def _settings_of(path: Path, database: str | None) -> LocalSettings:
+    """Of the file and the environment; where neither says anything, what reads them is not imported."""
+    if database is not None and not path.exists() and not _is_set_in_environment():
+        return LocalSettings(database)
+    from everwhen.config.api_settings import api_settings_of
+    from everwhen.config.problems import Report
+    from everwhen.config.read import Host, examine_service
+
+    host = Host(os.environ, local_zone_name, SystemClock().now())
+    settings, api_fields = examine_service(path, host, Report())
+    api = api_settings_of(api_fields, os.environ)
+    scheme = "https" if api.tls else "http"
+    name = "127.0.0.1" if api.host in ("0.0.0.0", "::") else api.host
+    return LocalSettings(
+        database or settings.database, settings.timezone, settings.dispatch, f"{scheme}://{name}:{api.port}"
+    )
+
+
+def _is_set_in_environment() -> bool:
+    """Whether a variable of ours may be a setting, beside those that say where to look."""
+    others = {"EVERWHEN_CONFIG", "EVERWHEN_TOKEN", "EVERWHEN_URL", "EVERWHEN_DATABASE"}
+    return any(name.startswith("EVERWHEN_") and name not in others for name in os.environ)
 
 
 def _existing(url: str) -> str:
@@ -65,14 +96,6 @@ def _existing(url: str) -> str:
     return url
 
 
-def _local_url(configuration: Configuration) -> str:
-    """Return the address at which a service of this machine would listen."""
-    settings = api_settings_of(configuration.sections.get("api"), os.environ)
-    scheme = "https" if settings.tls else "http"
-    host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
-    return f"{scheme}://{host}:{settings.port}"
-
-
 def _answers(send: Send) -> bool:
     try:
         send("GET", "/healthz", None, {})
@@ -82,29 +105,58 @@ def _answers(send: Send) -> bool:
 
 
 @contextmanager
-def runtime_sender(runtime: Runtime, configuration: Configuration) -> Iterator[Send]:
-    """Send calls to the API's own application in this process, as the user of this machine."""
+def database_sender(runtime: Runtime, path: Path, dispatch: str) -> Iterator[Send]:
+    """Calls on a database, as whoever sits at its machine; the application is built for what only it can answer."""
+    from everwhen.operations.submissions import Caller
+
+    token = _who(runtime)
+    reader = LocalReader(runtime, Caller(token), dispatch=dispatch)
+    with ExitStack() as opened:
+
+        @cache
+        def ask_application() -> Send:
+            return opened.enter_context(_application_sender(runtime, token, path))
+
+        def send(method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+            found = reader.answer(method, target, headers)
+            return ask_application()(method, target, body, headers) if found is None else found
+
+        yield send
+
+
+@contextmanager
+def _application_sender(runtime: Runtime, token: Token, path: Path) -> Iterator[Send]:
+    """Calls of the API's own application, in this process."""
     from everwhen.api.app import create_app
     from everwhen.api.context import ApiContext
     from everwhen.api.node_hooks import NodeHooks
     from everwhen.cli.api_server import Around
+    from everwhen.cli.configuration import this_host
+    from everwhen.config.api_settings import api_settings_of
+    from everwhen.config.problems import Report
+    from everwhen.config.read import examine
 
+    configuration = examine(path, this_host(), Report())
     settings = api_settings_of(configuration.sections.get("api"), os.environ)
     node_hooks = NodeHooks(dispatch=configuration.settings.dispatch)
     around = Around(lambda: configuration)
     context = ApiContext(runtime, replace(settings, allow_code_targets=True), around, node_hooks=node_hooks)
     secret = secrets.token_hex(16)
-    context.authenticate(secret, _who(runtime))
+    context.authenticate(secret, token)
     app = create_app(context)
+    asyncio = import_module("asyncio")
     with asyncio.Runner() as runner:
 
         def send(method: str, target: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
-            return runner.run(_asked(app, method, target, body, {**headers, "x-api-key": secret}))
+            found: Answer = runner.run(_asked(app, method, target, body, {**headers, "x-api-key": secret}))
+            return found
 
         yield send
 
 
 def _who(runtime: Runtime) -> Token:
+    import getpass
+
     try:
         name = getpass.getuser()
     except (KeyError, OSError):  # a user without a name

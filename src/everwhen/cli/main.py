@@ -11,6 +11,7 @@ from importlib import import_module
 
 import click
 
+from everwhen.cli.gc_tuning import collect_seldom
 from everwhen.cli.terminal import EscapingGroup, print_lines, print_traceback
 from everwhen.errors import SchedulerError
 from everwhen.version import __version__
@@ -63,6 +64,7 @@ def everwhen() -> None:
 def main() -> None:
     """Run the command line; print an error of everwhen as one sentence on stderr, with exit code 1."""
     sys.excepthook = print_traceback
+    collect_seldom()  # imports make many objects, and no garbage
     try:
         everwhen(prog_name="everwhen")
     except SchedulerError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from everwhen.cli.terminal import secho
-from everwhen.wiring import Stack, move_of
+from everwhen.database import Stack, move_of
 
 
 def warn_of_move(stack: Stack) -> None:

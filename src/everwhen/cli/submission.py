@@ -9,8 +9,6 @@ from typing import Any
 
 import click
 
-from everwhen.config.yaml_reader import core_value
-
 setting_option = click.option(
     "--set",
     "settings",
@@ -52,6 +50,8 @@ def _object(source: str) -> dict[str, Any]:
 def _value(key: str, text: str) -> Any:
     """Parse an object or a list as JSON, anything else as a plain value of the file: `false`, `3`, `30s`."""
     if not text.startswith(("{", "[")):
+        from everwhen.config.yaml_reader import core_value  # commands that only read need no YAML
+
         return core_value(text)
     try:
         return json.loads(text)

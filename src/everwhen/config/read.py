@@ -97,6 +97,12 @@ def read_configuration(path: Path, host: Host, last: Configuration | None = None
     return configuration
 
 
+def examine_service(path: Path, host: Host, report: Report) -> tuple[Settings, Mapping[str, Any] | None]:
+    """The settings of the service and the words of the `api` section, as far as they are valid; no schedule is read."""
+    files = read_files(path, host.environ, report)
+    return _settings(files[0].node, host, report), _merged(files, "api")
+
+
 def examine(path: Path, host: Host, report: Report, last: Configuration | None = None) -> Configuration:
     """Return as much of the configuration as is valid; every mistake is in the report."""
     remembered = memory_of(last) if last is not None else {}

@@ -23,7 +23,6 @@ from everwhen.config.schema import AGENTS
 from everwhen.config.sections.agents import read_agents
 from everwhen.config.sections.collector import Fields, NoPlugins, ScheduleCollector
 from everwhen.config.sections.general import group_in, read_schedule
-from everwhen.config.serialize import settled_fields
 from everwhen.config.submission_keys import SUBMISSION, Translated, translate
 from everwhen.errors import SubmissionError, TimetableError, shown
 from everwhen.model.declared import Declared
@@ -35,6 +34,7 @@ from everwhen.model.schedule import Definition, Target
 from everwhen.ports.plugins import Plugins
 from everwhen.ports.workflows import Workflow
 from everwhen.timetable.trigger import Every, EveryMonth, Once
+from everwhen.views.definitions import settled_fields
 
 _SAID = object()
 # What a schedule over REST had before protection followed its target, unless something else was said.

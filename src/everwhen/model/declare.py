@@ -10,12 +10,8 @@ from functools import lru_cache
 from typing import Any, get_args
 
 from everwhen.errors import IntervalParseError, TimetableError, shown
-<<<<<<< HEAD
 from everwhen.model.bound_queue import bound_queue
-from everwhen.model.instants import HOUR, MINUTE, SECOND
-=======
 from everwhen.model.instants import SECOND
->>>>>>> registry
 from everwhen.model.payload import payload_text
 from everwhen.model.policy import (
     BreakerRule,

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from everwhen.ports.catalogue import Catalogue
-from everwhen.ports.clock import Clock
-from everwhen.ports.firings import Firings
-from everwhen.ports.ledger import Ledger
-from everwhen.ports.messages import Messages
-from everwhen.ports.outbox import Outbox
-from everwhen.ports.plugins import PluginState
-from everwhen.ports.slots import Slots
-from everwhen.ports.tokens import Tokens
-from everwhen.ports.upkeep import Upkeep
-from everwhen.ports.vitals import Vitals
+if TYPE_CHECKING:
+    from everwhen.ports.catalogue import Catalogue
+    from everwhen.ports.clock import Clock
+    from everwhen.ports.firings import Firings
+    from everwhen.ports.ledger import Ledger
+    from everwhen.ports.messages import Messages
+    from everwhen.ports.outbox import Outbox
+    from everwhen.ports.plugins import PluginState
+    from everwhen.ports.slots import Slots
+    from everwhen.ports.tokens import Tokens
+    from everwhen.ports.upkeep import Upkeep
+    from everwhen.ports.vitals import Vitals
 
 
 def _nobody() -> None:

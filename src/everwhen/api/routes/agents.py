@@ -8,14 +8,15 @@ from fastapi import APIRouter, Path
 from starlette.responses import Response
 
 from everwhen.api.access import Operator, Viewer
-from everwhen.api.calls import DEFAULT_LIMIT, Context, Cursor, Limit, answer, cursor_of, responses, row_in
+from everwhen.api.calls import DEFAULT_LIMIT, Context, Cursor, Limit, answer, responses, row_in
 from everwhen.api.context import ApiContext
 from everwhen.api.request_guard import ROOT
-from everwhen.api.schedule_payloads import Schedule, ScheduleList, schedule_to_json
+from everwhen.api.schedule_payloads import Schedule, ScheduleList
 from everwhen.errors import UnknownScheduleError
 from everwhen.operations import approvals, schedules, submissions
 from everwhen.operations.submissions import Caller
 from everwhen.ports.catalogue import Entry, ScheduleFilter
+from everwhen.views.schedules import schedule_to_json, schedules_page
 
 router = APIRouter(prefix=ROOT, tags=["agents"])
 Name = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["reviewer"])]
@@ -38,15 +39,7 @@ def list_schedules(
     page = submissions.list_entries(context.runtime, wanted, caller, limit=limit, before=row_in(cursor))
     if not page.total:
         raise UnknownScheduleError(name)
-    last = page.entries[-1].schedule.state.row_id if len(page.entries) == limit else None
-    return answer(
-        {
-            "items": [schedule_to_json(entry, context.place_of(entry)) for entry in page.entries],
-            "total": page.total,
-            "total_is_approximate": page.is_approximate,
-            "next_cursor": None if last is None else cursor_of(last),
-        }
-    )
+    return answer(schedules_page(page, context.place_of, limit=limit))
 
 
 @router.post(

@@ -10,12 +10,12 @@ from starlette.responses import Response
 
 from everwhen.api.access import Operator, Viewer
 from everwhen.api.calls import Context, answer, responses
-from everwhen.api.payloads import Object, Shape, When, when_text
+from everwhen.api.payloads import Shape, When
 from everwhen.api.request_guard import ROOT
-from everwhen.model.breaker import Breaker as ModelBreaker
 from everwhen.model.breaker import BreakerState, TransitionReason
-from everwhen.model.breaker import Transition as ModelTransition
 from everwhen.operations import breakers
+from everwhen.views.breakers import breaker_to_json, breaker_with_transitions
+from everwhen.views.values import list_to_json
 
 router = APIRouter(prefix=ROOT, tags=["breakers"])
 BreakerKey = Annotated[
@@ -60,16 +60,6 @@ class BreakerList(Shape):
     total: int
 
 
-def breaker_to_json(breaker: ModelBreaker) -> Object:
-    return {**breaker._asdict(), "opened_at": when_text(breaker.opened_at)}
-
-
-def _transition_to_json(transition: ModelTransition) -> Object:
-    fields = {**transition._asdict(), "at": when_text(transition.at)}
-    del fields["key"]
-    return fields
-
-
 @router.get(
     "/breakers/", summary="List breakers", response_model=None, responses=responses(BreakerList, "All.")
 )
@@ -77,7 +67,7 @@ def list_breakers(context: Context, caller: Viewer, state: BreakerState | None =
     """By key, those that ever counted a failure."""
     found = breakers.list_breakers(context.runtime, caller)
     items = [breaker_to_json(breaker) for breaker in found if state in (None, breaker.state)]
-    return answer({"items": items, "total": len(items)})
+    return answer(list_to_json(items))
 
 
 @router.get(
@@ -89,9 +79,7 @@ def list_breakers(context: Context, caller: Viewer, state: BreakerState | None =
 def get_breaker(context: Context, caller: Viewer, key: BreakerKey, limit: Transitions = 20) -> Response:
     """One that never moved is closed."""
     breaker, transitions = breakers.find_breaker(context.runtime, key, caller, limit=limit)
-    return answer(
-        {**breaker_to_json(breaker), "transitions": [_transition_to_json(each) for each in transitions]}
-    )
+    return answer(breaker_with_transitions(breaker, transitions))
 
 
 @router.post(

@@ -12,12 +12,13 @@ from starlette.responses import Response
 from everwhen.api.access import GlobalAdmin
 from everwhen.api.authenticated_route import AuthenticatedRoute
 from everwhen.api.calls import Context, answer, responses
-from everwhen.api.payloads import Object, Shape, When, when_text
+from everwhen.api.payloads import Shape, When
 from everwhen.api.problems import RefusedError
 from everwhen.api.request_guard import ROOT
 from everwhen.operations.apply import changed_sections
 from everwhen.operations.diff import ScheduleChange as ModelChange
 from everwhen.operations.diff import diff
+from everwhen.views.values import Object, when_text
 
 router = APIRouter(prefix=ROOT, tags=["configuration"], route_class=AuthenticatedRoute)
 

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from everwhen.api.access import OperatorOrProof, refuse_haste, refuse_proof
 from everwhen.api.calls import Context, ScheduleId, answer, responses
 from everwhen.api.context import ApiContext, context_of
-from everwhen.api.job_payloads import Fired, job_to_json
+from everwhen.api.job_payloads import Fired
 from everwhen.api.json_reader import parse_json
 from everwhen.api.problems import RefusedError
 from everwhen.api.request_guard import ROOT
@@ -32,6 +32,7 @@ from everwhen.operations.schedules import Permit
 from everwhen.operations.submissions import Caller
 from everwhen.targets.secrets import Secrets, UnresolvedError
 from everwhen.timetable.trigger import OnRequest
+from everwhen.views.jobs import job_to_json
 
 Kind = Literal["webhook", "chat"]
 NO_PROOF = "This signature is not right for this schedule, or the schedule takes none."

@@ -16,7 +16,6 @@ from everwhen.api.calls import (
     Limit,
     Offset,
     answer,
-    cursor_of,
     responses,
     row_in,
 )
@@ -29,13 +28,7 @@ from everwhen.api.job_payloads import (
     Log,
     OutcomeBody,
     RerunBody,
-    job_in_detail,
-    job_to_json,
-    log_items,
-    log_text,
-    page_to_json,
     positions_in,
-    positions_text,
     result_text,
 )
 from everwhen.api.problems import RefusedError
@@ -45,6 +38,7 @@ from everwhen.model.instants import instant_of
 from everwhen.model.job import JobStatus, Origin
 from everwhen.operations import job_access, jobs
 from everwhen.ports.ledger import JobFilter
+from everwhen.views.jobs import job_in_detail, job_to_json, jobs_page, log_text, log_to_json
 
 router = APIRouter(prefix=ROOT, tags=["jobs"], route_class=AuthenticatedRoute)
 Word = Annotated[str | None, Query(max_length=300, pattern=r"^[^\x00]+$")]
@@ -83,7 +77,7 @@ def list_jobs(
         before=before,
         offset=0 if before else offset,
     )
-    return answer(page_to_json(page, None if page.next_before is None else cursor_of(page.next_before)))
+    return answer(jobs_page(page))
 
 
 @router.get(
@@ -119,12 +113,11 @@ def get_log(
     seen = positions_in(after)
     job, pieces = job_access.get_output(context.runtime, job_id, caller)
     is_over = not job.is_outstanding
-    items = log_items(pieces, seen, is_over=is_over)
-    following = positions_text(seen)
+    found = log_to_json(pieces, seen, is_over=is_over)
     if _wants_text(accept):
-        headers = {"everwhen-next-after": following, "everwhen-is-over": str(is_over).lower()}
-        return Response(log_text(items).encode(), 200, headers, "text/plain; charset=utf-8")
-    return answer({"items": items, "total": len(items), "is_over": is_over, "next_after": following})
+        headers = {"everwhen-next-after": found["next_after"], "everwhen-is-over": str(is_over).lower()}
+        return Response(log_text(found["items"]).encode(), 200, headers, "text/plain; charset=utf-8")
+    return answer(found)
 
 
 def _wants_text(accept: str) -> bool:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from everwhen.api.access import GlobalOperator, Viewer
 from everwhen.api.calls import Context, JsonBody, answer, nothing, request_body, responses
 from everwhen.api.context import ApiContext
-from everwhen.api.payloads import Object, Shape
+from everwhen.api.payloads import Shape
 from everwhen.api.problems import RefusedError
 from everwhen.api.request_guard import ROOT
 from everwhen.api.schemas import or_null
@@ -22,6 +22,7 @@ from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.operations import quiet_hours
 from everwhen.operations.quiet_hours import PolicyEntry
 from everwhen.operations.submissions import new_id
+from everwhen.views.values import Object
 
 router = APIRouter(prefix=ROOT, tags=["quiet hours"])
 PolicyId = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["nights"])]

@@ -21,16 +21,18 @@ from everwhen.api.bodies import (
 )
 from everwhen.api.calls import Context, IfMatch, ScheduleId, answer, nothing, responses, revision_in
 from everwhen.api.context import ApiContext
-from everwhen.api.job_payloads import Fired, job_to_json
-from everwhen.api.payloads import Object, when_text
-from everwhen.api.problems import fields_of
+from everwhen.api.job_payloads import Fired
 from everwhen.api.request_guard import ROOT
-from everwhen.api.schedule_payloads import Schedule, schedule_to_json
+from everwhen.api.schedule_payloads import Schedule
 from everwhen.errors import SchedulerError, UnknownScheduleError
 from everwhen.model.instants import instant_of
 from everwhen.operations import approvals, jobs, schedules, submissions
 from everwhen.operations.firing import trigger_schedule
 from everwhen.operations.submissions import Caller
+from everwhen.views.jobs import job_to_json
+from everwhen.views.problems import fields_of
+from everwhen.views.schedules import schedule_to_json
+from everwhen.views.values import Object, when_text
 
 router = APIRouter(prefix=ROOT, tags=["schedules"], route_class=AuthenticatedRoute)
 

@@ -17,31 +17,22 @@ from everwhen.api.calls import (
     ScheduleId,
     ScheduleJson,
     answer,
-    cursor_of,
     request_body,
     responses,
     row_in,
 )
 from everwhen.api.datetimes import Moment
-from everwhen.api.job_payloads import job_to_json
-from everwhen.api.payloads import Object, when_text
 from everwhen.api.request_guard import ROOT
-from everwhen.api.schedule_payloads import RevisionList, Stats, revision_to_json, stats_to_json
+from everwhen.api.schedule_payloads import RevisionList, Stats
 from everwhen.api.schemas import SCHEDULE_BODY
-from everwhen.api.slot_payloads import (
-    Explanation,
-    Preview,
-    SlotList,
-    UpcomingList,
-    slot_to_json,
-    upcoming_list,
-    upcoming_to_json,
-)
+from everwhen.api.slot_payloads import Explanation, Preview, SlotList, UpcomingList
 from everwhen.config.submission import read_submission
-from everwhen.decide.explain import Evidence
 from everwhen.model.instants import instant_of
 from everwhen.model.shared import FOR_EVER
 from everwhen.operations import preview, record, submissions, upcoming, why
+from everwhen.views.schedules import revision_to_json, stats_to_json
+from everwhen.views.slots import explanation_to_json, slots_page, upcoming_list, upcoming_to_json
+from everwhen.views.values import list_to_json
 
 router = APIRouter(prefix=ROOT, tags=["history"])
 Count = Annotated[int, Query(ge=1, le=500, description="How many slots.")]
@@ -129,9 +120,7 @@ def slots_of(
     """Fired, skipped, missed, caught up or held, each with its reason; of deleted schedules, too."""
     uid = record.uid_for(context.runtime, schedule_id, caller)
     found = record.slots_of(context.runtime, uid, limit=limit, before=row_in(cursor))
-    following = cursor_of(found[-1].slot_at) if len(found) == limit else None
-    fields = {"items": [slot_to_json(one) for one in found], "total": len(found), "next_cursor": following}
-    return answer(fields)
+    return answer(slots_page(found, limit=limit))
 
 
 @router.get(
@@ -150,35 +139,7 @@ def explain(
     instant = _instant(at)
     uid = record.uid_for(context.runtime, schedule_id, caller, FOR_EVER if instant is None else instant)
     found = why.why(context.runtime, uid, instant)
-    fields = {
-        "schedule_id": schedule_id,
-        "timezone": found.zone.name,
-        "slot_at": when_text(found.slot_at),
-        "fate": found.fate,
-        "reason": found.reason,
-        "sentence": found.sentence,
-        "evidence": _evidence(found.evidence),
-        "next_run_at": when_text(found.next_run_at),
-    }
-    return answer(fields)
-
-
-def _evidence(found: Evidence | None) -> list[Object]:
-    """What the answer rests on, each piece under the word for what it is."""
-    if found is None:
-        return []
-    revision = {"revision": found.revision.revision, "cause": found.revision.cause}
-    fields: list[Object] = [revision] if found.is_in_force else []
-    fields += [{"job": job_to_json(job)} for job in found.jobs]
-    fields += [
-        {"event": one.event.type, "at": when_text(one.event.at), "reason": one.event.reason, "id": one.id}
-        for one in found.events
-    ]
-    fields += [
-        {"transition": one.to_state, "at": when_text(one.at), "reason": one.reason}
-        for one in found.transitions
-    ]
-    return fields + [{"scheduler": node.node} for node in found.schedulers]
+    return answer(explanation_to_json(schedule_id, found))
 
 
 def _instant(moment: datetime | None) -> int | None:
@@ -207,4 +168,4 @@ def revisions_of(context: Context, caller: Viewer, schedule_id: ScheduleId) -> R
     """Every definition that it had, and from when on it was in force."""
     uid = record.uid_for(context.runtime, schedule_id, caller)
     found = [revision_to_json(one) for one in record.revisions_of(context.runtime, uid)]
-    return answer({"items": found, "total": len(found)})
+    return answer(list_to_json(found))

@@ -24,7 +24,6 @@ from everwhen.api.calls import (
     ScheduleId,
     ScheduleJson,
     answer,
-    cursor_of,
     nothing,
     parse_body,
     request_body,
@@ -36,7 +35,7 @@ from everwhen.api.context import ApiContext, context_of
 from everwhen.api.masks import refuse_masks
 from everwhen.api.problems import RefusedError
 from everwhen.api.request_guard import NDJSON, ROOT
-from everwhen.api.schedule_payloads import Schedule, ScheduleList, schedule_to_json
+from everwhen.api.schedule_payloads import Schedule, ScheduleList
 from everwhen.api.schemas import (
     GENERAL_EXAMPLE,
     MOST_AT_ONCE,
@@ -54,6 +53,7 @@ from everwhen.operations import submissions
 from everwhen.operations.schedules import delete_schedule
 from everwhen.operations.submissions import Caller
 from everwhen.ports.catalogue import Entry, ScheduleFilter
+from everwhen.views.schedules import schedule_to_json, schedules_page
 
 router = APIRouter(prefix=ROOT, tags=["schedules"])
 
@@ -111,15 +111,7 @@ def list_schedules(
     page = submissions.list_entries(
         context.runtime, wanted, caller, limit=limit, before=before, offset=0 if before else offset
     )
-    last = page.entries[-1].schedule.state.row_id if len(page.entries) == limit else None
-    return answer(
-        {
-            "items": [schedule_to_json(entry, context.place_of(entry)) for entry in page.entries],
-            "total": page.total,
-            "total_is_approximate": page.is_approximate,
-            "next_cursor": None if last is None else cursor_of(last),
-        }
-    )
+    return answer(schedules_page(page, context.place_of, limit=limit))
 
 
 @router.post(

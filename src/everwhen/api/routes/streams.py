@@ -10,30 +10,20 @@ from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
 
 from everwhen.api.access import ItsSession, Viewer
-from everwhen.api.calls import (
-    DEFAULT_LIMIT,
-    Context,
-    Cursor,
-    Limit,
-    answer,
-    cursor_of,
-    numbers_in,
-    numbers_of,
-    responses,
-    row_in,
-)
+from everwhen.api.calls import DEFAULT_LIMIT, Context, Cursor, Limit, answer, numbers_in, responses, row_in
 from everwhen.api.context import ApiContext
 from everwhen.api.datetimes import Moment
 from everwhen.api.feeds import Feed, cursor_text
-from everwhen.api.payloads import Object
 from everwhen.api.problems import RefusedError
-from everwhen.api.record import AuditList, MessageList, event_to_json, message_to_json
+from everwhen.api.record import AuditList, MessageList
 from everwhen.api.request_guard import ROOT
 from everwhen.api.streams import EventStream
 from everwhen.model.instants import instant_of
 from everwhen.operations import audit, event_feed
 from everwhen.operations.submissions import Caller
 from everwhen.ports.messages import MessageFilter
+from everwhen.views.record import event_to_json, message_to_json
+from everwhen.views.values import Object, cursor_of, numbers_of
 
 router = APIRouter(prefix=ROOT, tags=["record"])
 

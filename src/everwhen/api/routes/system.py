@@ -11,13 +11,13 @@ from starlette.responses import Response
 from everwhen.api.access import GlobalOperator, GlobalViewer
 from everwhen.api.calls import Context, answer, responses
 from everwhen.api.context import ApiContext
-from everwhen.api.payloads import Object, Shape, When, when_text
+from everwhen.api.payloads import Shape, When
 from everwhen.api.request_guard import ROOT
-from everwhen.api.routes.breakers import Breaker, breaker_to_json
-from everwhen.model.instants import SECOND
-from everwhen.model.node import Node as ModelNode
+from everwhen.api.routes.breakers import Breaker
 from everwhen.model.node import Role
 from everwhen.operations import schedules, system
+from everwhen.views.system import status_to_json
+from everwhen.views.values import when_text
 
 router = APIRouter(prefix=ROOT, tags=["system"])
 
@@ -87,47 +87,10 @@ class Switch(Shape):
 def status(context: Context, _caller: GlobalViewer) -> Response:
     """Of the whole runtime, so for tokens without an owner."""
     found = system.system_status(context.runtime)
-    loop = context.node_hooks.figures() if context.node_hooks.figures is not None else None
-    soonest = None if found.soonest is None else found.soonest.state
-    fields = {
-        "status": system.status_of(found) if loop is None else loop.status,
-        "is_paused": found.paused_at is not None,
-        "paused_at": when_text(found.paused_at),
-        "started_at": when_text(None if loop is None else loop.started_at),
-        "check_count": None if loop is None else loop.check_count,
-        "trigger_count": None if loop is None else loop.trigger_count,
-        "last_check_at": when_text(None if loop is None else loop.last_check_at),
-        "unready": None if context.unready is None else context.unready(),
-        "dispatch": context.node_hooks.dispatch,
-        "lag": found.lag / SECOND,
-        "queue": {
-            "queued": found.counts.jobs.get("queued", 0),
-            "running": found.counts.jobs.get("running", 0),
-        },
-        "overdue": found.overdue,
-        "held": found.counts.held,
-        "schedules": found.counts.schedules,
-        "breakers": [breaker_to_json(breaker) for breaker in found.breakers],
-        "next": None
-        if soonest is None
-        else {"schedule_id": soonest.schedule_id, "next_run_at": when_text(soonest.next_run_at)},
-        "nodes": [_node_to_json(node, found.now) for node in found.nodes],
-    }
-    return answer(fields)
-
-
-def _node_to_json(node: ModelNode, now: int) -> Object:
-    return {
-        "id": node.node,
-        "version": node.version,
-        "role": node.role,
-        "is_alive": system.is_alive(node, now),
-        "started_at": when_text(node.started_at),
-        "heartbeat_at": when_text(node.heartbeat_at),
-        "clock_skew": node.clock_skew / SECOND,
-        "stopped_at": when_text(node.stopped_at),
-        "lost_at": when_text(node.lost_at),
-    }
+    node = context.node_hooks
+    loop = None if node.figures is None else node.figures()
+    unready = None if context.unready is None else context.unready()
+    return answer(status_to_json(found, loop, unready=unready, dispatch=node.dispatch))
 
 
 @router.post(

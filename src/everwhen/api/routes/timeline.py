@@ -11,12 +11,13 @@ from starlette.responses import Response
 from everwhen.api.access import Viewer
 from everwhen.api.calls import Context, answer, responses
 from everwhen.api.datetimes import Moment
-from everwhen.api.payloads import Object, Shape, When, when_text
+from everwhen.api.payloads import Shape, When
 from everwhen.api.request_guard import ROOT
 from everwhen.model.instants import instant_of
 from everwhen.model.job import JobStatus, Origin
 from everwhen.operations.timeline import Bar as ModelBar
 from everwhen.operations.timeline import timeline
+from everwhen.views.values import Object, when_text
 
 router = APIRouter(prefix=ROOT, tags=["history"])
 

@@ -13,14 +13,16 @@ from everwhen.api.access import COOKIE, Admin, Viewer, forget, known, session_in
 from everwhen.api.authenticated_route import AuthenticatedRoute
 from everwhen.api.calls import Context, answer, nothing, responses
 from everwhen.api.context import ApiContext
-from everwhen.api.payloads import Identifier, Object, Shape, When, when_text
+from everwhen.api.payloads import Identifier, Shape, When
 from everwhen.api.problems import RefusedError
 from everwhen.api.request_guard import ROOT
 from everwhen.model.instants import SECOND
-from everwhen.model.token import AccessRole, limits_of, limits_to_json
+from everwhen.model.token import AccessRole, limits_of
 from everwhen.model.token import Token as ModelToken
 from everwhen.operations import sessions, tokens
 from everwhen.timetable.interval import parse_seconds
+from everwhen.views.tokens import token_to_json
+from everwhen.views.values import Object, list_to_json
 
 router = APIRouter(prefix=ROOT, tags=["tokens"], route_class=AuthenticatedRoute)
 TokenId = Annotated[str, Path(max_length=300, pattern=r"^[^\x00]+$", examples=["tok_a1b2c3d4e5f6"])]
@@ -82,25 +84,11 @@ class Me(Token):
     csrf_token: str | None = Field(description="Of a session: to be sent as X-CSRF-Token with every change.")
 
 
-def token_to_json(token: ModelToken) -> Object:
-    return {
-        "id": token.token_id,
-        "name": token.name,
-        "role": token.role,
-        "owner": token.owner,
-        "limits": {**dict.fromkeys(Limits.model_fields), **limits_to_json(token.limits)},
-        "created_at": when_text(token.created_at),
-        "created_by": token.created_by,
-        "expires_at": when_text(token.expires_at),
-        "revoked_at": when_text(token.revoked_at),
-    }
-
-
 @router.get("/tokens/", summary="List tokens", response_model=None, responses=responses(TokenList, "All."))
 def list_tokens(context: Context, caller: Admin) -> Response:
     """Newest first, revoked ones too; a token with an owner sees those of its owner."""
     items = [token_to_json(token) for token in tokens.list_tokens(context.runtime, maker=caller.token)]
-    return answer({"items": items, "total": len(items)})
+    return answer(list_to_json(items))
 
 
 @router.post(

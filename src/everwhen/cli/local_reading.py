@@ -1,0 +1,296 @@
+"""The reading calls of the API, answered from operations and views: looking at a database needs no web application.
+
+The answers are those of the service, byte for byte. A call that is not here, or that has a parameter which is not
+plainly right, gets None: the application answers it, or says what is wrong with it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from urllib.parse import parse_qs, unquote
+
+from everwhen.cli.client import PREFIX, Answer
+from everwhen.errors import SchedulerError, StoreError
+from everwhen.model.instants import instant_of
+from everwhen.views.values import Object, encoded, list_to_json, read_cursor
+
+if TYPE_CHECKING:
+    from everwhen.operations.submissions import Caller
+    from everwhen.ports.catalogue import Entry
+    from everwhen.ports.runtime import Runtime
+
+MOST_LIMIT, LONGEST_WORD = 500, 300
+STATUSES = ("active", "paused", "invalid", "done", "dead")
+
+log = logging.getLogger("everwhen")
+
+
+class UnsureError(Exception):
+    """A call that the application shall answer."""
+
+
+class Asked(NamedTuple):
+    """One call: what it is about, and its parameters."""
+
+    runtime: Runtime
+    caller: Caller
+    dispatch: str
+    name: str  # of one thing: its id
+    query: Mapping[str, list[str]]
+
+    def word(self, key: str, known: Collection[str] | None = None) -> Any:
+        """A parameter, which is one of `known` where these are named."""
+        found = self.query.get(key)
+        if found is None:
+            return None
+        if len(found) > 1 or not _is_plain(found[0]) or not (known is None or found[0] in known):
+            raise UnsureError
+        return found[0]
+
+    def limit(self, default: int) -> int:
+        text = self.word("limit")
+        if text is None:
+            return default
+        if not (text.isascii() and text.isdecimal() and len(text) < 4 and 1 <= int(text) <= MOST_LIMIT):
+            raise UnsureError
+        return int(text)
+
+    def instant(self, key: str) -> int | None:
+        text = self.word(key)
+        if text is None:
+            return None
+        try:
+            moment = datetime.fromisoformat(text)
+            if "T" in text and moment.tzinfo is not None:
+                return instant_of(moment)
+        except (ValueError, OverflowError):
+            pass
+        raise UnsureError
+
+    def before(self) -> int | None:
+        """The row that the cursor names."""
+        text = self.word("cursor")
+        numbers = None if text is None else read_cursor(text, 1)
+        if text is not None and numbers is None:
+            raise UnsureError
+        return None if numbers is None else numbers[0]
+
+
+def _is_plain(word: str) -> bool:
+    return 0 < len(word) <= LONGEST_WORD and "\0" not in word
+
+
+class LocalReader:
+    """Answers the reading calls on one database, for whoever sits at its machine."""
+
+    def __init__(self, runtime: Runtime, caller: Caller, *, dispatch: str) -> None:
+        self._runtime = runtime
+        self._caller = caller
+        self._dispatch = dispatch
+
+    def answer(self, method: str, target: str, headers: Mapping[str, str]) -> Answer | None:
+        """The answer to a call; None: the application shall give it."""
+        path, _, query = target.partition("?")
+        call = _call_of(path) if method == "GET" else None
+        if call is None:
+            return None
+        (tell, known), name = call
+        asked = Asked(
+            self._runtime, self._caller, self._dispatch, name, parse_qs(query, keep_blank_values=True)
+        )
+        if set(asked.query) - set(known):
+            return None
+        try:
+            found = tell(asked)
+        except UnsureError:
+            return None
+        except SchedulerError as error:
+            return _refusal(error)
+        return Answer(200, _text_of(found) if headers.get("accept") == "text/plain" else encoded(found))
+
+
+def _refusal(error: SchedulerError) -> Answer:
+    problems = import_module("everwhen.views.problems")
+    if isinstance(error, StoreError):
+        log.warning("a request is refused, because the database does not answer: %s", error)
+    fields = problems.fields_of(error)
+    return Answer(fields["status"], problems.problem_bytes(fields))
+
+
+def _text_of(log_fields: Object) -> bytes:
+    from everwhen.views.jobs import log_text
+
+    return log_text(log_fields["items"]).encode()
+
+
+# -- the calls --
+
+
+def _schedules(asked: Asked) -> Object:
+    from everwhen.operations.submissions import list_entries
+    from everwhen.ports.catalogue import ScheduleFilter
+    from everwhen.views.schedules import schedules_page
+
+    wanted = ScheduleFilter(
+        status=asked.word("status", STATUSES),
+        group=asked.word("group"),
+        owner=asked.word("owner"),
+        target=asked.word("target"),
+        text=asked.word("q"),
+    )
+    limit = asked.limit(50)
+    page = list_entries(asked.runtime, wanted, asked.caller, limit=limit, before=asked.before())
+    return schedules_page(page, _places(asked.runtime), limit=limit)
+
+
+def _schedule(asked: Asked) -> Object:
+    from everwhen.operations.submissions import get_entry
+    from everwhen.views.schedules import schedule_to_json
+
+    entry = get_entry(asked.runtime, asked.name, asked.caller)
+    return schedule_to_json(entry, _places(asked.runtime)(entry))
+
+
+def _places(runtime: Runtime) -> Callable[[Entry], str | None]:
+    """Where schedules are declared: the file and line of each."""
+    found: list[Mapping[str, str]] = []
+
+    def place_of(entry: Entry) -> str | None:
+        if entry.source != "config":
+            return None
+        if not found:
+            found.append(runtime.catalogue.config_places())
+        return found[0].get(entry.schedule.state.schedule_id)
+
+    return place_of
+
+
+def _upcoming(asked: Asked) -> Object:
+    from everwhen.operations.upcoming import explain_silence, upcoming_of_all
+    from everwhen.views.slots import upcoming_list
+
+    slots = upcoming_of_all(asked.runtime, asked.limit(50), owner=asked.caller.token.owner)
+    return upcoming_list(slots, explain_silence(asked.runtime))
+
+
+def _upcoming_of(asked: Asked) -> Object:
+    from everwhen.operations.submissions import get_entry
+    from everwhen.operations.upcoming import conditions_of, explain_silence, upcoming_of
+    from everwhen.views.slots import upcoming_list
+
+    schedule = get_entry(asked.runtime, asked.name, asked.caller).schedule
+    slots = upcoming_of(schedule, asked.limit(10), conditions_of(asked.runtime, [schedule]))
+    return upcoming_list(slots, explain_silence(asked.runtime, schedule))
+
+
+def _why(asked: Asked) -> Object:
+    from everwhen.model.shared import FOR_EVER
+    from everwhen.operations.record import uid_for
+    from everwhen.operations.why import why
+    from everwhen.views.slots import explanation_to_json
+
+    at = asked.instant("at")
+    uid = uid_for(asked.runtime, asked.name, asked.caller, FOR_EVER if at is None else at)
+    return explanation_to_json(asked.name, why(asked.runtime, uid, at))
+
+
+def _jobs(asked: Asked) -> Object:
+    from everwhen.model.job import JobStatus, Origin
+    from everwhen.operations.job_access import list_jobs
+    from everwhen.ports.ledger import JobFilter
+    from everwhen.views.jobs import jobs_page
+
+    status, origin = asked.word("status", get_args(JobStatus)), asked.word("origin", get_args(Origin))
+    wanted = JobFilter(
+        statuses=() if status is None else (status,),
+        origins=() if origin is None else (origin,),
+        since=asked.instant("from"),
+        until=asked.instant("to"),
+        group=asked.word("group"),
+    )
+    page = list_jobs(
+        asked.runtime,
+        wanted,
+        asked.caller,
+        schedule_id=asked.word("schedule_id"),
+        limit=asked.limit(50),
+        before=asked.before(),
+    )
+    return jobs_page(page)
+
+
+def _job(asked: Asked) -> Object:
+    from everwhen.operations.job_access import get_job
+    from everwhen.views.jobs import job_in_detail
+
+    job = get_job(asked.runtime, asked.name, asked.caller)
+    return job_in_detail(job, asked.runtime.outbox.on_its_way(asked.name))
+
+
+def _log(asked: Asked) -> Object:
+    from everwhen.operations.job_access import get_output
+    from everwhen.views.jobs import log_to_json, read_positions
+
+    seen = read_positions(asked.word("after"))
+    if seen is None:
+        raise UnsureError
+    job, pieces = get_output(asked.runtime, asked.name, asked.caller)
+    return log_to_json(pieces, seen, is_over=not job.is_outstanding)
+
+
+def _status(asked: Asked) -> Object:
+    from everwhen.operations.system import system_status
+    from everwhen.views.system import status_to_json
+
+    return status_to_json(system_status(asked.runtime), None, unready=None, dispatch=asked.dispatch)
+
+
+def _breakers(asked: Asked) -> Object:
+    from everwhen.operations.breakers import list_breakers
+    from everwhen.views.breakers import breaker_to_json
+
+    return list_to_json([breaker_to_json(one) for one in list_breakers(asked.runtime, asked.caller)])
+
+
+def _breaker(asked: Asked) -> Object:
+    from everwhen.operations.breakers import find_breaker
+    from everwhen.views.breakers import breaker_with_transitions
+
+    found = find_breaker(asked.runtime, asked.name, asked.caller, limit=asked.limit(20))
+    return breaker_with_transitions(*found)
+
+
+Call = tuple[Callable[[Asked], Object], tuple[str, ...]]
+
+# By their parts, `*` being the name of one thing; with the parameters that each takes.
+CALLS: dict[tuple[str, ...], Call] = {
+    ("schedules",): (_schedules, ("status", "group", "owner", "target", "q", "limit", "cursor")),
+    ("schedules", "*"): (_schedule, ()),
+    ("schedules", "*", "upcoming"): (_upcoming_of, ("limit",)),
+    ("schedules", "*", "why"): (_why, ("at",)),
+    ("upcoming",): (_upcoming, ("limit",)),
+    ("jobs",): (
+        _jobs,
+        ("schedule_id", "group", "status", "origin", "from", "to", "limit", "cursor"),
+    ),
+    ("jobs", "*"): (_job, ()),
+    ("jobs", "*", "log"): (_log, ("after",)),
+    ("system", "status"): (_status, ()),
+    ("breakers",): (_breakers, ()),
+    ("breakers", "*"): (_breaker, ("limit",)),
+}
+
+
+def _call_of(path: str) -> tuple[Call, str] | None:
+    parts = tuple(path.removeprefix(f"{PREFIX}/").rstrip("/").split("/"))
+    if parts in CALLS:
+        return CALLS[parts], ""
+    call = CALLS.get((parts[0], "*", *parts[2:]))
+    if call is None or len(parts) < 2:
+        return None
+    name = unquote(parts[1])
+    return (call, name) if _is_plain(name) and "/" not in name else None

@@ -1,0 +1,295 @@
+"""Opening a database and building the ports on it; `wiring` builds what runs on them.
+
+Whoever only reads needs no more than this: neither targets nor the loops of a node are imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from everwhen.clock import SystemClock
+from everwhen.errors import StoreError, shown_url
+from everwhen.ports.runtime import Runtime
+from everwhen.stores.catalogue import StoredCatalogue
+from everwhen.stores.migrate import Migration, migrate, refuse_outdated
+from everwhen.stores.migrations.sqlite import MIGRATIONS as SQLITE_MIGRATIONS
+from everwhen.stores.plans import PlanCache
+from everwhen.stores.sqlite_database import SqliteDatabase, open_sqlite, path_of
+from everwhen.stores.sqlite_ledger import SqliteLedger
+from everwhen.stores.sqlite_transaction import SqliteStore
+
+if TYPE_CHECKING:
+    from everwhen.ports.clock import Clock
+    from everwhen.ports.database_copy import Move
+    from everwhen.ports.firings import Firings
+    from everwhen.ports.ledger import Ledger
+    from everwhen.ports.messages import Messages
+    from everwhen.ports.outbox import Outbox
+    from everwhen.ports.plugins import PluginState
+    from everwhen.ports.slots import Slots
+    from everwhen.ports.tokens import Tokens
+    from everwhen.ports.upkeep import Upkeep
+    from everwhen.ports.vitals import Vitals
+    from everwhen.stores.transaction import Store
+    from everwhen.stores.upkeep import Maintenance
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Stack:
+    """A runtime with its database; the functions in `leave` end what was started around it."""
+
+    runtime: Runtime
+    database: Any
+    plans: PlanCache
+    changes: Callable[[], int] | None = None  # a number that changes when any process commits
+    listen: Callable[[Runtime], Callable[[], None]] | None = None  # wakes a runtime; returns its end
+    leave: list[Callable[[], None]] = field(default_factory=list)
+
+    def close(self) -> None:
+        for end in reversed(self.leave):
+            end()
+        self.leave.clear()
+        self.database.close()
+
+
+class Deferred:
+    """A port that is built when it is first used."""
+
+    def __init__(self, build: Callable[[], Any]) -> None:
+        self._build = build
+
+    @cached_property
+    def _built(self) -> Any:
+        return self._build()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._built, name)
+
+
+def _deferred(build: Callable[[], T]) -> T:
+    return cast("T", Deferred(build))
+
+
+def _at_once(build: Callable[[], T]) -> T:
+    return build()
+
+
+def open_stack(
+    url: str,
+    *,
+    clock: Clock | None = None,
+    timezone: str = "UTC",
+    check_interval: float = 1.0,
+    catch_up_stagger: int = 0,
+    database: SqliteDatabase | None = None,
+    is_existing: bool = False,
+    is_deferred: bool = False,
+) -> Stack:
+    """Open the database (or use an open one), bring its schema up to date, and build the ports on it.
+
+    `is_existing`: the database has to exist and be up to date, and nothing about it is changed. `is_deferred`: for a
+    command that ends at once; ports that it does not use are neither imported nor built.
+    """
+    prepare = _refuse_outdated if is_existing else _migrate
+    if is_postgres(url):
+        backend = _on_postgres(url, clock, prepare)
+    else:
+        if is_existing:
+            refuse_missing(url)
+        backend = _on_sqlite(url, clock, database, prepare)
+    build = _deferred if is_deferred else _at_once
+    plans = PlanCache()
+    lately = int(10 * check_interval * 1_000_000)
+    ports = _Ports(backend, plans)
+    runtime = Runtime(
+        slots=build(partial(ports.slots, lately=lately, stagger=catch_up_stagger)),
+        catalogue=StoredCatalogue(backend.store, plans),
+        ledger=backend.ledger,
+        firings=build(backend.firings),
+        vitals=build(backend.vitals),
+        messages=build(ports.messages),
+        plugin_state=build(ports.plugin_state),
+        upkeep=build(ports.upkeep),
+        tokens=build(ports.tokens),
+        outbox=build(ports.outbox),
+        clock=backend.clock,
+        timezone=timezone,
+        clock_skew=backend.clock_skew,
+    )
+    return Stack(runtime, backend.database, plans, backend.changes, backend.listen)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ports:
+    """Builds the ports that are the same on every database; each is imported when it is built."""
+
+    backend: Backend
+    plans: PlanCache
+
+    def slots(self, *, lately: int, stagger: int) -> Slots:
+        from everwhen.stores.slots import StoredSlots
+
+        return StoredSlots(self.backend.store, self.plans, lately=lately, stagger=stagger)
+
+    def messages(self) -> Messages:
+        from everwhen.stores.messages import StoredMessages
+
+        return StoredMessages(self.backend.store)
+
+    def plugin_state(self) -> PluginState:
+        from everwhen.stores.plugin_state import StoredPluginState
+
+        return StoredPluginState(self.backend.store)
+
+    def upkeep(self) -> Upkeep:
+        from everwhen.stores.upkeep import StoredUpkeep
+
+        return StoredUpkeep(self.backend.store, self.backend.maintenance(), self.backend.clock)
+
+    def tokens(self) -> Tokens:
+        from everwhen.stores.tokens import StoredTokens
+
+        return StoredTokens(self.backend.store)
+
+    def outbox(self) -> Outbox:
+        from everwhen.stores.outbox import StoredOutbox
+
+        return StoredOutbox(self.backend.store, self.plans)
+
+
+def move_of(stack: Stack) -> Move | None:
+    """Return where the database was moved to, or is being moved; None if it was not moved."""
+    if not isinstance(stack.database, SqliteDatabase):
+        return None
+    from everwhen.stores.sqlite_move import SqliteMove
+
+    return SqliteMove(stack.database).move()
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """The adapters for one kind of database."""
+
+    database: Any
+    store: Store
+    ledger: Ledger
+    firings: Callable[[], Firings]
+    maintenance: Callable[[], Maintenance]
+    vitals: Callable[[], Vitals]
+    clock: Clock
+    changes: Callable[[], int] | None = None
+    listen: Callable[[Runtime], Callable[[], None]] | None = None
+    clock_skew: Callable[[], int] = lambda: 0
+
+
+Prepare = Callable[[Any, Sequence[Migration], "Clock"], object]
+
+
+def _migrate(database: Any, migrations: Sequence[Migration], clock: Clock) -> None:
+    migrate(database, migrations, applied_at=clock.now())
+
+
+def _refuse_outdated(database: Any, migrations: Sequence[Migration], _clock: Clock) -> None:
+    refuse_outdated(database, migrations)
+
+
+def refuse_missing(url: str) -> None:
+    """Raise StoreError for an SQLite file that does not exist."""
+    path = path_of(url)
+    if path is None or not Path(path).exists():
+        # A relative path depends on the working directory, which may differ for a worker of a queue.
+        where = "" if path is None or Path(path).is_absolute() else f" in {Path.cwd()}"
+        raise StoreError(
+            f"there is no database {shown_url(url)}{where}; name another with --database, --config or "
+            "EVERWHEN_DATABASE, or make it with `everwhen db migrate`"
+        )
+
+
+def _on_sqlite(url: str, clock: Clock | None, database: SqliteDatabase | None, prepare: Prepare) -> Backend:
+    clock = clock or SystemClock()
+    found = database or open_sqlite(url)
+    try:
+        prepare(found, SQLITE_MIGRATIONS, clock)
+    except BaseException:
+        if database is None:
+            found.close()
+        raise
+    return Backend(
+        found,
+        SqliteStore(found, clock),
+        SqliteLedger(found),
+        partial(_sqlite_firings, found),
+        partial(_sqlite_maintenance, found),
+        partial(_sqlite_vitals, found),
+        clock,
+        found.change_counter,
+    )
+
+
+def _sqlite_firings(database: SqliteDatabase) -> Firings:
+    from everwhen.stores.sqlite_firings import SqliteFirings
+
+    return SqliteFirings(database)
+
+
+def _sqlite_maintenance(database: SqliteDatabase) -> Maintenance:
+    from everwhen.stores.sqlite_upkeep import SqliteMaintenance
+
+    return SqliteMaintenance(database)
+
+
+def _sqlite_vitals(database: SqliteDatabase) -> Vitals:
+    from everwhen.stores.sqlite_vitals import SqliteVitals
+
+    return SqliteVitals(database)
+
+
+def _on_postgres(url: str, clock: Clock | None, prepare: Prepare) -> Backend:
+    postgres = load_postgres()
+    database = postgres.PostgresDatabase(url)
+    by_database = postgres.DatabaseClock(database, SystemClock())
+    try:
+        prepare(database, postgres.MIGRATIONS, clock or by_database)
+    except BaseException:
+        database.close()
+        raise
+
+    def listen(runtime: Runtime) -> Callable[[], None]:
+        listener = postgres.Listener(url, on_slots=runtime.wake_scheduler, on_jobs=runtime.wake_workers)
+        close: Callable[[], None] = listener.close
+        return close
+
+    horizon = postgres.Horizon(database)
+    skew: Callable[[], int] = by_database.skew if clock is None else lambda: 0
+    return Backend(
+        database,
+        postgres.PostgresStore(database, skew=skew, has_time=clock is None, clock=clock),
+        postgres.PostgresLedger(database),
+        partial(postgres.PostgresFirings, database, horizon),
+        partial(postgres.PostgresMaintenance, database),
+        partial(postgres.PostgresVitals, database, horizon),
+        clock or by_database,
+        listen=listen,
+        clock_skew=skew,
+    )
+
+
+def is_postgres(url: str) -> bool:
+    return url.startswith(("postgresql://", "postgres://"))
+
+
+def load_postgres() -> Any:
+    """Import the store of PostgreSQL; StoreError where its driver is not installed."""
+    try:
+        from everwhen.stores import postgres  # the driver is an extra
+    except ImportError as error:
+        raise StoreError(
+            "PostgreSQL needs its driver; install it with: pip install 'everwhen[postgres]'"
+        ) from error
+    return postgres
