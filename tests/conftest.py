@@ -1,8 +1,11 @@
 """What every test may rely on: pinned time zone data, and real servers, started when first asked for."""
 
+import logging
 import os
 import zoneinfo
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import settings
 
 from tests.environment import the_default_port_is_taken
@@ -48,3 +51,13 @@ __all__ = [
     "valkey",
     "valkey_url",
 ]
+
+
+@pytest.fixture(autouse=True)
+def restored_log() -> Iterator[None]:
+    """Undo what a command that ran in this process did to the engine's logger."""
+    engine = logging.getLogger("everwhen")
+    before = (engine.handlers[:], engine.level, engine.propagate)
+    yield
+    engine.handlers[:], level, engine.propagate = before
+    engine.setLevel(level)
