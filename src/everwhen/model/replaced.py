@@ -1,4 +1,4 @@
-"""Values with some of their fields changed: `dataclasses.replace`, in half of its time, for what every create does."""
+"""Values with some of their fields changed: `dataclasses.replace` without its walk over the fields."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ T = TypeVar("T")
 
 def replaced(value: T, **changes: Any) -> T:
     """The value of a dataclass, all of whose fields are arguments, with these changes."""
-    names, read = _reader(type(value))
-    return type(value)(**{**dict(zip(names, read(value), strict=True)), **changes})
+    kind: Any = type(value)
+    names, read = _reader(kind)
+    found: T = kind(**{**dict(zip(names, read(value), strict=True)), **changes})
+    return found
 
 
 @cache
