@@ -28,11 +28,7 @@ class _Copier:
         if value is None or isinstance(value, bool | int):
             return value
         if isinstance(value, str):
-            return (
-                value
-                if value.isascii() or _is_unicode(value)
-                else self._refused(path, "holds no Unicode text")
-            )
+            return value if _is_unicode(value) else self._refused(path, "holds no Unicode text")
         if isinstance(value, float):
             return value if isfinite(value) else self._refused(path, f"{value} is no JSON value")
         if len(path) > MOST_DEPTH:
@@ -60,4 +56,4 @@ class _Copier:
 
 def _is_unicode(text: str) -> bool:
     """Tell whether a text has no lone surrogate, which JSON can express and no database can store."""
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)

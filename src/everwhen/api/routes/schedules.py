@@ -126,7 +126,7 @@ def create_schedule(
     request: Request, caller: Operator, body: ScheduleJson, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """The general shape (every, cron, at or after, and run), Pipelit's or SYRIS's; each has its own defaults."""
-    # Not as a dependency: the framework takes 50 µs over each, and this is the call that programs make in bulk.
+    # Not as a dependency: each of them costs the framework some time, and this is what programs call in bulk.
     context = context_of(request)
     if idempotency_key is None:
         (entry,) = submissions.create_entries(
