@@ -1,6 +1,6 @@
-"""A database of this machine, reached without a service: the API's own application, in this process.
+"""Access to a database of this machine without a service: the API's own application, in this process.
 
-Whoever can open the database needs no token: they are let in as an admin under their own name.
+A user who can open the database needs no token: the application treats them as an admin under their own name.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LOCAL = "local"
 
 @contextmanager
 def sender(token: str | None, path: Path | None, database: str | None) -> Iterator[Send]:
-    """Calls to the service of this machine where a token is at hand and one answers, else to the database."""
+    """Send calls to the service of this machine when there is a token and the service answers, else to the database."""
     found = path or Path(os.environ.get("EVERWHEN_CONFIG", DEFAULT))
     configuration = examine(found, this_host(), Report())
     if path is None and database is None and token is not None:
@@ -55,7 +55,7 @@ def sender(token: str | None, path: Path | None, database: str | None) -> Iterat
 
 
 def _existing(url: str) -> str:
-    """A database; one that is not there is not made by looking at it."""
+    """Return the URL; refuse an SQLite file that does not exist, because reading must not create a database."""
     path = Path(url.removeprefix("sqlite:///"))
     if url.startswith("sqlite:///") and not path.exists():
         raise SchedulerError(
@@ -66,7 +66,7 @@ def _existing(url: str) -> str:
 
 
 def _local_url(configuration: Configuration) -> str:
-    """Where the service of this machine would be."""
+    """Return the address at which a service of this machine would listen."""
     settings = api_settings_of(configuration.sections.get("api"), os.environ)
     scheme = "https" if settings.tls else "http"
     host = "127.0.0.1" if settings.host in ("0.0.0.0", "::") else settings.host
@@ -83,7 +83,7 @@ def _answers(send: Send) -> bool:
 
 @contextmanager
 def runtime_sender(runtime: Runtime, configuration: Configuration) -> Iterator[Send]:
-    """Calls of the API's own application, in this process, as whoever sits at the machine."""
+    """Send calls to the API's own application in this process, as the user of this machine."""
     from everwhen.api.app import create_app
     from everwhen.api.context import ApiContext
     from everwhen.api.node_hooks import NodeHooks
@@ -115,7 +115,7 @@ def _who(runtime: Runtime) -> Token:
 async def _asked(
     app: FastAPI, method: str, target: str, body: bytes | None, headers: Mapping[str, str]
 ) -> Answer:
-    """One request, handed to the application as a web server would."""
+    """Pass one request to the application as a web server would."""
     path, _, query = target.partition("?")
     scope = {
         "type": "http",

@@ -1,6 +1,6 @@
-"""What a person sees on stdout: tables and panels, coloured only on a terminal. Programs get JSON instead.
+"""Text for people on stdout: tables and panels, coloured only on a terminal. Programs get JSON instead.
 
-Every cell and line is a `Text` of this module, in which control characters are escaped (see `terminal`).
+Every cell and line is a `Text` of this module, which escapes control characters (see `terminal`).
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ STATUS_STYLES = {
 
 
 def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--json`, on every command."""
+    """Add `--json`, as on every command."""
     return click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")(command)
 
 
 @contextmanager
 def until_interrupted() -> Iterator[None]:
-    """Ctrl-C is how following ends; it is no mishap."""
+    """End the block normally on Ctrl-C, which is how a user ends following."""
     try:
         yield
     except KeyboardInterrupt:
@@ -49,8 +49,8 @@ def until_interrupted() -> Iterator[None]:
 class Text(text.Text):
     """A cell or a line with styles, whose control characters are escaped; a block keeps its line breaks."""
 
-    def __init__(self, fields: str = "", style: str = "", *, is_block: bool = False, **more: Any) -> None:
-        super().__init__(escape_controls(fields, keep="\n" if is_block else ""), style, **more)
+    def __init__(self, content: str = "", style: str = "", *, is_block: bool = False, **more: Any) -> None:
+        super().__init__(escape_controls(content, keep="\n" if is_block else ""), style, **more)
 
     @classmethod
     def assemble(cls, *parts: str | text.Text | tuple[str, str], **more: Any) -> Self:  # type: ignore[override]
@@ -60,24 +60,27 @@ class Text(text.Text):
             found.append(*part) if isinstance(part, tuple) else found.append(part)
         return found
 
-    def append(self, fields: text.Text | str, style: Any = None) -> Self:
-        super().append(escape_controls(fields) if isinstance(fields, str) else fields, style)
+    def append(self, content: text.Text | str, style: Any = None) -> Self:
+        super().append(escape_controls(content) if isinstance(content, str) else content, style)
         return self
 
 
-def print_text(fields: Text) -> None:
-    """A line by itself."""
-    _console().print(fields)
+def print_text(content: Text) -> None:
+    """Print one line."""
+    _console().print(content)
 
 
 def _console() -> Console:
-    """On stdout; as wide as the terminal, and wide enough for any line where there is none."""
+    """Return a console on stdout: as wide as the terminal, or 200 columns where there is none."""
     found = Console(highlight=False, emoji=False, markup=False)
     return found if found.is_terminal else Console(highlight=False, emoji=False, markup=False, width=200)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, empty: str = "none") -> None:
-    """A table without frames; a column whose name begins with `>` is set to the right; plain cells may be blocks."""
+    """Print a table without frames.
+
+    A column whose name begins with `>` is aligned to the right. Plain cells may have several lines.
+    """
     table = Table(
         box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, show_header=any(columns), header_style="bold"
     )

@@ -1,7 +1,7 @@
-"""The words of `run`: the keys of every kind of target, and from checked words to the target that they name.
+"""The keys of `run`: their checks for every kind of target, and the conversion to the target that they name.
 
-The same for files, REST and Python. Which kinds there are stands in `model.target_kinds`; those of other packages are
-found by `installed_kinds`, whose packages are imported only when a schedule names them.
+The same for files, REST and Python. `model.target_kinds` lists the kinds; `installed_kinds` finds those of other
+packages, which are imported only when a schedule names them.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ RUN = Run(_keys_of_run(), _one_target)
 
 
 def target_of(run: Mapping[str, Any]) -> Target:
-    """The target of words that were checked."""
+    """Return the target of keys that were checked."""
     if run.get("command") is not None:
         argv = [_text(word) for word in run["command"]]
         env = {key: _text(value) for key, value in (run.get("env") or {}).items()}
@@ -184,5 +184,5 @@ def _target(kind: str, fields: Mapping[str, Any]) -> Target:
 
 
 def _text(value: Any) -> str:
-    """A word of a command line as it was meant: `true` and not `True`."""
+    """Return an argument of a command as it was meant: `true` and not `True`."""
     return str(value).lower() if isinstance(value, bool) else str(value)
