@@ -14,6 +14,7 @@ cannot be loaded still exists, and reports its fault to whoever needs it; so the
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import Mapping
@@ -110,25 +111,26 @@ def _kind(name: str, path: tuple[str, ...]) -> InstalledKind:
     target = _load(entry)
     if isinstance(target, Unloadable):
         return InstalledKind(name, package, fault=target.fault_of())
-    keys = getattr(target, "keys", None)
-    fault = _keys_fault(keys)
-    if fault is not None:
-        log.warning("the keys of target %s of %s cannot be used: %s", name, package, fault)
-        return InstalledKind(name, package, fault=f'the keys of the target "{name}" cannot be used: {fault}')
-    runs_code = getattr(target, "runs_code", True) is not False
-    return InstalledKind(name, package, runs_code, None if keys is None else _schema_of(keys))
+    try:
+        schema = _schema_of(getattr(target, "keys", None))
+    except (TypeError, ValueError) as error:
+        log.warning("the keys of target %s of %s cannot be used: %s", name, package, error)
+        return InstalledKind(name, package, fault=f'the keys of the target "{name}" cannot be used: {error}')
+    return InstalledKind(name, package, getattr(target, "runs_code", True) is not False, schema)
 
 
-def _keys_fault(keys: Any) -> str | None:
+def _schema_of(keys: Any) -> dict[str, Any] | None:
+    """Return the JSON Schema; the short form names all keys, so that a misspelt one is found."""
     if keys is None:
         return None
-    return schema_fault(_schema_of(keys)) if isinstance(keys, Mapping) else "they are no mapping"
-
-
-def _schema_of(keys: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON Schema; the short form names all keys, so that a misspelt one is found."""
-    closed = {"additionalProperties": False} if is_short(keys) else {}
-    return {**expand_schema(keys), **closed}
+    if not isinstance(keys, Mapping):
+        raise TypeError("they are no mapping")
+    plain = json.loads(json.dumps(dict(keys), allow_nan=False))  # it becomes a part of documents
+    schema = {**expand_schema(plain), **({"additionalProperties": False} if is_short(plain) else {})}
+    fault = schema_fault(schema)
+    if fault is not None:
+        raise ValueError(fault)
+    return schema
 
 
 def _load(entry: EntryPoint) -> Target:

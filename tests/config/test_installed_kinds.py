@@ -43,6 +43,9 @@ class Referring(Plain):
 class Wrong(Plain):
     keys = {"type": "object", "properties": {"port": {"type": "harbour"}}}
 
+class Unwritable(Plain):
+    keys = {"port": {"default": object()}}
+
 class Listed(Plain):
     keys = ["port"]
 
@@ -57,6 +60,7 @@ KINDS = {
     "referring": "Referring",
     "wrong": "Wrong",
     "listed": "Listed",
+    "unwritable": "Unwritable",
     "broken": "Broken",
     "command": "Plain",  # the names of everwhen are everwhen's
     "cwd": "Plain",
@@ -89,13 +93,16 @@ def test_a_kind_of_another_package_is_read_with_its_keys(tmp_path: Path) -> None
         ("ship: {port: Kiel, crew: [Ada, 1]}", [".ship.crew[1]: 1 is not of type 'string'"]),
         ("ship: {port: Kiel, cargo: {tons: x}}", [".ship.cargo.tons: 'x' is not of type 'integer'"]),
         ("ship: {port: null}", [".ship: port is required"]),
+        ("broken: 3", [".broken: must be a mapping, not 3"]),
         ("ship: Kiel", ['.ship: must be a mapping, not "Kiel"']),
         ("pigeon: {loft: /tmp, weight: heavy}", [".pigeon.weight: 'heavy' is not of type 'integer'"]),
         ("pigeon: {lofd: /tmp}", ['.pigeon.lofd: unknown key, did you mean "loft"?']),
         ("referring: {a: 1}", [".referring.a: 1 is not of type 'string'"]),
         (
             "ship: {port: Kiel}, command: [ls]",
-            [f": {NO_KIND}, broken, listed, pigeon, plain, referring, ship, wrong, not command and ship"],
+            [
+                f": {NO_KIND}, broken, listed, pigeon, plain, referring, ship, unwritable, wrong, not command and ship"
+            ],
         ),
         (
             "ship: {port: Kiel}, cwd: /tmp",
@@ -110,7 +117,7 @@ def test_a_mistake_in_its_keys_is_found_at_its_line(tmp_path: Path, run: str, sa
 
 def test_a_kind_that_is_not_installed_is_refused_with_the_list_of_what_there_is(tmp_path: Path) -> None:
     found = mistakes(tmp_path, a_file("fax: {loft: /tmp}"))
-    kinds = f"{NO_KIND}, broken, listed, pigeon, plain, referring, ship, wrong"
+    kinds = f"{NO_KIND}, broken, listed, pigeon, plain, referring, ship, unwritable, wrong"
     assert found == [
         f"everwhen.yaml:4: schedules[0].run: {kinds}",
         "everwhen.yaml:4: schedules[0].run.fax: unknown key",
@@ -126,6 +133,10 @@ def test_without_keys_a_kind_takes_any_mapping(tmp_path: Path) -> None:
     [
         ("broken", 'the target "broken" cannot be loaded: RuntimeError: no feathers'),
         ("wrong", 'the keys of the target "wrong" cannot be used: the schema itself is no JSON Schema'),
+        (
+            "unwritable",
+            'the keys of the target "unwritable" cannot be used: Object of type object is not JSON serializable',
+        ),
         ("listed", 'the keys of the target "listed" cannot be used: they are no mapping'),
     ],
 )

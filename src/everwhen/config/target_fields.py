@@ -1,4 +1,4 @@
-"""The keys of `run`: those of every kind of target, and the conversion of checked keys to the target that they name.
+"""The keys of `run`: their checks for every kind of target, and the conversion to the target that they name.
 
 The same for files, REST and Python. `model.target_kinds` lists the kinds; `installed_kinds` finds those of other
 packages, which are imported only when a schedule names them.
@@ -87,11 +87,11 @@ class InstalledKeys:
         return str((self.kind.schema or {}).get("description") or f"A target of {self.kind.package}.")
 
     def check(self, node: Node) -> None:
-        if self.kind.fault is not None:
+        if not isinstance(node.value, Block):
+            node.complain(f"must be a mapping, not {spelled(node.value)}")
+        elif self.kind.fault is not None:
             # A broken package keeps its own jobs from running, and nobody else's file from being read.
             node.complain(self.kind.fault, severity="warning" if node.document.is_file else "error")
-        elif not isinstance(node.value, Block):
-            node.complain(f"must be a mapping, not {spelled(node.value)}")
         elif self.kind.schema is not None:
             _check_by_schema(node, self.kind.schema)
 
@@ -110,8 +110,9 @@ def _check_by_schema(node: Node, schema: Mapping[str, Any]) -> None:
     for name in schema.get("required") or ():
         if name not in given:
             node.complain(f"{name} is required")
-    sound = {name: value for name, value in given.items() if name not in strange}
-    for fault in faults_in({"type": "object", **schema, "required": []}, sound):
+    sound = {name: value for name, value in given.items() if name in known} if is_closed else given
+    rest = {"type": "object", **{key: value for key, value in schema.items() if key != "required"}}
+    for fault in faults_in(rest, sound):
         node.complain(fault.message, *(fault.path or ()))
 
 
