@@ -1,1 +1,1 @@
-"""Measures everwhen against its peers, side by side; no goal here is ever asserted by a test."""
+"""Measures everwhen and its peers under the same conditions; no test asserts a goal of this package."""

@@ -15,9 +15,9 @@ from benchmarks.rounds import FEWEST_ROUNDS
 from benchmarks.summary import Summary, summarize
 
 RESULTS = Path(__file__).parent / "results"
-PARTIAL = Path(__file__).parents[1] / ".bench" / "results"  # a part or a quick look never replaces the table
+PARTIAL = Path(__file__).parents[1] / ".bench" / "results"  # partial or quick results never replace the table
 USUAL_ROUNDS = 15
-QUICK_ROUNDS = 3  # to see that everything runs; no median to trust
+QUICK_ROUNDS = 3  # to check that everything runs; too few for a reliable median
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,10 +1,10 @@
-"""A fixed piece of plain Python, timed before each turn: where it moves, the machine changed its speed."""
+"""A fixed piece of plain Python, timed before each turn: a change means that the machine changed its speed."""
 
 from time import perf_counter
 
 
 def calibrate() -> float:
-    """Seconds for some small integers, a dictionary and calls; it also wakes the processor."""
+    """Return the seconds for some small integers, a dictionary and calls; this also wakes the processor."""
     began = perf_counter()
     seen: dict[int, int] = {}
     total = 0

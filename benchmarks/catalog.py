@@ -1,4 +1,4 @@
-"""Every benchmark there is, in the order of the table. A new theme: a module of its own, and a line here."""
+"""All benchmarks, in the order of the table. A new theme needs a separate module and a line here."""
 
 from benchmarks import (
     command_line,

@@ -1,6 +1,6 @@
-"""What a check interval costs: CPU of an idle `everwhen up` by interval and number of schedules (row H29).
+"""The cost of a check interval: CPU of an idle `everwhen up` by interval and number of schedules (row H29).
 
-Run by hand, `python -m benchmarks.check_interval`; the table goes to standard output, and into the operations guide.
+Run manually, `python -m benchmarks.check_interval`; the table goes to standard output, and into the operations guide.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def cpu_share(interval: str, size: int) -> float:
-    """The part of one core that a service takes which has nothing to do."""
+    """Return the share of one core that an idle service uses."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "everwhen.yaml")
         path.write_text(configuration(folder, interval, size))

@@ -1,4 +1,4 @@
-"""Runs contestants as child processes that speak JSON lines: started once, asked once per round."""
+"""Runs contestants as child processes that exchange JSON lines: started once, one request per round."""
 
 import json
 import os
@@ -22,7 +22,7 @@ SIGN_OFF_LIMIT_SECONDS = 5
 
 
 class Child:
-    """A contestant in a process of its own, alive from `with` to its end."""
+    """A contestant in a separate process, which runs from `with` to the end of the block."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Child:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # The end of its input tells a worker to tidy up and go; one that does not hear it is made to.
+        # The end of its input tells a worker to clean up and exit; one that does not exit is killed.
         with self.stack:
             try:
                 self.process.communicate(timeout=SIGN_OFF_LIMIT_SECONDS)
@@ -124,7 +124,7 @@ def measure(benchmark: Benchmark, *, rounds: int, is_quick: bool, progress: Prog
 
 
 def surrounded(benchmark: Benchmark, stack: ExitStack) -> dict[str, str]:
-    """One file system and one server for all contestants, and nothing left of either, however they ended."""
+    """Provide one file system and one server for all contestants; both are removed, however the contestants ended."""
     rules = {"TMPDIR": stack.enter_context(TemporaryDirectory(prefix="scratch-", dir=FOLDER))}
     if benchmark.database == "PostgreSQL":
         rules[SERVER] = stack.enter_context(a_server())
@@ -132,12 +132,13 @@ def surrounded(benchmark: Benchmark, stack: ExitStack) -> dict[str, str]:
 
 
 def plain_environment() -> dict[str, str]:
-    """Without Python's own variables: PYTHONDONTWRITEBYTECODE, say, makes every start compile anew."""
+    """Return the environment without Python's own variables: PYTHONDONTWRITEBYTECODE, for example, makes every start
+    compile anew."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 
 
 def without_paths(text: str) -> str:
-    """Results are kept and shown; where the checkout lies is nobody's business."""
+    """Remove paths: results are kept and shown, and must not contain the location of the checkout."""
     return text.replace(str(ROOT), ".")
 
 

@@ -1,4 +1,4 @@
-"""B17: how long the command line takes to say its version and its help, against a bare click program."""
+"""B17: how long the command line takes to print its version and its help, compared with a minimal click program."""
 
 from benchmarks.model import EVERWHEN, Benchmark, Contestant, Goal
 

@@ -1,4 +1,4 @@
-"""B1: the next cron instant, against every library that people use for it."""
+"""B1: the next cron instant, compared with every library in common use."""
 
 from benchmarks.model import APSCHEDULER_4, EVERWHEN, OWN, PEERS, Benchmark, Contestant, Environment, Goal
 

@@ -1,4 +1,4 @@
-"""Makes the peers' virtual environments under `.bench/`; they never become dependencies of everwhen."""
+"""Creates the peers' virtual environments under `.bench/`; they never become dependencies of everwhen."""
 
 import subprocess
 import sys
@@ -13,11 +13,11 @@ INSTALL_LIMIT_SECONDS = 600
 
 
 class EnvironmentUnavailableError(Exception):
-    """The packages could not be installed; its contestants are reported as not measured."""
+    """The packages could not be installed; the contestants are reported as not measured."""
 
 
 def python_of(environment: Environment, say: Callable[[str], None]) -> Path:
-    """The interpreter of the environment, which is made when it is missing or its pins have changed."""
+    """Return the interpreter of the environment, which is created when it is missing or its pins have changed."""
     if environment == OWN:
         return Path(sys.executable)
     folder = FOLDER / environment.name
@@ -48,7 +48,7 @@ def installation(folder: Path, python: Path, requirements: tuple[str, ...]) -> l
 
 
 def run(command: list[str], log: Path) -> None:
-    # Installers name hosts and paths in their complaints: those stay in the log, out of the results.
+    # Error messages of installers contain hosts and paths: those stay in the log, not in the results.
     with log.open("ab") as output:
         try:
             subprocess.run(

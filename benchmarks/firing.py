@@ -1,8 +1,8 @@
-"""B4, B5, B7, B13, B15: slots fired, whole cycles, a herd, a long past, and evaluations beside held slots.
+"""B4, B5, B7, B13, B15: slots fired, whole cycles, a herd, a long history, and evaluations with held slots.
 
 B4's raw limit is "the same claim, job insert with its unique index, schedule update and limits update": the
-statements of the product on its own tables, with all their columns and indexes, and no scheduler around them. A
-minimal schema, which could not hold what the ledger promises, is shown beside it without a goal.
+statements of the product on its own tables, with all their columns and indexes, without a scheduler. A minimal
+schema, which could not hold what the ledger promises, is also shown, without a goal.
 """
 
 from benchmarks.model import (
@@ -35,7 +35,7 @@ def apscheduler(name: str, journal: str) -> Contestant:
 
 
 def slots(database: Database) -> Benchmark:
-    """The minimal schema is measured once, on SQLite."""
+    """Define the benchmark of fired slots; the minimal schema is measured only on SQLite."""
     is_sqlite = database == "SQLite"
     return Benchmark(
         number="B4",

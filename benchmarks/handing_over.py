@@ -1,4 +1,5 @@
-"""B16: ready jobs handed over to RQ, marked in the database and sent, beside RQ's own enqueue, one call per job."""
+"""B16: ready jobs handed over to RQ, marked in the database and sent, compared with RQ's own enqueue, a call per
+job."""
 
 from benchmarks.model import EVERWHEN, Benchmark, Contestant, Goal
 

@@ -1,4 +1,4 @@
-"""B3, B10, B13: what schedules cost that are not due: a million of them, and rows that nobody could clear away."""
+"""B3, B10, B13: the cost of schedules that are not due: a million of them, and dead rows that vacuum cannot remove."""
 
 from benchmarks.model import DATABASES, EVERWHEN, Benchmark, Contestant, Database, Goal, Limit
 

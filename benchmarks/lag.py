@@ -1,4 +1,4 @@
-"""B6, B14: how late jobs are committed, on a calm day and behind an outage."""
+"""B6, B14: how late jobs are committed, in normal operation and after an outage."""
 
 from benchmarks.model import (
     APSCHEDULER_3,
@@ -47,7 +47,7 @@ def backlog(database: Database) -> Benchmark:
 
 BENCHMARKS = (
     *[steady(database) for database in DATABASES],
-    # A message is written and its job settled by the transaction that fires it: more of it before the commit.
+    # The transaction that fires a message also writes it and settles its job: more work before the commit.
     *[steady(database, "messages", "of messages ") for database in DATABASES],
     *[backlog(database) for database in DATABASES],
 )

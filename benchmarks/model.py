@@ -1,4 +1,4 @@
-"""What a benchmark is: contestants and goals, as data. It measures nothing itself."""
+"""The definition of a benchmark: contestants and goals, as data. It measures nothing itself."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -10,7 +10,7 @@ DATABASES: tuple[Database, ...] = ("SQLite", "PostgreSQL")
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """A set of pinned packages in a virtual environment of its own; without any, everwhen's own."""
+    """A set of pinned packages in a separate virtual environment; without packages, everwhen's own environment."""
 
     name: str
     requirements: tuple[str, ...] = ()
@@ -21,14 +21,14 @@ PEERS = Environment(
     "peers",
     ("cronsim==2.8", "croniter==6.2.4", "apscheduler==3.11.3", "celery==5.7.0", "tzdata==2026.6"),
 )
-# Its job store on SQL, for what is more than the arithmetic of cron.
+# The job store on SQL, for benchmarks of more than cron arithmetic.
 APSCHEDULER_3 = Environment("apscheduler3", ("apscheduler==3.11.3", "sqlalchemy==2.1.8", "tzdata==2026.6"))
-# The two major versions of APScheduler share one package name, hence a second environment.
+# The two major versions of APScheduler share one package name, so they need two environments.
 APSCHEDULER_4 = Environment("apscheduler4", ("apscheduler==4.0.0a6", "tzdata==2026.6"))
 DRIVER = "psycopg[binary]==3.3.8"
 SQL_TOOLS = ("sqlalchemy==2.1.8", DRIVER, "tzdata==2026.6")
 APSCHEDULER_3_SERVED = Environment("apscheduler3-postgresql", ("apscheduler==3.11.3", *SQL_TOOLS))
-# It imports sniffio and greenlet, and asks for neither.
+# It imports sniffio and greenlet, but declares neither.
 APSCHEDULER_4_SERVED = Environment(
     "apscheduler4-postgresql", ("apscheduler==4.0.0a6", "sniffio==1.3.1", "greenlet==3.5.6", *SQL_TOOLS)
 )
@@ -36,7 +36,7 @@ APSCHEDULER_4_SERVED = Environment(
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """One thing measured: a worker module run with these arguments in that environment."""
+    """One thing measured: a worker module that runs with these arguments in that environment."""
 
     name: str
     worker: str
@@ -46,10 +46,10 @@ class Contestant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """How the subject must compare with another contestant; with no bound it is only shown.
+    """How the subject must compare with another contestant; without a bound the ratio is only shown.
 
-    `at_least` counts how many times as fast the subject is, `at_most` how many times as costly.
-    "each" judges the worst single case, "mean" the geometric mean over all of them.
+    `at_least` is how many times as fast the subject is, `at_most` how many times as costly. "each" uses the worst
+    single case, "mean" the geometric mean over all cases.
     """
 
     against: str
@@ -81,10 +81,11 @@ class Goal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """How much of something a contestant may need at most, in a unit: no ratio, or a distance from another.
+    """How much of something a contestant may need at most, in a unit: not a ratio; optionally a difference from
+    another.
 
-    `amount` is the name under which its worker reports it; `above` a contestant whose amount is taken off.
-    "worst" judges the largest of all rounds, for what must never happen; "median" the median of the rounds.
+    `amount` is the name under which its worker reports it; `above` is a contestant whose amount is subtracted.
+    "worst" uses the largest of all rounds, for what must never happen; "median" the median of the rounds.
     """
 
     amount: str
@@ -105,11 +106,10 @@ class Limit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Benchmark:
-    """Contestants doing the same work, and what is expected of them. Several may share a number.
+    """Contestants that do the same work, and the goals for them. Several benchmarks may share a number.
 
-    On PostgreSQL its contestants share a server that is there for this benchmark alone. `parts` says into how
-    many turns a round deals out the work, so that turns stay short; `most_rounds` keeps work bounded that takes
-    long.
+    On PostgreSQL its contestants share a server that is started for this benchmark only. `parts` is the number of
+    turns into which a round divides the work, so that turns stay short; `most_rounds` limits the rounds of long work.
     """
 
     number: str

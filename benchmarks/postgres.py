@@ -1,4 +1,4 @@
-"""A PostgreSQL server for one benchmark: its own cluster on loopback, durable, gone afterwards."""
+"""A PostgreSQL server for one benchmark: a separate durable cluster on loopback, removed afterwards."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,9 +6,8 @@ from contextlib import contextmanager
 from tests.servers.errors import ServerError
 from tests.servers.postgres import PostgresServer
 
-SERVER = (
-    "EVERWHEN_BENCH_SERVER"  # the variable that tells a worker the server's URL; an argument could be seen
-)
+# The variable with the server's URL for workers; an argument would be visible to other users.
+SERVER = "EVERWHEN_BENCH_SERVER"
 
 
 class ServerUnavailableError(Exception):
@@ -17,7 +16,7 @@ class ServerUnavailableError(Exception):
 
 @contextmanager
 def a_server() -> Iterator[str]:
-    """The URL of a server that keeps what was committed: fsync and synchronous_commit are on."""
+    """Provide the URL of a server that keeps what was committed: fsync and synchronous_commit are on."""
     server = PostgresServer(durable=True)
     try:
         server.start()

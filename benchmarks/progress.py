@@ -1,4 +1,4 @@
-"""What a person sees while it measures: one line kept up to date on a terminal, plain lines elsewhere."""
+"""What a person sees during a measurement: one line that is updated on a terminal, plain lines otherwise."""
 
 import shutil
 from typing import TextIO
@@ -30,7 +30,7 @@ class Progress:
         )
 
     def replace(self, text: str) -> None:
-        # A line longer than the terminal wraps, and a wrapped line cannot be taken back.
+        # A line longer than the terminal wraps, and a wrapped line cannot be erased.
         width = shutil.get_terminal_size().columns - 1
         self.stream.write(f"\r\x1b[K{text[:width]}")
         self.stream.flush()

@@ -1,4 +1,4 @@
-"""B22: how soon work goes on when a fault is over."""
+"""B22: how soon work continues after a fault is over."""
 
 from benchmarks.model import EVERWHEN, Benchmark, Contestant, Limit
 
@@ -8,7 +8,7 @@ WORKER = "benchmarks.workers.recovery"
 
 
 def first_firing(at_most: float) -> tuple[Limit, Limit]:
-    """And the first job that began: what is fired and not run helps nobody."""
+    """Return limits for the first firing and for the first job that began: a firing that does not run is of no use."""
     return (
         Limit(amount="first firing", at_most=at_most, unit="s", over="worst"),
         Limit(amount="first start of a job", at_most=at_most, unit="s", over="worst"),

@@ -1,4 +1,4 @@
-"""The results as Markdown and as JSON. It computes nothing and names no machine."""
+"""The results as Markdown and as JSON. It computes nothing and does not identify the machine."""
 
 import json
 import os
@@ -107,7 +107,7 @@ def durations(spread: Spread) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Three significant digits in the unit that suits.
+    """Format seconds with three significant digits, in a suitable unit.
 
     >>> duration(0.00000203), duration(0.0641), duration(2.5), duration(0.0004)
     ('2.03 µs', '64.1 ms', '2.5 s', '400 µs')
@@ -137,7 +137,7 @@ def notes(summaries: Sequence[Summary]) -> str:
 
 
 def calibrations(summaries: Sequence[Summary]) -> str:
-    """The same loop of plain Python before each turn; where it moves, the machine changed speed."""
+    """Show the times of the calibration loop before each turn; a change means that the machine changed speed."""
     lines = [
         f"- {summary.benchmark.number}, {summary.benchmark.what}: "
         + ", ".join(f"{spread.median * 1e3:.1f}" for spread in summary.calibrations)

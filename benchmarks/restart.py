@@ -1,4 +1,4 @@
-"""B11: how soon a node fires again that was killed."""
+"""B11: how soon a node that was killed fires again."""
 
 from benchmarks.model import DATABASES, EVERWHEN, Benchmark, Contestant, Database, Goal, Limit
 

@@ -1,7 +1,7 @@
 """Interleaved rounds: every contestant does its work once per round, and each round begins with another one.
 
-Machines change speed within a second. A round is therefore dealt out in parts: each contestant does a part
-of its work, then all do the next, so that a change falls on all of them alike.
+Machines change speed within a second. A round is therefore divided into parts: each contestant does a part of its
+work, then all do the next, so that a change affects all of them equally.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ T = TypeVar("T")
 Timings = dict[str, tuple[float, int]]
 # Seconds per operation, by the name of the case.
 Costs = dict[str, float]
-# What is no duration per operation (megabytes, slots missed), by its name.
+# Amounts that are not a duration per operation (megabytes, slots missed), by name.
 Amounts = dict[str, float]
 
 
@@ -37,7 +37,7 @@ class Turn:
 
 
 class Runner(Protocol):
-    """A contestant ready to run."""
+    """A contestant that is ready to run."""
 
     @property
     def name(self) -> str: ...
@@ -47,13 +47,13 @@ class Runner(Protocol):
         """The name with the version, for the table."""
 
     def check(self) -> dict[str, str]:
-        """A digest of the results per case: contestants doing the same work answer alike."""
+        """Return a digest of the results per case: contestants that do the same work give the same digests."""
 
     def run(self, part: int, parts: int) -> Turn: ...
 
 
 class Watcher(Protocol):
-    """Whoever follows the rounds."""
+    """An observer of the rounds."""
 
     def turn(self, benchmark: Benchmark, at_round: int, rounds: int, name: str) -> None: ...
 
@@ -64,7 +64,7 @@ class Watcher(Protocol):
 
 @dataclass(slots=True)
 class Measurements:
-    """What one benchmark brought to light, round by round."""
+    """The measurements of one benchmark, round by round."""
 
     benchmark: Benchmark
     labels: dict[str, str] = field(default_factory=dict)
@@ -84,7 +84,8 @@ class Measurements:
 def run_rounds(
     measurements: Measurements, runners: Sequence[Runner], *, rounds: int, watcher: Watcher
 ) -> None:
-    """Fills in the measurements. A contestant that fails is dropped with its reason; the others go on."""
+    """Run all rounds and fill in the measurements. A contestant that fails is dropped with its reason; the others
+    continue."""
     for runner in runners:
         check(measurements, runner)
     for at_round in range(rounds):
@@ -103,7 +104,7 @@ def run_rounds(
 
 
 def check(measurements: Measurements, runner: Runner) -> None:
-    """The untimed first run: it fills caches, and its digests tell whether all do the same work."""
+    """Make the untimed first run: it fills caches, and its digests show whether all contestants do the same work."""
     try:
         measurements.digests[runner.name] = runner.check()
     except ContestantFailedError as failure:
@@ -117,7 +118,7 @@ def check(measurements: Measurements, runner: Runner) -> None:
 def run_round(
     measurements: Measurements, runners: Sequence[Runner], *, at_round: int, rounds: int, watcher: Watcher
 ) -> dict[str, list[Turn]]:
-    """The turns of one round by contestant, without those that failed in it."""
+    """Return the turns of one round by contestant, without those that failed in it."""
     turns: dict[str, list[Turn]] = {name: [] for name in measurements.costs}
     parts = measurements.benchmark.parts
     for part in range(parts):
@@ -137,7 +138,7 @@ def costs_of(turns: dict[str, list[Turn]]) -> dict[str, Costs]:
 
 
 def cost_by_case(turns: Sequence[Turn]) -> Costs:
-    """A case met in several parts counts with all of them."""
+    """Return the cost per case; a case in several parts counts with all of them."""
     seconds: dict[str, float] = {}
     count: dict[str, int] = {}
     for turn in turns:
@@ -148,7 +149,7 @@ def cost_by_case(turns: Sequence[Turn]) -> Costs:
 
 
 def largest_amounts(turns: Sequence[Turn]) -> Amounts:
-    """An amount met in several parts counts where it was largest."""
+    """Return the amounts; an amount in several parts counts with its largest value."""
     largest: Amounts = {}
     for turn in turns:
         for name, amount in turn.amounts.items():

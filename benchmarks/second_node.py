@@ -1,7 +1,7 @@
 """B12: what a second scheduler on the same database adds.
 
-A tick holds the limits that its schedules share until it has committed; where all schedules share them, two
-schedulers take turns. So the gain is asked of schedules that share none, and of the others that it costs nothing.
+A tick locks the limits that its schedules share until it has committed; if all schedules share them, two schedulers
+take turns. So the goal is a gain for schedules that share none, and no loss for the others.
 """
 
 from benchmarks.model import EVERWHEN, Benchmark, Contestant, Goal

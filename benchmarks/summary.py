@@ -10,7 +10,7 @@ from benchmarks.rounds import Amounts, Costs, Measurements
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A median with the extremes it was taken from."""
+    """A median with the minimum and the maximum of its values."""
 
     median: float
     low: float
@@ -24,7 +24,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One goal, judged. `ratio` is None when either side could not be measured."""
+    """The result of one goal. `ratio` is None when either side could not be measured."""
 
     goal: Goal
     ratio: Spread | None
@@ -34,7 +34,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitVerdict:
-    """One limit, judged. `amount` is None when it could not be measured."""
+    """The result of one limit. `amount` is None when it could not be measured."""
 
     limit: Limit
     amount: Spread | None
@@ -87,7 +87,7 @@ def judge(goal: Goal, costs: dict[str, list[Costs]]) -> Verdict:
 
 def judge_worst_case(goal: Goal, ratios: list[dict[str, float]]) -> Verdict:
     spreads = {case: Spread.of(by_case[case] for by_case in ratios) for case in ratios[0]}
-    # A speed-up is at its worst where it is smallest, a cost where it is largest.
+    # A speed-up is worst where it is smallest, a cost where it is largest.
     worst = max if goal.at_most is not None else min
     case = worst(spreads, key=lambda name: spreads[name].median)
     return Verdict(goal=goal, ratio=spreads[case], is_met=goal.is_met_by(spreads[case].median), case=case)
@@ -107,7 +107,7 @@ def judge_limit(limit: Limit, amounts: dict[str, list[Amounts]]) -> LimitVerdict
 
 
 def round_ratios(goal: Goal, subject: list[Costs], against: list[Costs]) -> list[dict[str, float]]:
-    """Per round and case; within a round both sides saw the same mood of the machine."""
+    """Return the ratios per round and case; within a round both sides ran under the same conditions."""
     return [
         {case: ratio(goal, ours[case], theirs[case]) for case in ours if case in theirs}
         for ours, theirs in zip(subject, against, strict=True)
@@ -123,7 +123,7 @@ def absences(measurements: Measurements) -> list[str]:
 
 
 def disagreements(measurements: Measurements) -> list[str]:
-    """Who did other work than everwhen, and where: a ratio between different results needs that beside it."""
+    """Return which contestants did other work than everwhen, and where: the ratio needs this remark."""
     ours = measurements.digests.get(EVERWHEN, {})
     notes = []
     for name, theirs in measurements.digests.items():

@@ -1,1 +1,1 @@
-"""What runs inside the child processes; stdlib only at import, since most environments lack everwhen."""
+"""The code that runs inside the child processes; stdlib only at import, because most environments lack everwhen."""

@@ -1,4 +1,4 @@
-"""The child's side of the conversation: one JSON line in, one JSON line out, until the input ends."""
+"""The child's side of the protocol: one JSON line in, one JSON line out, until the input ends."""
 
 import gc
 import json
@@ -13,20 +13,20 @@ Timings = dict[str, tuple[float, int]]
 
 
 class Task(Protocol):
-    """The work of one contestant. What is no duration it leaves in `amounts`, a dictionary, after a turn."""
+    """The work of one contestant. After a turn it leaves amounts that are not durations in `amounts`, a dictionary."""
 
     @property
     def version(self) -> str: ...
 
     def check(self) -> dict[str, str]:
-        """Digests of the results by case, for comparison with other contestants."""
+        """Return digests of the results by case, for comparison with other contestants."""
 
     def run(self, part: int, parts: int) -> Timings:
-        """Its share of a round: the parts together are the whole work, once."""
+        """Run its share of a round: all parts together are the whole work, once."""
 
 
 def answer_until_end(task: Task) -> None:
-    # A peer that prints must not garble the conversation: its output goes to stderr.
+    # Output that a peer prints must not corrupt the protocol: it goes to stderr.
     with os.fdopen(os.dup(1), "w") as channel:
         os.dup2(2, 1)
         for line in sys.stdin:

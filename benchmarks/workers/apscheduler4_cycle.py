@@ -15,7 +15,7 @@ COUNT, QUICK_COUNT = 300, 100  # its cost per slot only grows with their number
 
 
 class Cycle:
-    """From the moment that all schedules are due to the release of the last job."""
+    """From the moment when all schedules are due to the release of the last job."""
 
     version = version("apscheduler")
 
@@ -24,7 +24,7 @@ class Cycle:
         self.count = count
 
     def check(self) -> dict[str, str]:
-        """The database that each round begins with: everything due since it was filled, and not before."""
+        """Fill the database with which each round begins: everything becomes due after the filling, not before."""
         self.template = self.place.fresh()
         engine, scheduler = a_scheduler(self.template)
         due = datetime.now(UTC) + timedelta(seconds=2 + self.count / 30)

@@ -1,4 +1,4 @@
-"""What the workers of APScheduler 3 share: its scheduler on an SQL job store, and its own tasks."""
+"""What the workers of APScheduler 3 share: its scheduler on an SQL job store, and its tasks."""
 
 import sqlite3
 import threading
@@ -15,7 +15,7 @@ JOURNALS = ("default", "wal")
 
 
 def no_work() -> None:
-    """A job that has done it already; APScheduler finds it by its name."""
+    """Do nothing; APScheduler finds this job by its name."""
 
 
 def an_engine(url: str, journal: str, *, is_durable: bool) -> Any:
@@ -36,9 +36,10 @@ def an_engine(url: str, journal: str, *, is_durable: bool) -> Any:
 
 
 def a_scheduler(url: str, journal: str, *, is_durable: bool = True) -> Any:
-    """Paused, on that database; `default` leaves SQLite's journal as SQLAlchemy opens it.
+    """Return a paused scheduler on that database; `default` keeps SQLite's journal as SQLAlchemy opens it.
 
-    Not durable: for filling a database before anything is measured."""
+    Not durable: for filling a database before anything is measured.
+    """
     engine = an_engine(url, journal, is_durable=is_durable)
     store = import_module("apscheduler.jobstores.sqlalchemy").SQLAlchemyJobStore(engine=engine)
     scheduler = import_module("apscheduler.schedulers.background").BackgroundScheduler(
@@ -51,7 +52,7 @@ def a_scheduler(url: str, journal: str, *, is_durable: bool = True) -> Any:
 
 
 class Jobs:
-    """A scheduler's task: a place, a journal, and the version for the table."""
+    """The task of a scheduler: a place, a journal, and the version for the table."""
 
     version = version("apscheduler")
 
@@ -64,7 +65,7 @@ class Jobs:
 
 
 class Loading(Jobs):
-    """B2: `add_job`, one by one, as it has no bulk call."""
+    """B2: `add_job`, one by one, because there is no bulk call."""
 
     def __init__(self, place: Place, journal: str, count: int) -> None:
         super().__init__(place, journal)
@@ -84,23 +85,23 @@ class Loading(Jobs):
 
 
 def trigger(number: int) -> dict[str, Any]:
-    """Half intervals, half cron, the same ones as everwhen's."""
+    """Return half intervals, half cron, the same as everwhen's."""
     if number % 2:
         return {"trigger": "cron", "minute": number % 60, "hour": number % 24}
     return {"trigger": "interval", "seconds": 3_600 + number % 3_600}
 
 
 class Cycle(Jobs):
-    """B5: from the moment that all jobs are due to the end of the last."""
+    """B5: from the moment when all jobs are due to the end of the last."""
 
     def __init__(self, place: Place, journal: str, count: int) -> None:
         super().__init__(place, journal)
         self.count = count
 
     def check(self) -> dict[str, str]:
-        """The database that each round begins with: everything due since it was filled, and not before.
+        """Fill the database with which each round begins: everything becomes due after the filling, not before.
 
-        A scheduler that is shut down, even a paused one, looks at what is due once more.
+        A scheduler that is shut down, even a paused one, processes what is due once more.
         """
         self.template = self.place.fresh()
         scheduler = a_scheduler(self.template, self.journal, is_durable=False)
@@ -130,14 +131,14 @@ class Cycle(Jobs):
 
 
 def end(scheduler: Any) -> None:
-    """With its connections: while one is open, no database can be copied."""
+    """Shut the scheduler down with its connections: while one is open, the database cannot be copied."""
     engine = scheduler._jobstores["default"].engine
     scheduler.shutdown()
     engine.dispose()
 
 
 class Countdown:
-    """Waits for so many events."""
+    """Waits for a number of events."""
 
     def __init__(self, left: int) -> None:
         self.left = left

@@ -1,7 +1,7 @@
 """The worker of B6 for APScheduler 3: when its job store had committed the next time of a run that it began.
 
-Its jobs leave no rows. What stands for the committed job is the commit that moves the schedule on
-(`update_job`), right after the run was handed to the executor: a crash before it would run it again.
+Its jobs leave no rows. The commit that advances the schedule (`update_job`), right after the run was handed to the
+executor, stands for the committed job: a crash before it would run the job again.
 """
 
 import argparse
@@ -33,7 +33,8 @@ class Lag(Jobs):
         return {"lag p99": (percentile(lags, 99), 1)}
 
     def filled(self) -> tuple[str, int]:
-        """A database, and the second in which its jobs begin: later when the machine is slow at filling it."""
+        """Fill a database; return it with the second in which its jobs begin: later when the machine is slow at
+        filling it."""
         for lead in (4, 8, 16, 32):
             url, began = self.place.fresh(), int(time()) + lead
             self.fill(url, began)

@@ -1,6 +1,6 @@
-"""Both databases below a stack, for what benchmarks do beside the product: fill, look, clear away.
+"""Both databases below a stack, for what benchmarks do outside the product: fill, query, clean up.
 
-The SQL of the benchmarks is the same for both; here is where they differ.
+The SQL of the benchmarks is the same for both; this module owns the differences.
 """
 
 from typing import Any, Protocol
@@ -14,21 +14,21 @@ from everwhen.stores.sqlite_database import SqliteDatabase
 
 class Backend(Protocol):
     def change(self, *statements: str) -> None:
-        """Statements in one transaction."""
+        """Execute statements in one transaction."""
 
     def rows(self, query: str) -> list[Any]: ...
 
     def columns(self, table: str) -> list[str]:
-        """Those that an insert names."""
+        """Return the columns that an insert names."""
 
     def microseconds(self, column: str) -> str:
-        """An instant as an integer."""
+        """Return SQL for an instant as an integer."""
 
     def later(self, column: str, microseconds: str) -> str:
-        """An instant moved by an expression of microseconds."""
+        """Return SQL for an instant moved by an expression of microseconds."""
 
     def tidy(self) -> None:
-        """As after a quiet while: logs written back, what is dead cleared away."""
+        """Restore the state after a quiet period: logs checkpointed, dead rows vacuumed."""
 
 
 class SqliteBackend:
@@ -56,7 +56,7 @@ class SqliteBackend:
 
 
 class PostgresBackend:
-    """On a connection of its own: a million rows take longer than the product lets a statement run."""
+    """Uses a separate connection: a million rows take longer than the product lets a statement run."""
 
     def __init__(self, database: PostgresDatabase) -> None:
         self.url = database.url

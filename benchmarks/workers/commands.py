@@ -23,7 +23,7 @@ def main(name: str) -> None:
     click.echo(f"Hello, {name}!")
 '''
 
-# The form that installers give a console script: an interpreter named outright, an import, a call.
+# The form that installers give a console script: an absolute interpreter path, an import, a call.
 CONSOLE_SCRIPT = """\
 #!{python}
 import sys
@@ -34,7 +34,7 @@ if __name__ == "__main__":
 
 
 class Starting:
-    """Runs `script option` once per part. The digest is empty: two programs have two texts."""
+    """Runs `script option` once per part. The digest is empty, because two programs print two texts."""
 
     def __init__(self, script: Path, distribution: str, option: str) -> None:
         self.command = [str(script), option]
@@ -61,7 +61,7 @@ def everwhen(_folder: Path, option: str) -> Starting:
 
 
 def click(folder: Path, option: str) -> Starting:
-    """A module beside its script, so that its bytecode is cached as that of an installed one is."""
+    """Create a module next to its script, so that its bytecode is cached like that of an installed one."""
     (folder / "bare_click.py").write_text(BARE_CLICK)
     script = folder / "hello"
     script.write_text(CONSOLE_SCRIPT.format(python=sys.executable))

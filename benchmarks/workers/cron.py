@@ -25,12 +25,12 @@ class CronTask:
 
     @cached_property
     def cases(self) -> list[Case]:
-        """Those the library can parse; the harness notes the others."""
+        """Return the cases that the library can parse; the harness notes the others."""
         return [case for case in cases() if can_parse(self.engine, case)]
 
 
 class Walking(CronTask):
-    """Successive instants, parsed before the clock starts."""
+    """Successive instants; the expressions are parsed before the timer starts."""
 
     def check(self) -> dict[str, str]:
         return {case.name: digest(self.instants(case)) for case in self.cases}
@@ -51,7 +51,7 @@ class Walking(CronTask):
 
 
 class Parsing(CronTask):
-    """From text to the first instant, with nothing remembered from the time before."""
+    """From text to the first instant, with empty caches."""
 
     def check(self) -> dict[str, str]:
         return {case.name: digest([self.first(case)]) for case in self.cases}
@@ -91,7 +91,7 @@ class Spanning(CronTask):
     def instants(self, zone_name: str) -> list[Any]:
         assert self.engine.span is not None, "this library is only walked"
         zone = timezone_of(zone_name)
-        # Between two slots at both ends, since the libraries differ on whether the start itself counts.
+        # Between two slots at both ends, because the libraries differ on whether the start itself counts.
         start = datetime(2026, 1, 1, 0, 1, tzinfo=UTC).astimezone(zone)
         end = datetime(2026, 2, 1, 0, 1, tzinfo=UTC) if self.is_quick else start.replace(year=2027)
         return list(self.engine.span("*/5 * * * *", zone_name, start, end))
@@ -100,7 +100,7 @@ class Spanning(CronTask):
 def can_parse(engine: Engine, case: Case) -> bool:
     try:
         engine.walk(case.text, case.zone_name, case.start)
-    except Exception:  # each library has its own error for text it does not know
+    except Exception:  # each library has its own error for text that it cannot parse
         return False
     return True
 

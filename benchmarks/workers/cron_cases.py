@@ -6,13 +6,12 @@ from datetime import UTC, datetime, tzinfo
 from zoneinfo import ZoneInfo
 
 ZONES = ("UTC", "Australia/Sydney", "America/New_York")
-# Off every minute, and before both zones' changes of the year: a walk of fifty days crosses them.
+# Not on a whole minute, and before both zones' clock changes of the year: a walk of fifty days crosses them.
 START = datetime(2026, 2, 20, 3, 17, 30, tzinfo=UTC)
 STEPS = 50
 
-# Debian's packages (17 * * * *, 25 6 * * *, 47 6 * * 7, 52 6 1 * *, 09,39, 5-55/10, 59 23, 24 0 8-14, 57 0),
-# the manual page crontab(5) (30 4 1,15 * 5, 23 0-23/2, 5 4 * * sun, 15 14 1, 0 22 * * 1-5), and the usual
-# rest.
+# Debian's packages (17 * * * *, 25 6 * * *, 47 6 * * 7, 52 6 1 * *, 09,39, 5-55/10, 59 23, 24 0 8-14, 57 0), the
+# manual page crontab(5) (30 4 1,15 * 5, 23 0-23/2, 5 4 * * sun, 15 14 1, 0 22 * * 1-5), and other common expressions.
 EVERYDAY = (
     "* * * * *",
     "*/5 * * * *",
@@ -40,7 +39,7 @@ EVERYDAY = (
     "5 4 * * sun",
     "30 4 1,15 * 5",
 )
-# Rare ones walk fewer steps, again and again, so that no walk leaves the next four years.
+# Rare ones walk fewer steps, repeatedly, so that no walk leaves the next four years.
 STEPS_OF_RARE = {
     "24 0 8-14 * *": 50,
     "52 6 1 * *": 48,
@@ -80,5 +79,5 @@ def cases() -> Iterator[Case]:
 
 
 def timezone_of(zone_name: str) -> tzinfo:
-    # Several peers have a short cut for datetime.UTC, and none for ZoneInfo("UTC").
+    # Several peers have a fast path for datetime.UTC, and none for ZoneInfo("UTC").
     return UTC if zone_name == "UTC" else ZoneInfo(zone_name)

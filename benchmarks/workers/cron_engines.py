@@ -1,6 +1,6 @@
-"""One adapter per cron library, each in the fastest form its documentation offers.
+"""One adapter per cron library, each in the fastest form that its documentation offers.
 
-Libraries are loaded by name, inside functions: each environment holds only some of them.
+Libraries are loaded by name, inside functions: each environment has only some of them.
 """
 
 import re
@@ -57,7 +57,7 @@ def everwhen_series() -> Callable[[str, str], Any]:
 
 
 def forget_everwhen() -> None:
-    """Empties the caches of parsing, so that a fresh parse is one; zones stay known, as zoneinfo's do."""
+    """Empty the parse caches, so that every parse is a fresh one; zones stay cached, as zoneinfo's do."""
     for value in vars(import_module("everwhen.timetable.cron")).values():
         if hasattr(value, "cache_clear"):
             value.cache_clear()
@@ -128,7 +128,7 @@ def celery() -> Engine:
     def walk(text: str, zone_name: str, start: datetime) -> Walk:
         zone = timezone_of(zone_name)
         cron = crontab.from_string(text)
-        # A clock that stands still: Celery asks for the time at every step, and needs no answer here.
+        # A fixed clock: Celery reads the time at every step, and the result does not matter here.
         cron.nowfun = lambda: start
 
         def following(instant: datetime) -> Any:
@@ -141,7 +141,7 @@ def celery() -> Engine:
 
 
 def repeated(following: Callable[[Any], Any], start: Any) -> Walk:
-    """For a library that is handed an instant and answers with the next."""
+    """Adapt a library that takes an instant and returns the next."""
     instant = start
 
     def advance(steps: int) -> Any:
@@ -156,7 +156,7 @@ def repeated(following: Callable[[Any], Any], start: Any) -> Walk:
 
 
 def iterated(following: Callable[[], Any]) -> Walk:
-    """For a library that remembers where it is."""
+    """Adapt a library that keeps its position."""
 
     def advance(steps: int) -> Any:
         at = None
@@ -168,7 +168,7 @@ def iterated(following: Callable[[], Any]) -> Walk:
 
 
 def with_named_weekdays(text: str) -> str:
-    """APScheduler 3 counts weekdays from Monday = 0; names mean the same to everyone.
+    """Replace weekday numbers by names: APScheduler 3 counts from Monday = 0; names mean the same to all.
 
     >>> with_named_weekdays("*/15 9-17 * * 1-5")
     '*/15 9-17 * * mon-fri'

@@ -29,7 +29,7 @@ class Filled:
     """A database with hourly schedules, whose definitions were parsed before the clock starts."""
 
     version = runtimes.VERSION
-    kept = 0  # the row of the last job that stays
+    kept = 0  # the row of the last job that is kept
 
     def __init__(self, place: Place, count: int) -> None:
         self.count = count
@@ -66,7 +66,7 @@ class Firing(Filled):
 
 
 class Growing(Firing):
-    """B13: the same beside the jobs of a long past."""
+    """B13: the same with the jobs of a long history in the table."""
 
     def __init__(self, place: Place, count: int, old_jobs: int) -> None:
         super().__init__(place, count)
@@ -91,7 +91,7 @@ class Growing(Firing):
 
 
 class Herd(Filled):
-    """B7: everything due at one instant, fired by the loop's own steps while time goes on; the last tenth counts."""
+    """B7: everything due at one instant, fired by the loop's own steps while time passes; the last tenth counts."""
 
     def check(self) -> dict[str, str]:
         super().check()
@@ -113,7 +113,7 @@ class Herd(Filled):
 
 
 class Cycle(Filled):
-    """B5: a whole node on a clock that goes on, from all due to all settled."""
+    """B5: a whole node on a running clock, from all due to all settled."""
 
     def check(self) -> dict[str, str]:
         super().check()
@@ -144,7 +144,7 @@ class Cycle(Filled):
 
 
 class Holding:
-    """B15: evaluations beside 10,000 schedules of one (plugin, command), held by their guard or not."""
+    """B15: evaluations with 10,000 schedules of one (plugin, command), held by their guard or not."""
 
     version = runtimes.VERSION
     others = 500

@@ -1,4 +1,4 @@
-"""The worker of B16: jobs handed over to RQ on a Valkey of its own, by everwhen or by RQ's own calls."""
+"""The worker of B16: jobs handed over to RQ on a separate Valkey, by everwhen or by RQ's own calls."""
 
 import argparse
 from time import perf_counter
@@ -17,7 +17,7 @@ from everwhen.operations.schedules import Submission, create_schedules
 from everwhen.queues.rq import ENTRY, RqQueue
 from tests.servers.valkey import ValkeyServer
 
-NEVER = 86_400.0  # seconds until somebody looks after what is on its way
+NEVER = 86_400.0  # seconds until handed-over jobs are checked
 TARGET = Target("command", '{"argv": ["true"]}')
 
 
@@ -92,7 +92,7 @@ class Enqueueing:
 
 
 def refuse_losses(redis: Redis, count: int) -> None:
-    """All of them are in the queue; then it is emptied for the next round."""
+    """Check that all jobs are in the queue, and empty it for the next round."""
     found = redis.llen("rq:queue:default")
     redis.flushall()
     if found != count:

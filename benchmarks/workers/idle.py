@@ -1,4 +1,4 @@
-"""The worker of B3 and B10: what schedules cost that are not due, in time and in memory."""
+"""The worker of B3 and B10: the cost of schedules that are not due, in time and in memory."""
 
 import argparse
 import os
@@ -22,7 +22,7 @@ SPREAD = 1_000  # microseconds between the due instants of copies, a year away
 
 
 class Idle:
-    """A database filled by another process, so that loading leaves no trace in this one."""
+    """A database filled by another process, so that loading does not affect this one."""
 
     version = runtimes.VERSION
 
@@ -76,7 +76,7 @@ def resident_megabytes() -> float:
 
 
 class SelectOne:
-    """B3's measure on PostgreSQL: the least that a question to the server costs."""
+    """B3's reference on PostgreSQL: the minimal cost of a query to the server."""
 
     def __init__(self, place: Place) -> None:
         self.connection = psycopg.connect(place.fresh(), autocommit=True, prepare_threshold=2)

@@ -28,9 +28,9 @@ PER_MINUTE = {"every": "1m", "catch_up": "run_once", "misfire_grace": "10s"}
 
 
 class Lag:
-    """A node with 1,000 schedules that are due in every second, and perhaps a backlog beside them.
+    """A node with 1,000 schedules that are due in every second, and optionally a backlog.
 
-    An outage is made by filling the database with a clock that stands an hour in the past.
+    An outage is simulated by filling the database with a clock that is an hour slow.
     """
 
     version = runtimes.VERSION
@@ -65,20 +65,21 @@ class Lag:
         return {"lag p99": (percentile(lags, 99) / SECOND, 1)}
 
     def watch(self, stack: Stack) -> tuple[int, int]:
-        """Run the node; the whole seconds in which every slot must be found, from the next one on."""
+        """Run the node; return the whole seconds in which every slot must be found, from the next one on."""
         service = Service(stack.runtime, {"command": NoWork()}, max_workers=AT_ONCE)
         began = time_ns() // 1_000 // SECOND * SECOND + SECOND
         ended = began + self.seconds * SECOND
         service.start()
         try:
-            # Late ones may still come: they count, with their lag, as long as we wait.
+            # Late ones may still come: they count, with their lag, while we wait.
             Event().wait((ended - time_ns() // 1_000) / SECOND + 1.5)
         finally:
             service.stop()
         return began, ended
 
     def lags(self, stack: Stack, witness: Witness, began: int, ended: int) -> Iterator[int]:
-        """Jobs were inserted in the order of the ticks, so each tick's commit belongs to the next few rows."""
+        """Yield the lags. Jobs were inserted in the order of the ticks, so each tick's commit belongs to the next few
+        rows."""
         backend = backend_of(stack.database)
         query = "FROM jobs WHERE origin IN ('schedule', 'catch_up') ORDER BY row_id"
         rows = iter(backend.rows(f"SELECT {backend.microseconds('due_at')}, schedule_id {query}"))

@@ -1,4 +1,4 @@
-"""The worker of B2: schedules created in bulk or one by one, into an empty database in each round."""
+"""The worker of B2: schedules created in bulk or one by one, in an empty database in each round."""
 
 import argparse
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from benchmarks.workers.answering import Task, Timings, answer_until_end
 from benchmarks.workers.places import Files, Place, a_place
 
 BULK, AT_ONCE = 100_000, 1_000
-BY_PEER = 1_000  # APScheduler's cost per schedule does not depend on how many there are
+BY_PEER = 1_000  # APScheduler's cost per schedule does not depend on their number
 SINGLE = 200
 
 
@@ -51,7 +51,7 @@ class Loading:
 
 
 def fields(number: int) -> dict[str, Any]:
-    """Half intervals, half cron."""
+    """Return half intervals, half cron."""
     if number % 2:
         return {"cron": f"{number % 60} {number % 24} * * *"}
     return {"every": f"{3_600 + number % 3_600}s", "first_run": "after_interval"}

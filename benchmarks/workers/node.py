@@ -1,4 +1,4 @@
-"""A node for B11, to be killed: it says a line for each evaluation that has committed firings."""
+"""A node for B11, to be killed: it prints a line for each evaluation that has committed firings."""
 
 import os
 from threading import Event

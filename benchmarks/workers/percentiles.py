@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 
 def percentile(values: Sequence[float], rank: float) -> float:
-    """The smallest value that so many percent do not exceed.
+    """Return the smallest value that so many percent of the values do not exceed.
 
     >>> percentile([5, 1, 2, 3, 4], 50), percentile(range(1, 101), 99)
     (3, 99)

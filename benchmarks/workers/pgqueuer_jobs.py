@@ -16,7 +16,7 @@ ENTRYPOINT = "nothing"
 
 
 class Working:
-    """Fills the queue, then times a manager that drains it: until the last outcome is stored."""
+    """Fills the queue, then times a manager that drains it, until the last outcome is stored."""
 
     version = version("pgqueuer")
 
@@ -56,7 +56,7 @@ class Working:
 
 
 def queries(pool: object) -> Any:
-    """By the faster of its drivers; its tables are logged, which is its usual durability."""
+    """Return queries on the faster of its drivers; its tables are logged, which is its default durability."""
     driver = import_module("pgqueuer.db").AsyncpgPoolDriver(pool)
     return import_module("pgqueuer.queries").Queries(driver)
 

@@ -1,4 +1,4 @@
-"""Where a worker's databases are made: files in a folder of its own, or databases on the benchmark's server."""
+"""Where a worker's databases are created: files in a separate folder, or databases on the benchmark's server."""
 
 import os
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ SQLITE = "sqlite:///"
 
 
 class Place(Protocol):
-    """Hands out URLs."""
+    """Provides database URLs."""
 
     def fresh(self) -> str:
-        """An empty database."""
+        """Create an empty database."""
 
     def copy_of(self, url: str) -> str:
-        """A database like that one, which nobody has open."""
+        """Create a copy of that database, which no process has open."""
 
     def drop(self, url: str) -> None: ...
 
@@ -63,7 +63,7 @@ class Server:
         self.run(f"DROP DATABASE {url.rpartition('/')[2]} WITH (FORCE)")
 
     def run(self, statement: str) -> None:
-        import psycopg  # only where there is a server its driver has to be installed
+        import psycopg  # the driver has to be installed only where there is a server
 
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(statement.encode())

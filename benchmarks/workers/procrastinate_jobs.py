@@ -10,12 +10,12 @@ from typing import Any
 from benchmarks.workers.answering import Timings, answer_until_end
 from benchmarks.workers.places import Place, a_place
 
-COUNT, QUICK_COUNT = 500, 200  # it takes milliseconds for each, however many there are
+COUNT, QUICK_COUNT = 500, 200  # each takes milliseconds, whatever their number
 AT_ONCE = 1  # its default; 10 and 50 took as long
 
 
 class Working:
-    """Fills the queue, then times a worker: until the last job is finished."""
+    """Fills the queue, then times a worker until the last job is finished."""
 
     version = version("procrastinate")
 

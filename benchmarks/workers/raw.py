@@ -1,4 +1,4 @@
-"""The raw limit: the statements of a firing and of a load in plain sqlite3, narrow rows, no scheduler around."""
+"""The raw limit: the statements of a firing and of a load in plain sqlite3, with narrow rows, without a scheduler."""
 
 import secrets
 import sqlite3
@@ -36,7 +36,7 @@ WORDS = '{"every":"1h","command":"sync","target":["command","{\\"argv\\": [\\"tr
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """The same durability and the same length of the log as everwhen's."""
+    """Connect with the same durability and the same log length as everwhen."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
@@ -52,7 +52,7 @@ def row() -> tuple[str, int, str]:
 
 
 class RawFiring:
-    """B4's limit: claim, insert, move on and count, a transaction for each 500."""
+    """B4's limit: claim, insert, advance and count, a transaction for each 500."""
 
     version = sqlite3.sqlite_version
 

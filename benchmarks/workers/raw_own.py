@@ -1,9 +1,9 @@
 """B4's limit on everwhen's own tables: the statements of a firing, with all columns and indexes, and nothing else.
 
-The goal speaks of "the same claim, job insert with its unique index, schedule update and limits update, batches
-of 500, no scheduler around them". Read here as: the tables of the product as they are and its own statements,
-in plain sqlite3 or psycopg, on tuples that go straight from one statement to the next. A leaner schema that could
-not hold what the ledger promises is another thing; `raw` measures one, beside the goal.
+The goal says "the same claim, job insert with its unique index, schedule update and limits update, batches of 500, no
+scheduler around them". This module interprets it as: the tables of the product as they are and its own statements, in
+plain sqlite3 or psycopg, on tuples that go directly from one statement to the next. A leaner schema that could not
+hold what the ledger promises is a different measurement; `raw` makes it, without a goal.
 """
 
 import sqlite3
@@ -30,7 +30,7 @@ KEYS = [f"guard:g{group}:sync" for group in range(GROUPS)]
 
 
 class RawOnOwnTables(ABC):
-    """Claim, insert, move on and count, a transaction for each 500."""
+    """Claim, insert, advance and count, a transaction for each 500."""
 
     version = ""
 
@@ -124,7 +124,7 @@ def raw_on_own_tables(place: Place, count: int) -> RawOnOwnTables:
 
 
 def job(row: tuple[object, ...], now: int) -> tuple[object, ...]:
-    """A job of a schedule's row, in the order of JOB_INSERTED."""
+    """Return a job of a schedule's row, in the order of JOB_INSERTED."""
     row_id, uid, schedule_id, _, revision, _, _, slot_at, due_at = row[:9]
     number = row[15] + 1  # type: ignore[operator]
     name, guard = f"sched-{uid}-n{number}-rc0", "guard:g0:sync"
@@ -135,6 +135,6 @@ def job(row: tuple[object, ...], now: int) -> tuple[object, ...]:
 
 
 def moved(row: tuple[object, ...], now: int) -> tuple[object, ...]:
-    """What a firing changes of a schedule's row, in the order of FIRED."""
+    """Return what a firing changes in a schedule's row, in the order of FIRED."""
     next_at = row[8] + HOUR  # type: ignore[operator]
     return next_at, next_at, row[15] + 1, 1, now, row[8], row[0]  # type: ignore[operator]

@@ -1,4 +1,4 @@
-"""The raw limit of a load on PostgreSQL: rows of a minimal schema in plain psycopg, no scheduler around."""
+"""The raw limit of a load on PostgreSQL: rows of a minimal schema in plain psycopg, without a scheduler."""
 
 import secrets
 from time import perf_counter

@@ -1,6 +1,6 @@
 """The worker of B22: real `everwhen` processes meet a fault, and are timed from its end to their next firing.
 
-What they did is read from the jobs in the database, by a connection that only looks.
+Their work is read from the jobs in the database, over a connection that only reads.
 """
 
 import argparse
@@ -26,9 +26,8 @@ from tests.servers.postgres import PostgresServer
 
 AWAY_SECONDS = 1.5
 LOCKED_SECONDS, QUICK_LOCKED_SECONDS = 60.0, 12.0
-STEP_OF_LOCKED = (
-    0.3  # each round is so much longer: waiting has a rhythm, which a lock must not hit by chance
-)
+# Added in each round: retries have a period, and the end of the lock must not always meet it at the same phase.
+STEP_OF_LOCKED = 0.3
 WATCHED_SECONDS = 5
 LOOK_EVERY = 0.005
 PATIENCE = 30.0
@@ -49,11 +48,11 @@ WHOLE = f"""SELECT coalesce(array_agg(second), '{{{{}}}}') FROM (
 SELECT extract(epoch FROM slot_at)::bigint AS second FROM jobs
 WHERE row_id > {{}} AND schedule_id NOT LIKE 'patient%' GROUP BY 1 HAVING count(*) = {LIVE + STARTED})"""
 
-Look = Callable[[str], Any]  # the one value that a query finds
+Look = Callable[[str], Any]  # returns the single value of a query
 
 
-def file_to_json(url: str, port: int) -> dict[str, Any]:
-    """Messages and commands in every second, and schedules of two minutes of which some are due in any fault."""
+def configuration_of(url: str, port: int) -> dict[str, Any]:
+    """Return messages and commands of every second, and two-minute schedules of which some are due in any fault."""
     live = {"every": "1s", "if_running": "allow"}
     patient = {"every": f"{INTERVAL}s", "misfire_grace": f"{GRACE}s"}
     message, command = {"message": {"text": "now"}}, {"command": ["true"]}
@@ -76,7 +75,7 @@ def first_at(second: int) -> str:
 
 
 class Node:
-    """A process of `everwhen`, ready when it is made; its lines are kept from filling a pipe by a file."""
+    """A process of `everwhen`, ready when it is created; its output goes to a file, so that no pipe fills up."""
 
     def __init__(self, fields: Sequence[str], config: Path) -> None:
         self.log = config.with_suffix(f".{monotonic()}.log")
@@ -95,7 +94,7 @@ class Node:
 
 
 def await_that(is_so: Callable[[], object]) -> float:
-    """The instant by the monotonic clock at which it was so."""
+    """Wait until the condition holds, and return that instant of the monotonic clock."""
     deadline = monotonic() + PATIENCE
     while not is_so():
         if monotonic() > deadline:
@@ -105,7 +104,7 @@ def await_that(is_so: Callable[[], object]) -> float:
 
 
 class Fault(ABC):
-    """Nodes on a database, and what becomes of them in a round."""
+    """Nodes on a database, and what happens to them in a round."""
 
     version = runtimes.VERSION
     nodes: Sequence[Sequence[str]] = (("up",),)
@@ -120,9 +119,9 @@ class Fault(ABC):
         port = HeldPort()
         self.ending.callback(port.release)
         self.config = folder / "everwhen.yaml"
-        self.config.write_text(json.dumps(file_to_json(self.made(folder), port.number)))
+        self.config.write_text(json.dumps(configuration_of(self.made(folder), port.number)))
         self.running = [self.started(fields) for fields in self.nodes]
-        with self.schedule_history() as look:
+        with self.searching() as look:
             await_that(lambda: look(BEGUN.format(0)))
         return {}
 
@@ -133,17 +132,17 @@ class Fault(ABC):
 
     @abstractmethod
     def made(self, folder: Path) -> str:
-        """The URL of an empty database."""
+        """Return the URL of an empty database."""
 
     @abstractmethod
-    def schedule_history(self) -> AbstractContextManager[Look]:
-        """A way to ask the database, as long as the block lasts."""
+    def searching(self) -> AbstractContextManager[Look]:
+        """Provide a function that queries the database, while the block runs."""
 
     def timed(self, look: Look, newest: int, over: float) -> Timings:
-        """From the end of the fault to the first firing behind that job, and to the first start."""
+        """Measure from the end of the fault to the first firing after that job, and to the first start."""
         fired = await_that(lambda: look(FIRED.format(newest))) - over
         begun = await_that(lambda: look(BEGUN.format(newest))) - over
-        # What is late is decided with what is not: a few seconds later there is nothing left to decide.
+        # Late slots are decided together with live ones: a few seconds later nothing is left to decide.
         await_that(lambda: look(FIRED.format(newest)) >= 3 * (LIVE + STARTED))
         self.amounts = {
             "first firing": fired,
@@ -154,7 +153,7 @@ class Fault(ABC):
 
 
 class Locked(Fault):
-    """Another program has the file for longer than a node waits for its turn."""
+    """Another program locks the file for longer than a node waits for the lock."""
 
     def __init__(self, ending: ExitStack, seconds: float) -> None:
         super().__init__(ending)
@@ -165,13 +164,13 @@ class Locked(Fault):
         return self.url
 
     @contextmanager
-    def schedule_history(self) -> Iterator[Look]:
+    def searching(self) -> Iterator[Look]:
         with closing(sqlite3.connect(path_in(self.url), isolation_level=None)) as connection:
             yield lambda query: connection.execute(query).fetchone()[0]
 
     def run(self, _part: int, _parts: int) -> Timings:
         self.rounds += 1
-        with self.schedule_history() as look:
+        with self.searching() as look:
             with closing(
                 sqlite3.connect(path_in(self.url), isolation_level=None, timeout=PATIENCE)
             ) as locking:
@@ -190,7 +189,7 @@ class Served(Fault):
         return self.url
 
     @contextmanager
-    def schedule_history(self) -> Iterator[Look]:
+    def searching(self) -> Iterator[Look]:
         with psycopg.connect(self.url, autocommit=True) as connection:
 
             def look(query: str) -> Any:
@@ -201,36 +200,36 @@ class Served(Fault):
             yield look
 
     def newest(self, look: Look) -> int:
-        """The last job of a second: all live slots fall on whole ones, and in between nothing is fired."""
+        """Return the last job of a second: all live slots are at whole seconds, and nothing is fired in between."""
         sleep(1.4 - time() % 1 + 0.1 * (self.rounds % 5))
         newest: int = look(NEWEST)
         return newest
 
 
 class Restarted(Served):
-    """The server goes in an orderly way, and comes back."""
+    """The server stops in an orderly way, and comes back."""
 
     def run(self, _part: int, _parts: int) -> Timings:
         self.rounds += 1
-        with self.schedule_history() as look:
+        with self.searching() as look:
             newest = self.newest(look)
         self.server.stop()
         sleep(AWAY_SECONDS)
         self.server.start()
         over = monotonic()
-        with self.schedule_history() as look:
+        with self.searching() as look:
             return self.timed(look, newest, over)
 
 
 class Killed(Served):
-    """One scheduler of two goes in the midst of a second's work."""
+    """One scheduler of two is killed during a second's work."""
 
     nodes = (("scheduler",), ("scheduler",), ("worker",))
 
     def run(self, _part: int, _parts: int) -> Timings:
         self.rounds += 1
         victim = self.rounds % 2
-        with self.schedule_history() as look:
+        with self.searching() as look:
             missed, newest = look(MISSED), self.newest(look)
             await_that(lambda: look(FIRED.format(newest)))
             self.running[victim].kill()
@@ -240,7 +239,7 @@ class Killed(Served):
         return {"worst lag": (worst, 1)}
 
     def worst_lag(self, look: Look, newest: int, second: int) -> float:
-        """From that second, and each that follows, until all that is due in it is to be seen."""
+        """Measure from that second, and each that follows, until all that is due in it is visible."""
         lags = []
         for due_at in range(second, second + WATCHED_SECONDS):
             await_that(lambda due_at=due_at: due_at in look(WHOLE.format(newest)))  # type: ignore[misc]

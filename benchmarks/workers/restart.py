@@ -17,7 +17,7 @@ AWAY_SECONDS = 1.2
 
 
 class Restarting:
-    """A database with schedules that are due in half a day, and a hundred of every second."""
+    """A database with schedules that are due in half a day, and a hundred every-second ones."""
 
     version = runtimes.VERSION
 
@@ -35,14 +35,14 @@ class Restarting:
         return {}
 
     def run(self, _part: int, _parts: int) -> Timings:
-        # Killed in the round before, and away for longer than a second: there is something to fire at once.
+        # Killed in the previous round, and away for longer than a second: there is something to fire at once.
         sleep(AWAY_SECONDS)
         seconds = self.first_firing()
         self.amounts = {"first firing": seconds}
         return {"first firing": (seconds, 1)}
 
     def first_firing(self) -> float:
-        """The seconds until then; a moment later the node is killed, in the midst of its work."""
+        """Return the seconds until the first firing; a moment later the node is killed during its work."""
         began = perf_counter()
         with self.node() as node:
             self.wait(node)

@@ -1,4 +1,4 @@
-"""What the workers of everwhen share: a runtime on a database of its own, filled with schedules, and witnesses."""
+"""What the workers of everwhen share: a runtime on a separate database, filled with schedules, and witnesses."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -24,15 +24,15 @@ START = 1_767_571_200 * SECOND  # 2026-01-05 00:00 UTC
 TARGET = Target("command", json.dumps({"argv": ["true"]}))
 SAYING = message_target({"text": "now"})  # fired and settled in one transaction
 LOADED_AT_ONCE = 1_000
-DATABASE = "EVERWHEN_BENCH_DATABASE"  # the variable that tells a process of a worker which database to open
+DATABASE = "EVERWHEN_BENCH_DATABASE"  # the variable that names the database for the processes of a worker
 
-# Everything due at the full hour, with a shared limit that is moved and never reached.
+# Everything due at the full hour, with a shared limit that is updated and never reached.
 HOURLY = {"every": "1h", "first_run": "after_interval", "command": "sync", "max_outstanding": 10_000_000}
 GROUPS = 10
 
 
 class SetClock:
-    """Stands where it was set; from `run_on` on it goes with the real one."""
+    """A clock that stands still where it was set; after `run_on` it runs with the real one."""
 
     def __init__(self, at: int = START) -> None:
         self.at = at
@@ -52,7 +52,7 @@ class SetClock:
 
 
 class Witness:
-    """Stands before the slots port and notes when ticks were committed, and how many jobs were settled."""
+    """A wrapper of the slots port that records when ticks were committed, and how many jobs were settled."""
 
     def __init__(self, slots: Any) -> None:
         self.slots = slots
@@ -80,14 +80,14 @@ class Witness:
 
 
 class NoWork:
-    """A target that has done it already."""
+    """A target that does nothing."""
 
     async def run(self, spec: str, run: Run) -> Outcome:
         return SUCCEEDED
 
 
 def a_stack(url: str, clock: Clock | None = None) -> Stack:
-    """As the commands that serve open it: in a process of their own, where garbage is looked for seldom."""
+    """Open a stack as the serving commands do: in a separate process, with rare garbage collection."""
     collect_seldom()
     return open_stack(url, clock=clock)
 
@@ -114,7 +114,7 @@ def load(
 
 
 def load_many(stack: Stack, count: int, fields: dict[str, Any], name: str = "s", spread: int = 0) -> None:
-    """A thousand through the bulk call, the rest as copies of them in SQL: for benchmarks of other things.
+    """Create a thousand through the bulk call, the rest as copies in SQL: for benchmarks that do not measure loading.
 
     `spread` sets the due instants of the copies so many microseconds apart.
     """
@@ -122,7 +122,7 @@ def load_many(stack: Stack, count: int, fields: dict[str, Any], name: str = "s",
     uids = ", ".join(f"'{state.uid}'" for state in states)
     backend = backend_of(stack.database)
     moved = {
-        "uid": "copy || '-' || uid",  # neighbours in every index, as those of one call are
+        "uid": "copy || '-' || uid",  # neighbours in every index, like those of one call
         "schedule_id": "schedule_id || '-' || copy",
         "next_run_at": backend.later("next_run_at", f"copy * {spread}"),
     }
@@ -133,7 +133,7 @@ def load_many(stack: Stack, count: int, fields: dict[str, Any], name: str = "s",
 
 
 def multiply(stack: Stack, table: str, originals: str, copies: int, moved: dict[str, str]) -> None:
-    """Copies of the rows that the condition finds; an expression may use `copy`, which counts from 1."""
+    """Copy the rows that the condition selects; an expression may use `copy`, which counts from 1."""
     if copies < 1:
         return
     backend = backend_of(stack.database)
@@ -147,7 +147,7 @@ def multiply(stack: Stack, table: str, originals: str, copies: int, moved: dict[
 
 
 def forget_jobs(stack: Stack, after: int = 0) -> None:
-    """As before the first firing: no jobs (later than that row), nothing outstanding, a short log."""
+    """Restore the state before the first firing: no jobs (after that row), nothing outstanding, a short log."""
     backend = backend_of(stack.database)
     backend.change(
         f"DELETE FROM jobs WHERE row_id > {after}",

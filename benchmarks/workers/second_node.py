@@ -64,7 +64,7 @@ class SecondNode:
 
 
 def be_node() -> None:
-    """Set the clock to the instant of each line, fire until nothing is due, and say how much that was."""
+    """Set the clock to the instant of each line, fire until nothing is due, and print how much was fired."""
     clock = SetClock()
     stack = runtimes.a_stack(os.environ[runtimes.DATABASE], clock)
     ticker = Ticker(stack.runtime.slots, clock)

@@ -1,4 +1,5 @@
-"""The worker of B13's second half: evaluations that find nothing, after firings that nobody could clear away."""
+"""The worker of B13's second half: evaluations that find nothing, after firings whose dead rows vacuum cannot
+remove."""
 
 import argparse
 from time import perf_counter
@@ -19,7 +20,7 @@ WORDS = {"every": "1h", "first_run": "after_interval", "if_running": "allow"}
 
 
 class Unvacuumed:
-    """Some program holds a snapshot from before; everything it might still see stays, in tables and indexes."""
+    """Another program holds an old snapshot; every row that it might still see stays, in tables and indexes."""
 
     version = runtimes.VERSION
 

@@ -1,4 +1,4 @@
-"""The worker of B8 and B9: queued jobs, worked off by a node, beside the same work with no scheduler around it."""
+"""The worker of B8 and B9: queued jobs, run by a node, compared with the same work without a scheduler."""
 
 import argparse
 import asyncio
@@ -51,7 +51,7 @@ asyncio.run(main())
 
 
 class Strict(Witness):
-    """Counts successes alone: work that fails at once would look fast."""
+    """Counts only successes: work that fails at once would look fast."""
 
     def settle(self, now: int, ends: Sequence[JobEnd]) -> int:
         refuse_failures(ends)
@@ -69,7 +69,7 @@ def refuse_failures(ends: Sequence[JobEnd]) -> None:
 
 
 class Queued:
-    """Fires a slot of every schedule, then times a node that works the jobs off."""
+    """Fires a slot of every schedule, then times a node that runs the jobs."""
 
     version = runtimes.VERSION
 
@@ -122,7 +122,7 @@ class Queued:
 
 
 class Bare:
-    """The same work by a loop that knows nothing of schedules."""
+    """The same work in a loop without schedules."""
 
     version = f"Python {sys.version.split()[0]}"
 

@@ -1,7 +1,7 @@
-"""Where flows run: a database that is prepared, looked at from outside, and the same again for every run.
+"""Prepared databases for flows: inspected from outside, and restored to the same state for every run.
 
-`image` is all that stands in it, read past the store. A run that is undone leaves the image that was there before; one
-that was committed leaves the image that the flow leaves when nothing happens.
+`image` is the whole content, read without the store. A run that is rolled back leaves the image from before; a run
+that was committed leaves the image that the flow leaves when no fault happens.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CAPABILITIES = Capabilities(several_processes=True)
 
 
 class Bench(Protocol):
-    """A prepared database; `begin` is the same database, again as it was prepared."""
+    """A prepared database; `begin` restores the prepared state."""
 
     flow: Flow
 
@@ -41,7 +41,7 @@ class Bench(Protocol):
 
 
 class Run:
-    """One run of a flow. `known` is what its preparation told; the first node has it, others come to its rescue."""
+    """One run of a flow. `known` is what its preparation returned; the first node has it, others rescue its jobs."""
 
     def __init__(self, flow: Flow, runtime: Tenant, known: Any) -> None:
         self.flow = flow
@@ -51,7 +51,7 @@ class Run:
         self._acts = 0
 
     def act(self, meet: Meet | None = None) -> None:
-        """Do it; what is drawn by lot is the same in every run."""
+        """Run the flow; random draws are the same in every run."""
         self._acts += 1
         with drawn(self._acts):
             if meet is None:
@@ -64,7 +64,7 @@ class Run:
         return image_of(self.runtime.site.url)
 
     def wait_for_what_was_cut_off(self) -> None:
-        """A server notices in its own time that a connection is gone, and only then undoes what it had open."""
+        """Wait until the server has noticed a lost connection, because only then it rolls back what was open."""
         with psycopg.connect(self.runtime.site.url, autocommit=True) as connection:
             while connection.execute(_OPEN).fetchall():
                 pass
@@ -80,12 +80,12 @@ class Run:
             runtime.close()
 
 
-# Longer than a lease, and than every deadline.
+# Longer than a lease and every deadline.
 PAUSES = ("2m", "20m")
 
 
 def recover(run: Run, *runtimes: Tenant, pauses: Sequence[str] = PAUSES) -> None:
-    """Time goes on, the nodes that are left go on with it, and in the end every slot is accounted for, once."""
+    """Let time pass while the remaining nodes work, and check that in the end every slot has exactly one entry."""
     for runtime in runtimes:
         runtime.resume_system()
     for pause in pauses:
@@ -104,7 +104,7 @@ def recover(run: Run, *runtimes: Tenant, pauses: Sequence[str] = PAUSES) -> None
 
 
 def ask_again(run: Run) -> None:
-    """Whoever asked asks once more, may hear that it was done already, and goes on."""
+    """Send the same request again, accept the answer that it was done already, and continue."""
     try:
         run.act()
     except SchedulerError as error:
@@ -145,12 +145,12 @@ class SqliteBench:
         return self.resume(path, node="node-1")
 
     def resume(self, path: Path, node: str) -> Run:
-        """A process on that file."""
+        """Open a process on that file."""
         runtime = Tenant(site_of(path), CAPABILITIES, ManualClock(self._moment), node)
         return Run(self.flow, runtime, self._known)
 
-    def write_side_effects(self, run: Run) -> Path:
-        """The files as a process would leave them that is killed now."""
+    def copy_files(self, run: Run) -> Path:
+        """Return a copy of the files as a process leaves them that is killed now."""
         path = self._new_path()
         source = run.runtime.site.url.removeprefix("sqlite:///")
         for suffix in ("", "-wal"):
@@ -168,7 +168,7 @@ def site_of(path: Path) -> Site:
     return Site(url, lambda clock: open_stack(url, clock=clock), lambda: None)
 
 
-# -- PostgreSQL: one database is prepared and kept aside, and put back for every run --
+# -- PostgreSQL: one database is prepared and kept as a template, and restored for every run --
 
 _KEEP = """
 DROP SCHEMA IF EXISTS kept CASCADE;
@@ -229,7 +229,7 @@ def _image_in_file(url: str) -> Image:
 
 
 def _image_on_postgres(url: str) -> Image:
-    """How many rows there are, and how schedules and jobs stand: numbers from sequences differ from run to run."""
+    """Return row counts, and the states of schedules and jobs: sequence numbers differ from run to run."""
     with psycopg.connect(url, autocommit=True) as connection:
         tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")
         image = {name: connection.execute(f'SELECT count(*) FROM "{name}"').fetchall() for (name,) in tables}

@@ -16,7 +16,7 @@ MEMORY = Path("/dev/shm")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """Real files, in memory where that can be had: thousands of runs need not wait for a disk."""
+    """Provide a folder of real files, in memory if possible: thousands of runs need not wait for a disk."""
     if not os.access(MEMORY, os.W_OK):
         yield tmp_path
         return

@@ -1,4 +1,4 @@
-"""A database on which two nodes can do anything at once, and what each of them may do: one line each."""
+"""A database on which two nodes can do anything at once, and the actions of each: one line each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ YOUNG = Retention(jobs=MINUTE, audit=MINUTE, breaker_transitions=MINUTE, message
 
 
 def crowd(runtime: Tenant) -> dict[str, Any]:
-    """Jobs that run, wait and are held, one of a node that is gone, and slots that are due; who runs what."""
+    """Create jobs that run, wait and are held, one of a dead node, and due slots; return which node runs which job."""
     runtime.put_quiet_hours("12:00-13:00", "skip", policy_id="days")
     declared = {name: {"every": "1m"} for name in ("kept", "changed", "gone")}
     apply(runtime.runtime, declarations(runtime, "one", ["nights"], **declared))

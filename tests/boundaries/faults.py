@@ -1,4 +1,4 @@
-"""What can happen at a boundary, as the driver would say it."""
+"""The faults that can happen at a boundary, raised as the driver would raise them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Strike = Callable[[Any], None]
 
 
 class Died(BaseException):
-    """The process is gone: nothing of it reaches the database any more."""
+    """The process is dead: nothing that it does reaches the database any more."""
 
 
 class Blow:
-    """A fault at one boundary, once; how much had been committed by then."""
+    """One fault at one boundary; `commits` counts the commits up to then."""
 
     def __init__(self, number: int, side: Side, strike: Strike) -> None:
         self._at = (number, side)
@@ -36,7 +36,7 @@ class Blow:
 
 
 class Death(Blow):
-    """From there on every statement of the process fails; its connections are gone."""
+    """From that boundary on every statement of the process fails; its connections are closed."""
 
     def __init__(self, number: int, side: Side) -> None:
         super().__init__(number, side, die)
@@ -56,7 +56,7 @@ def die(connection: Any) -> None:
 
 
 def fill_the_disk(connection: sqlite3.Connection) -> None:
-    """SQLite undoes the transaction by itself."""
+    """Fail as on a full disk; SQLite rolls the transaction back by itself."""
     connection.rollback()
     raise _sqlite_error(sqlite3.SQLITE_FULL, "database or disk is full")
 
@@ -80,13 +80,13 @@ def _sqlite_error(code: int, message: str) -> sqlite3.OperationalError:
 
 
 def cut_the_connection(connection: psycopg.Connection[Any]) -> None:
-    """The server undoes what was open, when it notices."""
+    """Cut the connection; the server rolls back what was open when it notices."""
     connection.pgconn.finish()
     raise psycopg.OperationalError("the connection is lost")
 
 
 def refuse(state: str) -> Strike:
-    """The server itself answers with this error in place of what was asked."""
+    """Return a fault in which the server answers the statement with this error."""
 
     def strike(connection: psycopg.Connection[Any]) -> None:
         connection.execute(f"DO $$ BEGIN RAISE EXCEPTION 'as if' USING ERRCODE = '{state}'; END $$")

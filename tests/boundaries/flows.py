@@ -1,4 +1,4 @@
-"""What nodes and people do, one line each: how a database is prepared for it, and what is then done in one go."""
+"""What nodes and people do, one line each: how the database is prepared, and the action itself."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Act = Callable[[Tenant, Any], object]
 
 
 class Flow(NamedTuple):
-    """`prepare` returns what `act` needs to know, plain values that outlive the process."""
+    """`prepare` returns what `act` needs to know, as plain values that outlive the process."""
 
     name: str
     prepare: Prepare
@@ -56,12 +56,12 @@ def nothing(runtime: Tenant) -> None:
 
 
 def added(**fields: Any) -> Prepare:
-    """One schedule, `a`, whose first slot is due."""
+    """Add one schedule, `a`, whose first slot is due."""
     return lambda runtime: runtime.add("a", **{"every": "1m", **fields})
 
 
 def fired(**fields: Any) -> Prepare:
-    """Its first job is queued."""
+    """Add a schedule whose first job is queued."""
 
     def prepare(runtime: Tenant) -> str:
         runtime.add("a", **{"every": "1m", **fields})
@@ -72,7 +72,7 @@ def fired(**fields: Any) -> Prepare:
 
 
 def claimed(**fields: Any) -> Prepare:
-    """Its first job runs."""
+    """Add a schedule whose first job runs."""
 
     def prepare(runtime: Tenant) -> Any:
         fired(**fields)(runtime)
@@ -82,7 +82,7 @@ def claimed(**fields: Any) -> Prepare:
 
 
 def overlapping(runtime: Tenant, **fields: Any) -> Any:
-    """One runs, two wait."""
+    """Prepare one running and two waiting jobs."""
     found = claimed(if_running="queue", **fields)(runtime)
     runtime.wait_and_step("1m")
     runtime.wait_and_step("1m")
@@ -90,7 +90,7 @@ def overlapping(runtime: Tenant, **fields: Any) -> Any:
 
 
 def held(**fields: Any) -> Prepare:
-    """`a` runs, `b` is held by what they share."""
+    """Prepare `a`, which runs, and `b`, which is held by a shared limit."""
 
     def prepare(runtime: Tenant) -> Any:
         runtime.add("a", every="1h", **fields)
@@ -104,7 +104,7 @@ def held(**fields: Any) -> Prepare:
 
 
 def behind(**fields: Any) -> Prepare:
-    """Ten minutes nobody looked."""
+    """Prepare ten minutes without an evaluation."""
 
     def prepare(runtime: Tenant) -> None:
         runtime.add("a", every="1m", **fields)
@@ -122,13 +122,13 @@ def many(runtime: Tenant) -> None:
 
 
 def speaking(runtime: Tenant) -> None:
-    """Messages that are over when they are fired, and one whose job takes a place first."""
+    """Prepare messages that are settled when they are fired, and one whose job takes a place first."""
     runtime.add_many([f"s{number}" for number in range(3)], every="1m", target=HELLO)
     runtime.add("g.a", every="1m", target=HELLO, **AGENT)
 
 
 def waited(duration: str, prepare: Prepare) -> Prepare:
-    """And then time has passed."""
+    """Let time pass after the preparation."""
 
     def and_wait(runtime: Tenant) -> Any:
         known = prepare(runtime)
@@ -159,7 +159,7 @@ def many_fired(runtime: Tenant) -> None:
 
 
 def deferred(runtime: Tenant) -> None:
-    """Held until the opening of its quiet hours."""
+    """Prepare a slot that is held until the opening of its quiet hours."""
     runtime.put_quiet_hours("08:00-09:00")
     runtime.add("a", every="24h", quiet_hours="nights")
     runtime.step()
@@ -172,20 +172,20 @@ def failed(runtime: Tenant, **fields: Any) -> Any:
 
 
 def failing(runtime: Tenant) -> Any:
-    """Its breaker is open, and a retry waits."""
+    """Prepare a schedule whose breaker is open and whose retry waits."""
     found = failed(runtime, max_retries=2, retry_delay="90s", **BREAKER)
     runtime.wait("2m")
     return found
 
 
 def stopped(runtime: Tenant) -> None:
-    """Done, because it has run as often as it should."""
+    """Prepare a schedule that is done, because it has run as often as it should."""
     found = claimed(total_repeats=1)(runtime)
     runtime.settle(*found)
 
 
 def handed_over(runtime: Tenant) -> Any:
-    """Its job goes on elsewhere."""
+    """Prepare a job whose work continues in another system."""
     found = claimed(timeout="10m", **AGENT)(runtime)
     runtime.settle(*found, outcome=AWAITED)
     return found
@@ -203,13 +203,13 @@ def of_a_dead_node(**fields: Any) -> Prepare:
 
 
 def delivered(runtime: Tenant) -> Any:
-    """Its job is on its way to a queue."""
+    """Prepare a job that is on its way to a queue."""
     fired()(runtime)
     return runtime.runtime.outbox.hand_over(runtime.now, limit=9, until=runtime.now + LEASE)
 
 
 def grown_old(runtime: Tenant) -> None:
-    """There is something to forget, of every kind."""
+    """Prepare old rows of every kind, for retention to delete."""
     (found,) = claimed(**BREAKER)(runtime)
     runtime.runtime.slots.write_output(runtime.now, [piece_of(found)], [])
     runtime.settle(found, outcome=FAILED)
@@ -235,7 +235,7 @@ def with_a_token(runtime: Tenant) -> str:
     return list_tokens(runtime.runtime)[0].token_id
 
 
-# -- what is done --
+# -- actions --
 
 
 def piece_of(one: ClaimedJob) -> OutputPiece:

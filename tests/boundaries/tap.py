@@ -1,4 +1,4 @@
-"""The tap: it stands under sqlite3 and psycopg, and shows every statement of a thread before and after it is run."""
+"""The tap: it sits below sqlite3 and psycopg, and reports every statement of a thread before and after it runs."""
 
 from __future__ import annotations
 
@@ -52,9 +52,10 @@ class _Tap:
 def tapped(
     meet: Meet, on_lock: Callable[[], None] = lambda: None, on_wait: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
-    """The statements of this thread are shown to `meet`, which may raise what the driver would raise.
+    """Report the statements of this thread to `meet`, which may raise what the driver would raise.
 
-    `on_lock` hears of it before the thread asks for the lock of an SQLite file, `on_wait` when that is taken."""
+    `on_lock` is called before the thread requests the lock of an SQLite file, `on_wait` when that lock is taken.
+    """
     _thread.tap, _thread.on_lock, _thread.on_wait = _Tap(meet), on_lock, on_wait
     try:
         yield
@@ -64,7 +65,7 @@ def tapped(
 
 @contextmanager
 def untapped() -> Iterator[None]:
-    """What happens at a boundary is not shown again."""
+    """Do not report statements that are executed at a boundary."""
     tap, _thread.tap = getattr(_thread, "tap", None), None
     try:
         yield
@@ -103,7 +104,7 @@ _take_lock = fcntl.flock
 
 @contextmanager
 def installed() -> Iterator[None]:
-    """Under both drivers, for every connection that is opened from here on."""
+    """Install the tap below both drivers, for every connection that is opened from now on."""
     connect = sqlite3.connect
     executes = {kind: kind.execute for kind in (psycopg.Cursor, psycopg.ServerCursor)}
 

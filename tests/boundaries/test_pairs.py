@@ -1,4 +1,4 @@
-"""Two nodes, interleaved statement by statement: whatever the one does between two statements of the other.
+"""Two nodes, interleaved statement by statement: whatever one does between two statements of the other.
 
 The first stops before one of its statements and time passes; the second runs up to one of its own, or to its end, or
 until it has to wait for the first; then the first runs to its end, and the second after it.
@@ -24,16 +24,16 @@ from tests.servers.everwhen_database import PostgresDatabase
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3600)]
 
 END = 10_000  # no action has as many statements
-STRIDE = 7  # the second stops somewhere else each time
+STRIDE = 7  # the second stops at a different statement each time
 PATIENCE = 60.0
-LOCK = "LOCK"  # counts as a statement: whoever waits there has asked for the time already
+LOCK = "LOCK"  # counts as a statement: a node that waits there has read the clock already
 
 _WAITING = """
 SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"""
 
 
 class Node:
-    """One action of one node on a thread of its own, which stops before one of its statements."""
+    """One action of one node on a separate thread, which stops before one of its statements."""
 
     def __init__(self, runtime: Tenant, action: Action, known: Any, stop: int) -> None:
         self._act: Callable[[], object] = lambda: action(runtime, known)
@@ -65,7 +65,7 @@ class Node:
             with tapped(self._meet, lambda: self._pass(LOCK), self.halted.set):
                 self._act()
         except SchedulerError as error:
-            self.error = error if isinstance(error, StoreError) else None  # a refusal is an answer
+            self.error = error if isinstance(error, StoreError) else None  # a refusal is a valid answer
         except BaseException as error:
             self.error = error
         finally:
@@ -93,7 +93,7 @@ class Encounter:
         self._monitor = psycopg.connect(url, autocommit=True) if url.startswith("postgres") else None
 
     def meet(self, names: tuple[str, str], stops: tuple[int, int]) -> int:
-        """How many statements the second sent."""
+        """Interleave two actions and return how many statements the second sent."""
         first, second = (
             Node(runtime, ACTIONS[name], self._run.known, stop)
             for runtime, name, stop in zip(self._runtimes, names, stops, strict=True)
@@ -142,7 +142,8 @@ def meet(bench: Bench, names: tuple[str, str], stops: tuple[int, int]) -> int:
 
 
 def stops_of(bench: Bench, name: str) -> list[int]:
-    """Where the first may stop: nowhere, or before a statement. One stop is enough in a turn of SQLite's writer."""
+    """Return where the first may stop: nowhere, or before a statement. In one transaction of SQLite's writer one stop
+    is enough."""
     run = bench.begin()
     node = Node(run.runtime, ACTIONS[name], run.known, END)
     node.start()

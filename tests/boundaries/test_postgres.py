@@ -1,7 +1,8 @@
-"""Whatever happens at whatever statement, on PostgreSQL: all of it or nothing, and the work goes on.
+"""Whatever fault happens at whatever statement, on PostgreSQL: all of it or nothing is stored, and the work
+continues.
 
-In the short form faults happen around every COMMIT, where it is decided whether anything remains; in the long one
-before and after every statement.
+In the short form faults happen around every COMMIT, which decides whether anything is stored; in the long form before
+and after every statement.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ every_flow = pytest.mark.parametrize("flow", FLOWS, ids=[flow.name for flow in F
 
 
 class Course:
-    """A flow to which nothing happens: where its commits are, and the image after each."""
+    """A flow without faults: where its commits are, and the image after each."""
 
     def __init__(self, bench: PostgresBench) -> None:
         self.before: list[Where] = []
@@ -64,7 +65,7 @@ def die_at(bench: PostgresBench, course: Course, where: Where) -> None:
 
 
 def go_on_after(bench: PostgresBench, course: Course, where: Where, strike: Strike) -> None:
-    """The same process goes on: what it remembers must be as true as what is stored."""
+    """Let the same process continue: what it has cached must agree with what is stored."""
     blow = Blow(*where, strike)
     run = bench.begin()
     try:
@@ -78,7 +79,8 @@ def go_on_after(bench: PostgresBench, course: Course, where: Where, strike: Stri
 
 
 def assert_is(run: Run, image: Image) -> None:
-    """A server undoes what a lost connection had open when it notices: its locks are gone by then."""
+    """Compare after the server has noticed a lost connection and rolled back what was open: by then its locks are
+    gone."""
     run.wait_for_what_was_cut_off()
     assert run.image() == image
 
@@ -90,7 +92,7 @@ def test_a_fault_at_a_commit_leaves_all_or_nothing_and_the_process_goes_on(
     bench = PostgresBench(everwhen_on_18, flow)
     course = Course(bench)
     for where in course.commits:
-        go_on_after(bench, course, where, cut_the_connection)  # after it: the answer is lost
+        go_on_after(bench, course, where, cut_the_connection)  # after the commit: the answer is lost
         if where[1] == "before":
             go_on_after(bench, course, where, refuse(SERIALIZATION))
 

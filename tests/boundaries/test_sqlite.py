@@ -1,4 +1,4 @@
-"""Whatever happens at whatever statement, on SQLite: all of it or nothing, and the work goes on."""
+"""Whatever fault happens at whatever statement, on SQLite: all of it or nothing is stored, and the work continues."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ every_flow = pytest.mark.parametrize("flow", FLOWS, ids=[flow.name for flow in F
 
 
 class Course:
-    """A flow to which nothing happens: its statements, and the image after each commit."""
+    """A flow without faults: its statements, and the image after each commit."""
 
     def __init__(self, bench: SqliteBench) -> None:
         self.left_behind: list[tuple[Path, int]] = []
@@ -31,7 +31,7 @@ class Course:
             if side == "after" and boundary.is_commit:
                 self.images.append(run.image())
             self.boundaries.append((number, side, statement))
-            self.left_behind.append((bench.write_side_effects(run), len(self.images) - 1))
+            self.left_behind.append((bench.copy_files(run), len(self.images) - 1))
 
         run.act(look)
         run.close()
@@ -40,7 +40,7 @@ class Course:
 
 @every_flow
 def test_whoever_dies_at_any_statement_leaves_what_was_committed(folder: Path, flow: Flow) -> None:
-    """What is left at a boundary is the image of the last commit, so it is enough to recover once from each."""
+    """At a boundary the image of the last commit is left, so one recovery from each image is enough."""
     bench = SqliteBench(folder, flow)
     course = Course(bench)
     last: dict[int, Path] = {}
@@ -59,7 +59,8 @@ def test_whoever_dies_at_any_statement_leaves_what_was_committed(folder: Path, f
 
 
 def wanted(course: Course, strike: Strike, is_long: bool) -> list[Where]:
-    """Where a fault of this kind can happen: a disk fills before any statement, the rest around a transaction."""
+    """Return where a fault of this kind can happen: a disk fills before any statement, the others around a
+    transaction."""
     before = [where for where in course.boundaries if where[1] == "before"]
     if strike is fill_the_disk or is_long:
         found = before
@@ -83,7 +84,7 @@ def strike_everywhere(folder: Path, flow: Flow, *, is_long: bool) -> int:
 
 
 def go_on_after(bench: SqliteBench, course: Course, blow: Blow) -> None:
-    """The same process goes on: what it remembers must be as true as what is stored."""
+    """Let the same process continue: what it has cached must agree with what is stored."""
     run = bench.begin()
     try:
         run.act(blow)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import stat
 from pathlib import Path
@@ -192,6 +193,11 @@ def test_a_file_that_is_there_is_replaced_only_by_force(tmp_path: Path, url: str
 def test_a_place_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path, url: str) -> None:
     assert "cannot be written" in refusal("backup", str(tmp_path / "no" / "copy.db"), "--database", url)
     assert "is a directory" in refusal("backup", str(tmp_path), "--database", url)
+    (tmp_path / "file").touch()
+    assert "cannot be written" in refusal("backup", str(tmp_path / "file" / "copy.db"), "--database", url)
+    os.mkfifo(tmp_path / "pipe")
+    assert "is a pipe" in refusal("backup", str(tmp_path / "pipe"), "--database", url, "--force")
+    assert (tmp_path / "pipe").is_fifo()
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from everwhen.stores.flows.system import write_policy
 from everwhen.stores.lanes import Lane
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.postgres_store import PostgresStore
+from everwhen.stores.postgres_transaction import PostgresTransaction
 from everwhen.stores.transaction import Transaction
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.windows import QuietHours, QuietWindow, parse_window
@@ -149,6 +150,38 @@ def test_capacity_holds_when_both_claim_at_once(runtime: Tenant, other: Tenant) 
     mine, theirs = together(claiming(runtime, 3), claiming(other, 3))
     assert len(mine) + len(theirs) == 5
     assert len({one.job.job_id for one in mine + theirs}) == 5
+
+
+@pytest.mark.parametrize("claim", ["claim", "hand over"])
+def test_what_became_ready_behind_a_claims_peek_is_left_to_the_next(
+    runtime: Tenant, other: Tenant, claim: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its key comes after those that the claim has locked: waiting for it, two claims could wait for each other."""
+    for group in ("seen", "late"):
+        runtime.add(f"{group}.s", every="24h", group=group, max_concurrent=5)
+    runtime.step()
+    late = runtime.state("late.s").uid
+    for name in ("peek_ready", "peek_deliverable"):
+        peek = getattr(PostgresTransaction, name)
+        without_late = lambda *given, peek=peek, **keys: [h for h in peek(*given, **keys) if h.uid != late]  # noqa: E731
+        monkeypatch.setattr(PostgresTransaction, name, without_late)
+
+    def take() -> list[str]:
+        if claim == "claim":
+            return [one.job.schedule_id for one in other.claim(10)]
+        sent = other.runtime.outbox.hand_over(other.now, limit=10, until=other.now + 60 * SECOND)
+        return [runtime.job(one.job_id).schedule_id for one in sent]
+
+    with runtime.stack.database.connection() as connection:
+        connection.execute("BEGIN")
+        connection.execute("SELECT 1 FROM limits WHERE key = 'capacity:late' FOR UPDATE")
+        connection.execute("SELECT 1 FROM schedules WHERE schedule_id = 'late.s' FOR UPDATE")
+        try:
+            assert take() == ["seen.s"]
+        finally:
+            connection.execute("ROLLBACK")
+    monkeypatch.undo()
+    assert take() == ["late.s"]
 
 
 def test_a_job_is_taken_by_one_of_them(runtime: Tenant, other: Tenant) -> None:

@@ -1,1 +1,1 @@
-"""What every store must do, in one suite: run against each that `stores` knows."""
+"""What every store must do, in one suite that runs against each store that `stores` lists."""

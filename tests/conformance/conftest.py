@@ -1,4 +1,4 @@
-"""a runtime on a fresh database of every store; its whole ledger is checked when the test is over."""
+"""A runtime on a fresh database of every store; its whole ledger is checked when the test is over."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node as a process: fires and works until it is told to stop, then says how much it fired."""
+"""A node as a process: it fires and works until it is asked to stop, then prints how much it fired."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process remembers of plans is what stands on record: nothing undone, nothing of another commit."""
+"""The plans that a process has cached are the stored ones: none was rolled back, none is of another commit."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from everwhen.wiring import Stack
 
 
 class PlansOnRecord:
-    """Compares the plans that a stack remembers with the revisions in its database, each once."""
+    """Compares the plans that a stack has cached with the revisions in its database, each once."""
 
     def __init__(self) -> None:
         self._proven: dict[Key, Plan] = {}
 
     def faults(self, stack: Stack) -> list[str]:
-        """Those that are not on record. A life that retention has removed is no fault: its uid never comes again."""
-        stack.runtime.catalogue.soonest(1)  # policies that others changed are read again by the next who asks
+        """Return the cached plans that are not stored. A history that retention deleted is not a fault: uids are not
+        reused."""
+        stack.runtime.catalogue.soonest(1)  # the next reader reloads policies that others changed
         remembered = stack.plans.remembered()
         new = {key: plan for key, plan in remembered.items() if self._proven.get(key) is not plan}
         with stack.runtime.ledger.history(sorted({uid for uid, _ in new})) as record:

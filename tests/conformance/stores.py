@@ -1,8 +1,7 @@
-"""The stores that the suite runs against, and how they differ. Two of them are one migration ahead of this release,
-as they are while nodes are upgraded one by one.
+"""The stores that the suite runs against, and their differences.
 
-A difference is a capability that switches what a test expects; it never skips one. Nothing outside this module
-knows which store it works on.
+Two of them are one migration ahead of this release, as while nodes are upgraded one by one. A difference is a
+capability that changes what a test expects; it never skips a test. No other module knows which store it works on.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from tests.servers.next_release import upgrade
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """`several_processes`: one database serves many of them, and outlives each."""
+    """`several_processes`: one database serves many processes, and outlives each."""
 
     several_processes: bool
 
@@ -30,7 +29,7 @@ class Capabilities:
 class Site:
     """One fresh database. Every stack opened on it sees the same data, as another process would.
 
-    `url` is for real processes: where the store serves but one, it leads to another, empty database.
+    `url` is for real processes: if the store serves only one, it names another, empty database.
     """
 
     url: str
@@ -40,7 +39,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class StoreKind:
-    """One kind of store: its name, what it can do, and how a fresh database of it is laid out."""
+    """One kind of store: its name, its capabilities, and how a fresh database of it is created."""
 
     name: str
     capabilities: Capabilities
@@ -54,7 +53,7 @@ def _sqlite_file(folder: Path, _server: None) -> Site:
 
 
 def _sqlite_one_ahead(_folder: Path, _server: None) -> Site:
-    """In memory, and changed by the next release already: what this one does must be the same."""
+    """Create a database in memory that the next release has already migrated: this release must behave the same."""
     database = open_sqlite("sqlite://")
     upgrade(database)
     return Site("sqlite://", lambda clock: _lodge(database, clock), database.close)
@@ -66,7 +65,7 @@ def sqlite_in_memory() -> Site:
 
 
 class Lodging(Stack):
-    """A stack on a database that it shares: leaving does not close it for the others."""
+    """A stack on a shared database: `close` does not close the database for the others."""
 
     __slots__ = ()
 
@@ -84,7 +83,7 @@ def _postgres(_folder: Path, database: PostgresDatabase) -> Site:
 
 
 def on_postgres(database: PostgresDatabase) -> Site:
-    """The database of that server, emptied."""
+    """Empty the server's database and return its site."""
     url = database.empty()
     return Site(url, lambda clock: open_stack(url, clock=clock), lambda: None)
 

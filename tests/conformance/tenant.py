@@ -1,4 +1,4 @@
-"""a runtime with somebody in it: what the tests do to a store, through its ports and the operations alone."""
+"""A runtime with one node: what the tests do to a store, through its ports and the operations alone."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Tenant:
         self.beat()
 
     def neighbour(self, node: str = "node-2") -> Tenant:
-        """Another process: nothing shared but the database. It closes with this one."""
+        """Return another process that shares only the database. It closes with this one."""
         self._neighbours.append(Tenant(self.site, self.capabilities, self.clock, node))
         return self._neighbours[-1]
 
@@ -64,18 +64,18 @@ class Tenant:
         return self.clock.now()
 
     def wait(self, duration: Duration) -> None:
-        """Time passes, and nobody looks."""
+        """Let time pass without an evaluation."""
         self.clock.advance(duration)
 
     def beat(self) -> None:
         self.runtime.slots.heartbeat(self.now, node=self.node, version="test", is_scheduler=True)
 
     def tick(self, *, limit: int = 500, behind: bool = False) -> TickReport:
-        """One evaluation of one lane."""
+        """Run one evaluation of one lane."""
         return self.runtime.slots.tick(self.now, limit=limit, behind=behind)
 
     def step(self) -> int:
-        """Evaluate both lanes until nothing is left; how many jobs that made."""
+        """Evaluate both lanes until nothing is left; return the number of new jobs."""
         fired = 0
         for behind in (False, True):
             while (report := self.tick(behind=behind)).more:
@@ -94,7 +94,7 @@ class Tenant:
         return operations.create_schedule(self.runtime, submission(schedule_id, group=group, **fields))
 
     def add_many(self, schedule_ids: Iterable[str], *, group: str | None = None, **fields: Any) -> None:
-        """Alike schedules, in one transaction."""
+        """Add equal schedules, in one transaction."""
         many = [submission(schedule_id, group=group, **fields) for schedule_id in schedule_ids]
         operations.create_schedules(self.runtime, many)
 
@@ -117,7 +117,7 @@ class Tenant:
         return self.runtime.catalogue.change(self.now, schedule_id, decide).after
 
     def move_row(self, schedule_id: str, **columns: Any) -> State:
-        """A crafted decision: the row says what it is told to, and nothing else happens."""
+        """Commit a constructed decision: the row gets these values, and nothing else happens."""
 
         def craft(schedule: Schedule, _now: int, _shared: Shared) -> Decision:
             before = schedule.state
@@ -147,7 +147,7 @@ class Tenant:
         return self.runtime.slots.settle(self.now, [end_of(one, outcome) for one in claimed])
 
     def run(self, outcome: Outcome = SUCCEEDED) -> list[Job]:
-        """Take everything that is ready and end it at once."""
+        """Claim everything that is ready and end it at once."""
         claimed = self.claim()
         self.settle(*claimed, outcome=outcome)
         return [one.job for one in claimed]
@@ -158,7 +158,7 @@ class Tenant:
     def cancel(self, job_id: str) -> Job:
         return job_operations.cancel_job(self.runtime, job_id)
 
-    # -- what happened --
+    # -- results --
 
     def job(self, job_id: str) -> Job:
         found = self.runtime.ledger.job(job_id)
@@ -166,7 +166,7 @@ class Tenant:
         return found
 
     def jobs(self, schedule_id: str | None = None) -> list[Job]:
-        """Oldest first."""
+        """Return the jobs, oldest first."""
         found = self.runtime.ledger.jobs(JobFilter(), limit=MANY)
         return [job for job in reversed(found) if schedule_id in (None, job.schedule_id)]
 
@@ -177,7 +177,7 @@ class Tenant:
         return [job.status for job in self.jobs(schedule_id)]
 
     def events(self, schedule_id: str | None, *types: EventType) -> list[Event]:
-        """Oldest first."""
+        """Return the events, oldest first."""
         found = self.runtime.ledger.events(EventFilter(types=types), limit=MANY)
         return [r.event for r in reversed(found) if schedule_id in (None, r.event.schedule_id)]
 
@@ -185,7 +185,7 @@ class Tenant:
         return [event.reason for event in self.events(schedule_id, kind)]
 
     def everything(self) -> list[object]:
-        """All that the store shows, to prove that something changed nothing."""
+        """Return all that the store shows, to prove that something changed nothing."""
         with self.runtime.ledger.history() as record:
             histories = [
                 (
@@ -204,7 +204,7 @@ class Tenant:
             return check_ledger(record, self.now)
 
     def plans_not_on_record(self) -> list[str]:
-        """What this process, or a neighbour, remembers and nobody wrote."""
+        """Return the plans that this process, or a neighbour, has cached and that are not stored."""
         theirs = [fault for neighbour in self._neighbours for fault in neighbour.plans_not_on_record()]
         return PlansOnRecord().faults(self.stack) + theirs
 
@@ -219,7 +219,7 @@ def _known(revision: Revision) -> tuple[object, ...]:
 
 
 def put_policy(runtime: Runtime, policy: QuietHoursPolicy) -> None:
-    """Make a policy, or another of one that is there."""
+    """Create a policy, or replace an existing one."""
     if policy.policy_id in {known.policy_id for known in runtime.catalogue.policies()}:
         quiet_hours.change_quiet_hours(runtime, policy.policy_id, lambda _: policy)
     else:
@@ -235,7 +235,7 @@ def submission(
     target: Target = TRUE,
     **fields: Any,
 ) -> Submission:
-    """A schedule as somebody submits it; an interval has its first slot at once unless it says otherwise."""
+    """Return a schedule as a caller submits it; an interval has its first slot at once unless the fields differ."""
     return Submission(schedule_id, fields, target, group=group, source=source, uid=uid)
 
 
@@ -244,7 +244,7 @@ def end_of(claimed: ClaimedJob, outcome: Outcome = SUCCEEDED) -> JobEnd:
 
 
 def at(clock: str) -> int:
-    """An instant of the day on which every test begins."""
+    """Return an instant of the day on which every test begins."""
     return ManualClock(f"2026-01-05T{clock}Z").now()
 
 

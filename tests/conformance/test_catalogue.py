@@ -1,4 +1,4 @@
-"""The catalogue: schedules, revisions, quiet hours; every verb whole or not at all (E4, E5, R5, X1–X8)."""
+"""The catalogue: schedules, revisions, quiet hours; every method is atomic (E4, E5, R5, X1–X8)."""
 
 from __future__ import annotations
 
@@ -285,7 +285,7 @@ def test_the_place_of_a_deleted_held_slot_is_not_lost(runtime: Tenant) -> None:
         runtime.wait("1s")
         runtime.add(name, **agent)
         runtime.step()
-    runtime.settle(running)  # g.b may go
+    runtime.settle(running)  # g.b may run now
     runtime.delete("g.b")
     runtime.step()
     assert runtime.statuses("g.c") == ["queued"]
@@ -453,6 +453,6 @@ def test_slots_that_another_filled_meanwhile_are_left_out_of_a_backfill(runtime:
         decision = runtime.runtime.catalogue.backfill(runtime.now, "a", free, by_hand.backfill)
         return [job.slot_at for job in decision.jobs]
 
-    assert fill(slots[:2]) == slots[1:2]  # the first was fired by the clock
+    assert fill(slots[:2]) == slots[1:2]  # the first was fired by schedule
     assert fill(slots) == slots[2:]
     assert fill(slots) == []

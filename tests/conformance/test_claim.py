@@ -15,7 +15,7 @@ AGENT: dict[str, Any] = {"group": "reviewer", "max_concurrent": 1}
 
 
 def fire(runtime: Tenant, times: int, every: str = "1m") -> None:
-    """Let so many slots come due, one interval apart, with nobody at work."""
+    """Let so many slots come due, one interval apart, without a worker."""
     runtime.step()
     for _ in range(times - 1):
         runtime.wait_and_step(every)
@@ -81,7 +81,7 @@ def test_a_retry_that_waits_holds_nobody_back(runtime: Tenant) -> None:
     assert [clock_of(one.job.slot_at) for one in runtime.claim()] == ["08:01:00"]
 
 
-# -- who becomes ready --
+# -- which jobs become ready --
 
 
 def test_when_the_first_in_line_is_cancelled_the_next_is_ready(runtime: Tenant) -> None:
@@ -159,14 +159,14 @@ def test_a_cancelled_backfill_job_lets_the_next_one_through(runtime: Tenant) -> 
 
 
 def backfill_the_missed(runtime: Tenant) -> list[int]:
-    """Nobody looked from 08:00 to 08:38: three slots are missed, and then filled in."""
+    """Miss three slots, because no evaluation runs from 08:00 to 08:38, and then fill them."""
     runtime.wait("38m")
     runtime.step()
     begin, end = datetime(2026, 1, 5, 7, 0, tzinfo=UTC), datetime(2026, 1, 5, 8, 38, tzinfo=UTC)
     return list(backfill(runtime.runtime, "a", begin, end).slots)
 
 
-# -- which of many --
+# -- which of many jobs --
 
 
 def test_a_worker_gets_no_more_than_it_asks_for(runtime: Tenant) -> None:
@@ -191,7 +191,7 @@ def test_the_job_that_is_ready_longest_goes_first_also_beside_one_with_many(runt
 def test_what_a_program_keeps_for_itself_is_taken_by_those_that_name_it(runtime: Tenant) -> None:
     runtime.add("ours", every="1m", if_running="queue", queue="default@shop")
     runtime.add("open", every="1m", if_running="queue")
-    fire(runtime, 3)  # more than one job of a schedule: those beyond the first are looked up another way
+    fire(runtime, 3)  # more than one job of a schedule: those beyond the first are loaded by another query
     assert names(runtime.claim()) == ["open"]
     assert runtime.claim(queues=["default", "default@office"]) == []
     assert names(runtime.claim(queues=["default@shop"])) == ["ours"]
@@ -329,7 +329,7 @@ def test_a_retry_that_comes_due_waits_while_the_breaker_is_open(runtime: Tenant)
     assert (found.state, found.probe_job_id) == ("half_open", probe.job.job_id)
 
 
-# -- what a claim gives --
+# -- what a claim returns --
 
 
 def test_a_claim_starts_an_attempt_with_a_fence_of_its_own(runtime: Tenant) -> None:
@@ -384,7 +384,7 @@ def test_nothing_is_claimed_while_the_system_is_paused(runtime: Tenant) -> None:
 
 
 def test_a_claim_that_got_all_it_wanted_does_not_make_the_next_one_blind_for_a_pause(runtime: Tenant) -> None:
-    """After a full claim the next one does not look before it writes; a message asks for one job by its id."""
+    """After a full claim the next one does not peek before it writes; a message requests one job by its id."""
     runtime.add_many(["a", "b", "c"], every="24h")
     runtime.step()
     (first,) = runtime.claim(limit=1)

@@ -1,4 +1,4 @@
-"""Jobs whose work goes on elsewhere: handed over, reported, overdue, cancelled."""
+"""Jobs whose work continues in another system: handed over, reported, overdue, cancelled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs in the order of their commits, whose they are, and the slots that are held (L2, L4)."""
+"""Jobs in the order of their commits, their owners, and the held slots (L2, L4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of jobs and quiet hours of their own on every store."""
+"""Pages of jobs, and quiet-hours policies that are not declared in the file, on every store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading the ledger: pages, filters, the order of commits, what became of a slot, counts (L1–L4)."""
+"""Reading the ledger: pages, filters, the order of commits, the results of a slot, counts (L1–L4)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.conformance.tenant import FAILED, MANY, Tenant, at, clock_of
 
 
 def prepare(runtime: Tenant) -> None:
-    """Two schedules, three slots each, one success, one failure, one job queued."""
+    """Add two schedules with three slots each, one success, one failure, one queued job."""
     runtime.add("a", every="1m", if_running="allow")
     runtime.add("b", every="1m", if_running="allow", first_run="after_interval")
     runtime.step()
@@ -131,7 +131,7 @@ def test_events_after_one_follow_in_the_order_of_commits(runtime: Tenant) -> Non
     last = seen[-1].id
     assert ledger.events_after(last, limit=10) == []
     runtime.pause("b")
-    runtime.clock.step("-1h")  # the order is that of commits, whatever the clock says
+    runtime.clock.step("-1h")  # the order is that of commits, whatever the clock shows
     runtime.add("c", every="1h", enabled=False)
     runtime.clock.step("1h")
     kinds = [(r.event.schedule_id, r.event.type) for r in ledger.events_after(last, limit=MANY)]
@@ -219,7 +219,7 @@ def test_the_slots_of_another_schedule_are_none_of_its_business(runtime: Tenant)
     assert kinds_of_slot(runtime, "a", "08:10:00") == [("schedule.skipped", 1)]
 
 
-# -- breakers, counts, lives --
+# -- breakers, counts, histories --
 
 
 def test_the_changes_of_a_breaker_are_read_newest_first(runtime: Tenant) -> None:

@@ -1,4 +1,4 @@
-"""What jobs leave behind: written with their settlement, or not at all."""
+"""Side effects of jobs: written with their settlement, or not at all."""
 
 from __future__ import annotations
 

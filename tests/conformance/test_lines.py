@@ -1,4 +1,4 @@
-"""Jobs stand in lines: a store readies the next of a line when, and only when, the one before it is gone."""
+"""Jobs wait in lines: a store makes the next job of a line ready when, and only when, the previous one is gone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.conformance.tenant import FAILED, Tenant
 
 
 def a_missed_morning(runtime: Tenant, **fields: Any) -> None:
-    """Hourly slots from nine to eleven are missed; it is 11:30."""
+    """Miss hourly slots from nine to eleven; the time is 11:30 afterwards."""
     runtime.add("a", every="1h", first_run="after_interval", **fields)
     runtime.wait("3h30m")
     runtime.step()
@@ -45,7 +45,7 @@ def test_a_cancelled_backfill_calls_nobody_while_another_has_a_worker(runtime: T
     ten, eleven = (job for job in runtime.jobs("a") if job.status == "queued")
     runtime.cancel(ten.job_id)
     assert runtime.claim() == []
-    runtime.cancel(nine.job.job_id)  # killed, and its worker has not let go
+    runtime.cancel(nine.job.job_id)  # cancelled, and its worker has not released it
     assert runtime.claim() == []
     runtime.settle(nine)
     assert [one.job.job_id for one in runtime.claim()] == [eleven.job_id]

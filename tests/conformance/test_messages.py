@@ -1,4 +1,4 @@
-"""Messages: written in the transaction that fires their slot, then had by every subscriber, in order."""
+"""Messages: written in the transaction that fires their slot, then delivered to every subscriber, in order."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_messages_are_settled_and_other_jobs_are_left_to_the_workers(runtime: Te
 def test_two_schedules_of_one_guard_both_speak(runtime: Tenant) -> None:
     for name in ("a", "b"):
         runtime.add(f"family.{name}", group="family", every="1h", target=PRESENTS, max_outstanding=1)
-    runtime.step()  # one of them, whose end makes room for the other
+    runtime.step()  # one of them, whose end frees the place for the other
     runtime.step()
     assert len(said(runtime)) == 2
     assert runtime.check().is_clean
@@ -171,7 +171,7 @@ def test_a_tick_that_is_not_committed_has_said_nothing(runtime: Tenant) -> None:
     runtime.wait("1h")
     runtime.move_row(
         "broken", fire_count=0
-    )  # its next job has an id that exists, and the whole batch is refused
+    )  # its next job has an id that exists, so the whole batch is refused
     with pytest.raises(StoreError):
         runtime.tick()
     assert len(said(runtime)) == 1
@@ -218,10 +218,10 @@ def test_what_was_taken_and_not_acknowledged_comes_again(runtime: Tenant) -> Non
     runtime.step()
     first = take(runtime)
     neighbour = runtime.neighbour()
-    assert take(neighbour) == []  # somebody delivers
+    assert take(neighbour) == []  # another process delivers
     runtime.wait("2m")
-    assert take(neighbour) == first  # and has died over it
-    assert not advance(runtime, first[0].id)  # its word counts no more
+    assert take(neighbour) == first  # and has died meanwhile
+    assert not advance(runtime, first[0].id)  # its report no longer counts
     assert advance(neighbour, first[0].id)
     assert take(neighbour) == []
 

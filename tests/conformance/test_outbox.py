@@ -1,4 +1,4 @@
-"""The outbox: jobs on their way to a queue, of which nothing gets lost, doubled or out of order."""
+"""The outbox: jobs on their way to a queue are not lost, doubled or reordered."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_two_dispatchers_hand_each_job_over_once(runtime: Tenant) -> None:
         thread.start()
     for thread in threads:
         thread.join(60)
-    sent += send(runtime)  # one that was overtaken thrice gives up for now
+    sent += send(runtime)  # a process that was overtaken three times gives up for now
     assert sorted(d.job_id for d in sent) == sorted(job.job_id for job in runtime.jobs())
 
 
@@ -203,7 +203,7 @@ def test_o4_a_job_that_finds_no_place_after_all_is_handed_over_again(runtime: Te
     (delivery,) = send(runtime)
     runtime.add("reviewer.b", every="24h", if_running="queue", **AGENT)
     runtime.step()
-    (ahead,) = runtime.claim()  # by a worker of ours, who knows nothing of queues
+    (ahead,) = runtime.claim()  # by one of our own workers, which ignores queues
     assert ahead.job.schedule_id == "reviewer.b"
     assert take(runtime, delivery) is None
     assert send(runtime) == []
@@ -223,7 +223,7 @@ def test_jobs_of_programs_and_messages_never_go(runtime: Tenant) -> None:
     assert runtime.statuses("bound") == ["queued"]
 
 
-# -- looking after --
+# -- overdue messages --
 
 
 def test_a_job_that_nobody_took_is_overdue_and_goes_again_when_its_message_is_gone(runtime: Tenant) -> None:
@@ -335,17 +335,17 @@ def test_a_job_that_a_worker_of_ours_took_after_all_needs_no_message(runtime: Te
     runtime.add("a", every="24h")
     runtime.step()
     (delivery,) = send(runtime)
-    runtime.wait("31s")  # dispatch was set to local, and nobody looks after it any more
+    runtime.wait("31s")  # dispatch was set to local, and no dispatcher looks after it any more
     (claimed,) = runtime.claim()
     assert take(runtime, delivery) is None
-    assert runtime.runtime.outbox.to_withdraw(limit=10) == []  # should it be rescued, it may go again
+    assert runtime.runtime.outbox.to_withdraw(limit=10) == []  # if it is rescued, it may be sent again
     assert runtime.settle(claimed) == 1
     assert [d.job_id for d in runtime.runtime.outbox.to_withdraw(limit=10)] == [delivery.job_id]
     runtime.runtime.outbox.withdrawn([delivery])
     assert runtime.runtime.outbox.to_withdraw(limit=10) == []
 
 
-# -- telling --
+# -- why --
 
 
 def test_l3_why_says_in_which_queue_a_job_waits_and_since_when(runtime: Tenant) -> None:

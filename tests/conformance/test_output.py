@@ -1,4 +1,4 @@
-"""What runs print, as the stores keep it."""
+"""The output of runs, as the stores keep it."""
 
 from __future__ import annotations
 

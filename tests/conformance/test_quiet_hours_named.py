@@ -1,4 +1,4 @@
-"""Quiet hours that were there when a schedule was planned, and are not when it is written (E4)."""
+"""Quiet hours that existed when a schedule was planned, and do not when it is written (E4)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Write = Callable[[Tenant, Plan], object]
 
 
 def planned(runtime: Tenant) -> Plan:
-    """By the policy as it is now."""
+    """Plan a schedule by the policy as it is now."""
     (policy,) = runtime.runtime.catalogue.policies()
     wanted = submission("a", every="10m", quiet_hours="nights")
     return Plan("a", define(runtime.runtime, wanted, runtime.now), policy)

@@ -1,4 +1,4 @@
-"""A configuration is written whole, or not at all, and never over one that it does not know (D47, X6, X8)."""
+"""A configuration is written as a whole or not at all, and never overwrites one that it does not know (D47, X6, X8)."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_one_that_was_worked_out_before_another_came_is_not_written(runtime: Ten
 
 
 class Overtaken:
-    """The catalogue of a process that is overtaken by another while it works out what to change."""
+    """The catalogue of a process that another overtakes while it computes its changes."""
 
     def __init__(self, runtime: Runtime, other: Callable[[], object]) -> None:
         self._catalogue, self._other = runtime.catalogue, other
@@ -132,7 +132,7 @@ class Overtaken:
 
 
 def test_two_processes_that_start_with_one_file_on_an_empty_database_both_start(runtime: Tenant) -> None:
-    """The slower finds schedules that it did not see a moment ago: they are its own, and no stranger's."""
+    """The slower process finds schedules that it did not see a moment ago: they are its own, not another source's."""
     file = declarations(runtime, a={"every": "1h"}, b={"every": "2h"})
     slower = replace(
         runtime.runtime, catalogue=Overtaken(runtime.runtime, lambda: apply(runtime.runtime, file))

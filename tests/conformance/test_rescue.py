@@ -1,4 +1,4 @@
-"""Leases: whose jobs are rescued, when, and how often (R8, case 14)."""
+"""Leases: which node's jobs are rescued, when, and how often (R8, case 14)."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def handed_over(runtime: Tenant, found: ClaimedJob) -> None:
 def test_what_happened_to_a_job_after_it_was_found_counts(
     runtime: Tenant, meanwhile: Callable[[Tenant, ClaimedJob], None]
 ) -> None:
-    """Between the look for lost jobs and the transaction that takes them, everybody may act."""
+    """Between the search for lost jobs and the transaction that takes them, any process may act."""
     runtime.add("a", every="24h")
     runtime.step()
     (claimed,) = runtime.claim()

@@ -1,4 +1,4 @@
-"""Settlements: who may end a job, and what its end does to everything around it (R0–R6, O1, X4)."""
+"""Settlements: which node may end a job, and the effects of its end (R0–R6, O1, X4)."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_r9_a_job_whose_work_goes_on_is_over_and_keeps_its_worker_until_that_let
     assert (state.outstanding, state.running_jobs, state.error_count) == (0, 1, 1)
     runtime.wait("1m")
     runtime.step()
-    assert runtime.claim() == []  # neither the schedule nor its group has room
+    assert runtime.claim() == []  # neither the schedule nor its group has a free place
     assert runtime.settle(claimed, outcome=timed_out) == 1
     assert runtime.claim() == []
     assert runtime.settle(claimed, outcome=Outcome("timed_out")) == 1
@@ -216,7 +216,7 @@ def test_a_worker_that_reports_cancelled_ends_the_job_so(runtime: Tenant) -> Non
     assert clock_of(runtime.state("a").next_slot_at or 0) == "08:06:00"
 
 
-# -- a schedule that is gone --
+# -- a deleted schedule --
 
 
 @pytest.mark.parametrize("outcome", [SUCCEEDED, FAILED])
@@ -392,7 +392,7 @@ def test_places_are_given_back_to_the_keys_that_the_jobs_were_made_with(runtime:
     runtime.wait_and_step("1m")
     runtime.edit("a", group="new", **fields)
     runtime.wait_and_step("1m")
-    runtime.settle(claimed, outcome=FAILED)  # it dies, and takes one job of each group with it
+    runtime.settle(claimed, outcome=FAILED)  # it becomes dead, and one job of each group is cancelled with it
     assert runtime.statuses("a") == ["failed", "cancelled", "cancelled"]
 
 
@@ -435,7 +435,7 @@ def test_a_breaker_that_opens_takes_the_queued_catch_up_jobs_of_its_key_with_it(
     fields: dict[str, Any] = {"every": "10m", "first_run": "after_interval", **poll}
     runtime.add("withings.behind", catch_up="run_all", max_outstanding=9, max_concurrent=9, **fields)
     runtime.wait("32m")
-    runtime.step()  # 08:10 and 08:20 to catch up, 08:30 live
+    runtime.step()  # 08:10 and 08:20 are caught up, 08:30 is live
     runtime.add("withings.failing", every="24h", **poll)
     runtime.step()
     (failing,) = [one for one in runtime.claim() if one.job.schedule_id == "withings.failing"]

@@ -19,7 +19,7 @@ POLL: dict[str, Any] = {"group": "withings", "command": "poll", "max_outstanding
 
 
 def add_one_a_second(runtime: Tenant, *names: str, **fields: Any) -> None:
-    """Schedules whose first slots lie a second apart, in this order."""
+    """Add schedules whose first slots are a second apart, in this order."""
     for name in names:
         runtime.add(name, every="24h", **fields)
         runtime.wait("1s")
@@ -217,7 +217,7 @@ def test_a_row_that_was_moved_back_cannot_fire_its_slot_again(runtime: Tenant) -
     before = runtime.everything()
     with pytest.raises(StoreError, match="already"):
         runtime.tick()
-    assert runtime.everything() == before  # nothing of the tick is there, the other schedule's job neither
+    assert runtime.everything() == before  # nothing of the tick is stored, the other schedule's job included
     runtime.move_row("moved", next_slot_at=after.next_slot_at, next_run_at=after.next_run_at)
     assert runtime.step() == 1
     assert (runtime.slots("moved"), runtime.slots("other")) == (["08:00:00"], ["08:00:00"])
@@ -313,14 +313,14 @@ def test_the_switch_is_thrown_once(runtime: Tenant) -> None:
     assert kinds == ["system.paused", "system.resumed"]
 
 
-# -- what a tick leaves on the row --
+# -- what a tick writes to the row --
 
 
 def test_skips_in_a_row_are_gathered_and_a_firing_ends_the_row(runtime: Tenant) -> None:
     runtime.add("a", every="10s")
     runtime.step()
     (first,) = runtime.claim()
-    for _ in range(3):  # 08:00:10, 20, 30: one event, two gathered
+    for _ in range(3):  # 08:00:10, 20, 30: one event, and two counted on the row
         runtime.wait_and_step("10s")
     assert [event.slot_count for event in runtime.events("a", "schedule.skipped")] == [1]
     assert runtime.state("a").skip_count == 2
@@ -343,9 +343,9 @@ def test_a_single_skip_before_a_firing_leaves_no_trace_on_the_row(runtime: Tenan
 
 def test_missed_slots_are_down_or_late_by_the_recorded_heartbeats(runtime: Tenant) -> None:
     runtime.add("a", every="10m", first_run="after_interval")
-    runtime.wait("25m")  # nobody beats: 08:10 and 08:20 are missed
+    runtime.wait("25m")  # without heartbeats: 08:10 and 08:20 are missed
     runtime.neighbour()
-    runtime.wait("10m")  # 08:30 comes due while node-2 is known to live
+    runtime.wait("10m")  # 08:30 comes due while node-2 is known to be alive
     runtime.runtime.slots.heartbeat(runtime.now, node="node-2", version="test", is_scheduler=True)
     runtime.wait("3m")
     runtime.step()

@@ -1,6 +1,7 @@
-"""Whoever stops a schedule has asked for the time before its turn came, and others fired slots meanwhile (E8).
+"""A caller that stops a schedule reads the clock before it gets its transaction, and others fire slots meanwhile
+(E8).
 
-The end dates from the turn: the slots that were fired lie before it, and belong to the schedule as it was.
+The end is dated by the transaction: the slots that were fired are before it, and belong to the schedule as it was.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ def test_a_session_is_known_until_it_ends_or_its_time_is_over(runtime: Tenant) -
     assert sessions.find_session(runtime.runtime, first.secret) is None
     runtime.clock.advance("12h")
     assert sessions.find_session(runtime.runtime, second.secret) is None
-    third = sessions.begin_session(runtime.runtime, token)  # which forgets those that are over
+    third = sessions.begin_session(runtime.runtime, token)  # which deletes the expired sessions
     tokens.revoke_token(runtime.runtime, token.token_id)
     assert sessions.find_session(runtime.runtime, third.secret) is None
 

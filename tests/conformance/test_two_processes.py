@@ -1,4 +1,4 @@
-"""Two runtimes on one database, as two processes would have: they share what is committed, and nothing else (E8)."""
+"""Two runtimes on one database, as in two processes: they share what is committed, and nothing else (E8)."""
 
 from __future__ import annotations
 
@@ -165,16 +165,16 @@ def test_two_processes_fire_every_slot_once(runtime: Tenant) -> None:
     with stack.runtime.ledger.history() as history:
         report = check_ledger(history, stack.runtime.clock.now())
     stack.close()
-    runtime.clock.set(moment_of(stack.runtime.clock.now()))  # what was recorded lies not in the future
+    runtime.clock.set(moment_of(stack.runtime.clock.now()))  # recorded instants must not be in the future
     assert report.is_clean, report
     assert len({(job.uid, job.slot_at) for job in jobs}) == len(jobs) == sum(fired)
-    # A store that serves one process has shown the others nothing, and they have fired nothing of it.
+    # A store that serves one process has shown the others nothing, so they have fired nothing.
     assert (len(jobs) >= 200) == runtime.capabilities.several_processes
 
 
 @contextmanager
 def a_node(url: str) -> Iterator[subprocess.Popen[str]]:
-    """A process that fires; none is left behind."""
+    """Start a process that fires, and end it afterwards."""
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.conformance.firing", url],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""What the release before has written, seen by this one: its schedules, its revisions, its counts."""
+"""What the previous release has written, read by this one: its schedules, its revisions, its counts."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_what_is_as_it_should_be_gets_no_revision_and_is_not_looked_at_again(run
 def test_counts_of_a_process_from_before_are_not_held_against_the_rules_of_now(
     runtime: Tenant, is_from_before: bool, faults: int
 ) -> None:
-    """It counted failures in a row where there are no retries, and knew no failed slots."""
+    """The old process counted consecutive failures where there are no retries, and had no failed slots."""
     runtime.add("a", every="1h")
     runtime.step()
     runtime.run(FAILED)

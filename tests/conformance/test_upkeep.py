@@ -1,4 +1,4 @@
-"""Upkeep: what is forgotten, what stays, and what the checker says about the rest."""
+"""Upkeep: what retention deletes, what it keeps, and what the checker finds in the rest."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_longer_retention_brings_nothing_back(runtime: Tenant) -> None:
     prune(runtime.runtime, NOTHING_KEPT)
     runtime.step()
     prune(runtime.runtime, Retention())
-    assert runtime.check().is_clean  # it still knows from when on the record is whole
+    assert runtime.check().is_clean  # it still knows from when on the record is complete
 
 
 def test_a_dry_run_changes_nothing(runtime: Tenant) -> None:
@@ -124,7 +124,7 @@ def test_breaker_transitions_have_an_age_of_their_own(runtime: Tenant) -> None:
 
 
 def test_every_class_of_the_record_has_an_age_of_its_own(runtime: Tenant) -> None:
-    """A class that is added comes up here by itself: something of it has to be old."""
+    """A new class of rows fails here until the test has an old row of it."""
     runtime.add("a", every="24h", if_running="allow", circuit_breaker={"threshold": 1, "reset_after": "1s"})
     runtime.add("skipped", every="24h", only_between="00:00-00:01")
     runtime.add("said", every="24h", target=Target(MESSAGE, '{"text": "hello"}'))
@@ -184,7 +184,7 @@ def test_nodes_that_stopped_or_were_lost_long_ago_are_forgotten_but_for_the_last
     slots.sign_off_node(runtime.now, node="here")
     runtime.wait("1d")
     prune(runtime.runtime, Retention(audit=HOUR))
-    assert [node.node for node in upkeep.nodes()] == ["here"]  # since then nobody was there
+    assert [node.node for node in upkeep.nodes()] == ["here"]  # no node has run since then
 
 
 def test_a_heartbeat_in_the_future_is_that_of_a_dead_node(runtime: Tenant) -> None:

@@ -1,4 +1,4 @@
-"""Counts about a whole database: how it stands, and what was decided between two looks, each once."""
+"""Counts over a whole database: its present state, and what was decided between two reads, each counted once."""
 
 from __future__ import annotations
 

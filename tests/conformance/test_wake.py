@@ -1,4 +1,4 @@
-"""When the loops must look again: the earliest due slot or release, the earliest job that may start (E6)."""
+"""When the loops must run again: the earliest due slot or release, the earliest job that may start (E6)."""
 
 from __future__ import annotations
 

@@ -440,3 +440,16 @@ def test_a_large_table_does_not_pile_up_in_memory(tmp_path: Path) -> None:
         rows = ((n, b"x" * 1_000) for n in range(10_000))
         sizes = [len(data) for data, _ in packer.chunks(rows)]
     assert max(sizes) <= CHUNK + 2_000 and len(sizes) > 30
+
+
+def test_a_file_that_was_moved_is_backed_up_and_its_copy_is_restored_nowhere(
+    moved: Moved, tmp_path: Path
+) -> None:
+    backup, elsewhere = tmp_path / "after.backup", tmp_path / "elsewhere.db"
+    with closing(open_stack(moved.installation.url, is_existing=True)) as stack:
+        back_up(stack.runtime, backup)
+    with closing(open_stack(f"sqlite:///{backup}", is_existing=True)) as stack:
+        assert prove(stack.runtime).is_clean
+    with pytest.raises(MovedError, match="after that was moved to postgresql://"):
+        restore_database(f"sqlite:///{elsewhere}", backup)
+    assert not elsewhere.exists()

@@ -22,7 +22,7 @@ from tests.proof.worlds import WORLDS, World, WorldKind, a_world
 
 def main(arguments: Sequence[str]) -> int:
     move_apart(arguments)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # by way of what clears everything away
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # exits through the code that removes everything
     fields = _parser().parse_args(arguments)
     if is_apart():
         settle_in()
@@ -88,7 +88,7 @@ def _command(fields: argparse.Namespace, kind: str) -> str:
 
 
 def _keep(world: World, account: Account, where: Path) -> None:
-    """The logs, and all that is on record about schedules whose record is at fault."""
+    """Keep the logs, and the full record of the schedules whose record is wrong."""
     shutil.copytree(world.folder, where, dirs_exist_ok=True)
     uids = {fault.uid for fault in account.ledger.faults if fault.uid}
     with world.stack.runtime.ledger.history(sorted(uids)) as record, (where / "faults.txt").open("w") as file:

@@ -1,4 +1,4 @@
-"""What there is to judge, gathered once: the ledger's own check, its jobs and events, and the lines of the work."""
+"""The data that the verdict uses, read once: the ledger check, the jobs and events, and the lines of the work."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _OF_NODES: tuple[EventType, ...] = ("node.lost", "scheduler.started", "scheduler
 
 @dataclass
 class Account:
-    """Everything on record about one run."""
+    """Everything that is recorded about one run."""
 
     ledger: LedgerReport
     lines: list[Line]
     jobs: dict[str, Job] = field(default_factory=dict)
     events: Counter[str] = field(default_factory=Counter)
-    slots: Counter[str] = field(default_factory=Counter)  # by what became of them, and why
-    allowing: set[str] = field(default_factory=set)  # schedules that ever let their jobs run side by side
+    slots: Counter[str] = field(default_factory=Counter)  # by result and reason
+    allowing: set[str] = field(default_factory=set)  # schedules that ever allowed overlapping jobs
     only_once: set[str] = field(default_factory=set)  # schedules whose lost jobs are not repeated
     peaks: Peaks | None = None
 

@@ -1,7 +1,7 @@
-"""Namespaces of our own: networks that can be cut and disks that can be filled, of which the machine sees nothing.
+"""Separate namespaces: networks that can be cut and disks that can be filled, invisible to the machine.
 
-The whole proof moves into a network and a mount namespace before it starts anything. The kernel takes both away with
-the last process in them, so that nothing is left behind whatever becomes of us.
+The whole proof moves into a network and a mount namespace before it starts anything. The kernel removes both with the
+last process in them, so nothing is left, however the proof ends.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ UNSHARE = ("unshare", "--net", "--mount", "--propagation", "private")
 
 
 def move_apart(arguments: Sequence[str]) -> None:
-    """Begin again in namespaces of our own, where that is allowed; returns where it is not, or is done."""
+    """Start again in separate namespaces; return when that is not allowed, or already done."""
     if is_apart() or not may_move():
         return
     again = [*UNSHARE, sys.executable, "-m", "tests.proof", *arguments]
@@ -30,14 +30,14 @@ def is_apart() -> bool:
 
 
 def may_move() -> bool:
-    """Whether this user, on this machine, can have namespaces."""
+    """Return whether this user, on this machine, can create namespaces."""
     if os.geteuid() != 0 or not all(map(shutil.which, ("unshare", "nsenter", "ip"))):
         return False
     return subprocess.run([*UNSHARE, "true"], capture_output=True, check=False).returncode == 0
 
 
 def settle_in() -> None:
-    """Loopback, and shared memory of our own: killed processes leave theirs behind."""
+    """Set up loopback, and separate shared memory, because killed processes leave theirs."""
     command("ip", "link", "set", "lo", "up")
     mount_memory(Path("/dev/shm"), "256m")
 

@@ -1,7 +1,7 @@
-"""A clock that can be set under a running process: libfaketime reads how far off it is from a file.
+"""A clock that can be set under a running process: libfaketime reads its offset from a file.
 
-Only the wall clock is off. The monotonic one stays true in every process, which is why all that the proof measures is
-measured by it.
+Only the wall clock is changed. The monotonic clock stays correct in every process, so the proof measures everything
+with it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _LIBRARY = "usr/lib/*/faketime/libfaketimeMT.so.1"
 
 
 def faketime() -> str | None:
-    """The library, where the machine has it."""
+    """Return the path of the library, if the machine has it."""
     return next(iter(sorted(map(str, Path("/").glob(_LIBRARY)))), None)
 
 
@@ -31,19 +31,19 @@ class SettableClock:
         self._write()
 
     def environment(self) -> dict[str, str]:
-        """What a process needs to go by this clock; nothing where clocks cannot be set."""
+        """Return the variables with which a process uses this clock; none when clocks cannot be set."""
         library = faketime()
         if library is None:
             return {}
         return {
             "LD_PRELOAD": library,
             "FAKETIME_TIMESTAMP_FILE": str(self._path),
-            "FAKETIME_NO_CACHE": "1",  # all processes of a machine go by one clock: they see a step at once
+            "FAKETIME_NO_CACHE": "1",  # all processes of a machine use one clock: they see a step at once
             "FAKETIME_DONT_FAKE_MONOTONIC": "1",
         }
 
     def _write(self) -> None:
-        # By rename: whoever reads half a number goes by another time.
+        # By rename: a process that read half a number would use another time.
         beside = self._path.with_suffix(".new")
         beside.write_text(f"{self.seconds:+.3f}\n")
         beside.chmod(0o644)
@@ -51,7 +51,7 @@ class SettableClock:
 
 
 class ClockOf(SystemClock):
-    """The same clock, for ourselves."""
+    """The same clock, for the process of the proof."""
 
     def __init__(self, clock: SettableClock) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""How each kind of fault is inflicted, and healed. Both may be called whatever state the other left."""
+"""How each kind of fault is injected and undone. Both work in whatever state the other left."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Inflict = Callable[[World, Strike], Heal]
 
 
 def inflict(world: World, strike: Strike) -> Heal:
-    """Do it; what is returned undoes it."""
+    """Inject the fault and return the function that undoes it."""
     return _WAYS[strike.kind](world, strike)
 
 
@@ -26,7 +26,7 @@ def _machine(world: World, strike: Strike) -> Machine:
 
 def _worker(world: World, strike: Strike) -> Supervised:
     workers = _machine(world, strike).workers
-    return workers[int(strike.lasts * 1_000) % len(workers)]  # as good a draw as any
+    return workers[int(strike.lasts * 1_000) % len(workers)]  # any deterministic choice will do
 
 
 def _kill(process: Supervised) -> Heal:
@@ -40,7 +40,7 @@ def _freeze(process: Supervised) -> Heal:
 
 
 def _power_off(world: World, strike: Strike) -> Heal:
-    """Everything at once, and no packet says goodbye to the servers."""
+    """Stop everything at once, so that no packet announces the end to the servers."""
     machine = _machine(world, strike)
     if machine.cable is not None:
         machine.cable.pull()
@@ -65,12 +65,12 @@ def _cut_off(world: World, strike: Strike) -> Heal:
 
 def _step_machine(world: World, strike: Strike) -> Heal:
     clock = _machine(world, strike).clock
-    clock.step(strike.size - clock.seconds)  # so far from the true time, wherever it was before
+    clock.step(strike.size - clock.seconds)  # relative to the true time, whatever the offset was before
     return _nothing
 
 
 def _step_database(world: World, strike: Strike) -> Heal:
-    with world.hands:  # we go by the same clock, and read it elsewhere
+    with world.hands:  # we use the same clock, and other threads read it
         world.clock.step(strike.size)
     return _nothing
 
@@ -100,14 +100,14 @@ def _kill_valkey(world: World, strike: Strike) -> Heal:
 
 
 def _empty_valkey(world: World, strike: Strike) -> Heal:
-    """As when it comes back without its data: every message is gone."""
+    """Delete every message, as when the server comes back without its data."""
     assert world.valkey is not None
     world.valkey.flush()
     return _nothing
 
 
 def _fill_disk(world: World, strike: Strike) -> Heal:
-    """To the last byte: whoever writes next hears that there is no space left."""
+    """Fill the disk to the last byte: the next writer gets "no space left"."""
     assert world.disk is not None
     filler = world.disk / "filler"
     descriptor = os.open(filler, os.O_WRONLY | os.O_CREAT)
@@ -122,7 +122,7 @@ def _fill_disk(world: World, strike: Strike) -> Heal:
 
 
 def _nothing() -> None:
-    """A clock that was set stays so."""
+    """Undo nothing: a clock that was set stays so."""
 
 
 _WAYS: Mapping[Kind, Inflict] = {

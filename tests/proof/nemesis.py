@@ -1,6 +1,7 @@
-"""The nemesis: carries out a plan, second by second, and keeps a diary of what it did when.
+"""The nemesis: executes a plan, second by second, and records what it did and when.
 
-One thread strikes, heals and supervises: the kernel ends our processes with the thread that started them.
+One thread injects faults, undoes them and supervises: the kernel ends our processes with the thread that started
+them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Struck:
 
 @dataclass
 class Diary:
-    """What was done to a world, and when it began."""
+    """What was done to a world, and when the run began."""
 
     began: float
     struck: list[Struck] = field(default_factory=list)
@@ -40,17 +41,17 @@ class Diary:
 
 @dataclass
 class Nemesis:
-    """Strikes a world; `tell` hears of everything."""
+    """Injects faults into a world; `tell` is called for every fault."""
 
     world: World
     tell: Callable[[str], None]
     _agenda: list[tuple[float, int, Callable[[], None]]] = field(default_factory=list)
     _order: itertools.count[int] = field(default_factory=itertools.count)
-    _struck: set[str] = field(default_factory=set)  # and not healed yet
+    _struck: set[str] = field(default_factory=set)  # and not undone yet
     _rest: threading.Event = field(default_factory=threading.Event)
 
     def begin(self) -> None:
-        """Start everything; returns when all are at work."""
+        """Start everything; return when all processes are at work."""
         deadline = time.monotonic() + START
         while not all(process.is_at_work for process in self.world.processes):
             failed = [fields for process in self.world.processes for fields in process.ended_early]
@@ -58,8 +59,8 @@ class Nemesis:
             self.watch_until(time.monotonic() + LOOK_EVERY)
 
     def rage(self, plan: Sequence[Strike], seconds: float) -> Diary:
-        """Carry the plan out; in the end all is healed. Faults whose victim is not whole are put off, the last of them
-        beyond the end if need be."""
+        """Execute the plan; at the end every fault is undone. A fault whose victim has not recovered is postponed, if
+        necessary beyond the end."""
         diary = Diary(time.monotonic())
         for strike in plan:
             self._at(diary.began + strike.at, lambda strike=strike: self._strike(strike, diary))  # type: ignore[misc]
@@ -71,7 +72,7 @@ class Nemesis:
         return diary
 
     def watch_until(self, moment: float) -> None:
-        """Keep what is wanted up, until then."""
+        """Keep the wanted processes running, until then."""
         while True:
             self.world.supervise()
             left = moment - time.monotonic()
@@ -101,8 +102,8 @@ class Nemesis:
         self._at(struck.began + strike.lasts, heal)
 
     def _is_whole(self, strike: Strike) -> bool:
-        """Whether the victim has recovered from what it last had: to kill what has not started yet shows nothing, and
-        on a busy machine a start takes seconds."""
+        """Return whether the victim has recovered from its last fault: killing a process that has not started yet
+        shows nothing, and on a busy machine a start takes seconds."""
         takes = HOWS[strike.kind].takes
         machine = self.world.machines[strike.machine - 1]
         victims = [machine.scheduler] if "scheduler {}" in takes else []

@@ -1,4 +1,5 @@
-"""One switch and a cable to each machine: pulled, its packets vanish without a word; plugged in, they flow again."""
+"""One switch and a cable to each machine: when it is pulled, packets are dropped silently; plugged in, they flow
+again."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ SWITCH, SWITCH_ADDRESS, SUBNET = "switch", "10.77.0.1", "10.77.0.0/24"
 
 
 def lay_switch() -> None:
-    """The servers live here, at the switch."""
-    # An address of its own: left to itself it takes that of a port, another one when that cable is pulled, and machines
-    # that nobody struck would not find it for a minute.
+    """Create the switch; the servers are attached to it directly."""
+    # A fixed address: otherwise the switch takes that of a port, and another one when that cable is pulled, and
+    # machines without a fault would not find it for a minute.
     command("ip", "link", "add", SWITCH, "address", "02:00:00:00:00:01", "type", "bridge")
     command("ip", "address", "add", f"{SWITCH_ADDRESS}/24", "dev", SWITCH)
     command("ip", "link", "set", SWITCH, "up")
@@ -41,11 +42,11 @@ class Cable:
         self.plug()
 
     def inside(self, fields: Sequence[str]) -> list[str]:
-        """The command that runs these words at the far end of the cable."""
+        """Return the command that runs these arguments at the far end of the cable."""
         return ["nsenter", f"--net=/proc/{self._holder.pid}/ns/net", *fields]
 
     def pull(self) -> None:
-        """Not `down`, which both ends would hear of: here packets are lost in silence."""
+        """Drop the packets silently. The state `down` is not used, because both ends would be notified."""
         command("ip", "link", "set", self._port, "nomaster")
 
     def plug(self) -> None:

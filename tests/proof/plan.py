@@ -1,7 +1,7 @@
-"""What the nemesis will do, drawn from a seed before it begins: the same seed, the same faults in the same order.
+"""The plan of the nemesis, drawn from a seed before it begins: the same seed gives the same faults in the same order.
 
-Pure: knows the names of what can be struck, and nothing of processes. What comes of it is another matter: when the
-kernel runs whom is drawn by nobody, and a victim that is slow to recover is given time.
+Pure: it knows the names of what can be struck, and nothing about processes. The effects are not determined: the
+kernel's scheduling is not seeded, and a victim that is slow to recover is given time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Kind = Literal[
 
 
 class How(NamedTuple):
-    """How one kind of fault is drawn: what it takes hold of (`{}` is the machine's number), for how long, how far."""
+    """How one kind of fault is drawn: what it affects (`{}` is the machine's number), for how long, how far."""
 
     takes: tuple[str, ...]
     lasts: tuple[float, float]
@@ -38,8 +38,8 @@ class How(NamedTuple):
     weight: float = 1.0
 
 
-# A lease is three seconds in these worlds, and a silent connection is given up after ten: faults last for less and
-# for more than either.
+# A lease is three seconds in these worlds, and a silent connection is given up after ten: faults last less and more
+# than either.
 HOWS: Mapping[Kind, How] = {
     "kill a scheduler": How(("scheduler {}",), (0.1, 3.0), weight=2),
     "kill a worker": How(("worker {}",), (0.1, 5.0), weight=2),
@@ -59,7 +59,7 @@ HOWS: Mapping[Kind, How] = {
 
 
 class Strike(NamedTuple):
-    """One fault: when it begins, in seconds after the start, for how long it lasts, on which machine, how far."""
+    """One fault: when it begins, in seconds after the start, how long it lasts, on which machine, how far."""
 
     at: float
     kind: Kind
@@ -75,10 +75,10 @@ class Strike(NamedTuple):
 def draw_plan(
     seed: int, kinds: Sequence[Kind], *, seconds: float, machines: int, every: float, longest: float = 60.0
 ) -> list[Strike]:
-    """Faults for so many seconds: one of each kind first, in any order, then whatever the seed brings.
+    """Draw faults for so many seconds: one of each kind first, in any order, then at random.
 
-    Nothing is struck twice at once, and at most two faults last at a time: three machines out of three, cut off for
-    good, would show nothing.
+    Nothing is struck twice at once, and at most two faults last at a time: three machines out of three, cut off
+    permanently, would show nothing.
     """
     draw = random.Random(seed)
     plan: list[Strike] = []
@@ -93,7 +93,7 @@ def draw_plan(
             return plan
         at = begins
         plan.append(strike._replace(at=begins))
-        # A moment's peace for what was struck: a node that is always killed while it starts shows nothing either.
+        # A pause for what was struck: a node that is always killed while it starts shows nothing either.
         free_at |= dict.fromkeys(taken, begins + strike.lasts + every)
     return plan
 
@@ -111,6 +111,6 @@ def _strike(draw: random.Random, kind: Kind, at: float, machines: int, longest: 
 
 
 def _second_last_end(plan: Sequence[Strike]) -> float:
-    """When the second to last of the faults so far is over."""
+    """Return when the second to last of the faults so far is over."""
     ends = sorted((strike.at + strike.lasts for strike in plan), reverse=True)
     return ends[1] if len(ends) > 1 else 0.0

@@ -1,4 +1,4 @@
-"""A process that is kept up: started, killed, frozen, and started again by us as a supervisor would."""
+"""A process that is kept running: started, killed, frozen, and started again as by a supervisor."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ RESTART_AFTER = 0.5
 
 
 def with_us(command: Sequence[str]) -> list[str]:
-    """The same command, killed by the kernel when we are gone."""
+    """Return the same command, killed by the kernel when this process ends."""
     setpriv = shutil.which("setpriv")
     return [*([setpriv, "--pdeathsig", "KILL"] if setpriv else []), *command]
 
 
 @dataclass
 class Absence:
-    """From the end of a process until its successor says that it is at work."""
+    """The time from the end of a process until its successor reports that it is at work."""
 
     began: float
     ended: float = float("inf")
@@ -32,18 +32,18 @@ class Absence:
 
 @dataclass
 class Supervised:
-    """One program under one name, through all its starts. `ready` is what it says when it is at work."""
+    """One program under one name, through all its starts. `ready` is the line that it prints when it is at work."""
 
     name: str
     command: Sequence[str]
     environment: Mapping[str, str]
     log: Path
     ready: str
-    may_end: bool = False  # a stranger's program, which has its own reasons
+    may_end: bool = False  # another project's program, which may end for its own reasons
     is_wanted: bool = True
     starts: int = 0
-    ended_early: list[str] = field(default_factory=list)  # as when the database was away at its start
-    ended_late: list[str] = field(default_factory=list)  # ends that nobody asked for, though it was at work
+    ended_early: list[str] = field(default_factory=list)  # e.g. the database was away at its start
+    ended_late: list[str] = field(default_factory=list)  # unrequested ends of a process that was at work
     absences: list[Absence] = field(default_factory=list)
     _process: subprocess.Popen[bytes] | None = None
     _log_begins_at: int = 0
@@ -64,7 +64,7 @@ class Supervised:
 
     @property
     def said(self) -> str:
-        """Since its last start."""
+        """Return the output since the last start."""
         if not self.log.exists():
             return ""
         with self.log.open("rb") as log:
@@ -72,7 +72,8 @@ class Supervised:
             return log.read().decode(errors="replace")
 
     def supervise(self) -> None:
-        """Start it, where it is wanted and not there; one that ended by itself gets a moment's rest first."""
+        """Start the process if it is wanted and not running; one that ended by itself is started after a short
+        pause."""
         self._note_absence()
         if self.is_alive or not self.is_wanted:
             return
@@ -82,13 +83,13 @@ class Supervised:
             self._start()
 
     def kill(self, *, with_children: bool = False) -> None:
-        """As by `kill -9`; it stays down until it is wanted again."""
+        """Kill the process as by `kill -9`; it stays down until it is wanted again."""
         self.is_wanted = False
         process, self._process = self._process, None
         if process is None:
             return
         if with_children:
-            process.send_signal(signal.SIGSTOP)  # nobody starts another meanwhile, or reports one that died
+            process.send_signal(signal.SIGSTOP)  # it can neither fork nor report a death meanwhile
             for pid in _descendants(process.pid):
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
@@ -105,12 +106,12 @@ class Supervised:
             self._process.send_signal(number)
 
     def ask_to_leave(self) -> None:
-        """As an operator does."""
+        """Ask the process to stop, as an operator does."""
         self.is_wanted = False
         self.signal(signal.SIGTERM)
 
     def left(self, patience: float) -> str | None:
-        """Once it was asked to: what went wrong with it, if anything did."""
+        """Wait until the process that was asked to stop has ended; return what went wrong, if anything."""
         process, self._process = self._process, None
         if process is None:
             return None
@@ -119,10 +120,8 @@ class Supervised:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-            return (
-                f"{self.name} did not stop within {patience:g} s of SIGTERM; it said: {self._last_to_json()}"
-            )
-        return f"{self.name} ended with {status}: {self._last_to_json()}" if status else None
+            return f"{self.name} did not stop within {patience:g} s of SIGTERM; it said: {self._last_lines()}"
+        return f"{self.name} ended with {status}: {self._last_lines()}" if status else None
 
     def _start(self) -> None:
         self.starts += 1
@@ -145,18 +144,18 @@ class Supervised:
             self.absences[-1].ended = time.monotonic()
 
     def _note_end(self, process: subprocess.Popen[bytes]) -> None:
-        fields = f"{self.name} ended with {process.returncode}: {self._last_to_json()}"
+        fields = f"{self.name} ended with {process.returncode}: {self._last_lines()}"
         is_late = self.ready in self.said and not self.may_end
         (self.ended_late if is_late else self.ended_early).append(fields)
         self._process = None
         self._start_again = time.monotonic() + RESTART_AFTER
 
-    def _last_to_json(self) -> str:
+    def _last_lines(self) -> str:
         return " / ".join(self.said.strip().splitlines()[-3:])
 
 
 def _descendants(pid: int) -> list[int]:
-    """All that it started, and what they started."""
+    """Return all descendants of the process."""
     try:
         tasks = Path(f"/proc/{pid}/task").iterdir()
         children = [int(child) for task in tasks for child in (task / "children").read_text().split()]

@@ -1,4 +1,4 @@
-"""The report: what was done to a world, what came of it, and how to do it again."""
+"""The report: what was done to a world, what resulted, and how to repeat it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.proof.users import Users
 from tests.proof.verdict import Recovery, Silence, longest_gap, recoveries, silences
 from tests.proof.worlds import World
 
-LONG = 3.0  # seconds: as long as a lease is in these worlds
+LONG = 3.0  # seconds: the length of a lease in these worlds
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Trial:
 
 
 def spell(trials: Sequence[Trial]) -> str:
-    """The whole report, as Markdown."""
+    """Return the whole report, as Markdown."""
     parts = [
         f"# What the nemesis found (everwhen {__version__})",
         *(part for trial in trials for part in _of(trial)),

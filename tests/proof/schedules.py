@@ -1,7 +1,7 @@
-"""The schedules of the proof: every kind of trigger, policy and limit, so that faults find all of them at work.
+"""The schedules of the proof: every kind of trigger, policy and limit, so that faults strike all of them at work.
 
-Those of the file are reloaded and started anew with every scheduler; those of the interface are created once and then
-belong to the users. `tick-…` and `guarded.…` are nobody's: they show that time goes on and that limits hold.
+Those of the file are reloaded and started anew with every scheduler; those of the API are created once and then
+belong to the users. Users do not touch `tick-…` and `guarded.…`: they show that time passes and that limits hold.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NOBODYS = ("tick-", "guarded.")
 def configuration(
     now: datetime, folder: Path, seconds: float, *, service: Mapping[str, Any], slower: int
 ) -> dict[str, Any]:
-    """The file, as it is at the beginning. `slower` stretches its intervals so many times."""
+    """Return the configuration file as it is at the beginning. `slower` multiplies its intervals."""
     return {
         "service": {
             "check_interval": "1s",
@@ -51,7 +51,7 @@ def configuration(
 
 
 def _windows(now: datetime, minutes: range) -> list[dict[str, str]]:
-    """Closed for a minute, now and again."""
+    """Return windows that are closed for a minute now and then."""
     starts = [now + timedelta(minutes=minute) for minute in minutes]
     return [{"between": f"{at:%H:%M}-{at + timedelta(minutes=1):%H:%M}"} for at in starts]
 
@@ -69,7 +69,7 @@ def _agent(folder: Path) -> dict[str, Any]:
 
 
 def _clockwork(now: datetime, seconds: float) -> list[dict[str, Any]]:
-    """Every kind of trigger and of catching up."""
+    """Return every kind of trigger and of catch-up."""
     once = [
         _schedule(f"once-{number}", at=_soon(now, seconds * number / 12), misfire_grace="1s")
         for number in range(1, 12)
@@ -94,8 +94,8 @@ def _clockwork(now: datetime, seconds: float) -> list[dict[str, Any]]:
 
 
 def _troubled(folder: Path) -> list[dict[str, Any]]:
-    """Work that is slow, fails, hangs or must not be repeated."""
-    apart = {"runs": str(folder / "runs")}  # a child inherits no variable
+    """Return work that is slow, fails, hangs or must not be repeated."""
+    apart = {"runs": str(folder / "runs")}  # a child process inherits no variable
     return [
         _schedule("skips", every="1s", seconds=1.4),
         _schedule("queues", every="2s", if_running="queue", queue_limit=5, seconds=1.0),
@@ -148,11 +148,11 @@ def _soon(now: datetime, seconds: float) -> str:
     return (now + timedelta(seconds=int(seconds) + 1)).isoformat()
 
 
-# -- over the interface --
+# -- over the API --
 
 
 def submissions(slower: int) -> list[Submission]:
-    """Groups with limits that several schedules share, and a few for users to play with."""
+    """Return groups with limits that several schedules share, and a few schedules for users to change."""
     one, two, three = (f"{seconds * slower}s" for seconds in (1, 2, 3))
     crowded = LIMITS["crowded"] | {"payload": {"seconds": 0.6}}
     guarded = LIMITS["guarded"] | {"payload": {"seconds": 0.4}}
@@ -179,7 +179,7 @@ def submission(schedule_id: str, *, group: str | None = None, **fields: Any) -> 
 
 
 def hushed_file(fields: dict[str, Any]) -> dict[str, Any]:
-    """The same file, in which nothing fires any more; jobs that exist stay what they are."""
+    """Return the same file with nothing that fires any more; existing jobs stay as they are."""
     agents = {
         name: agent | {"schedules": _hushed_map(agent["schedules"])}
         for name, agent in fields["agents"].items()
@@ -196,7 +196,7 @@ def _hushed(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def hushed(schedule_id: str) -> Submission:
-    """One of the interface, which does not fire any more."""
+    """Return a schedule of the API that does not fire any more."""
     group = schedule_id.partition(".")[0] if "." in schedule_id else None
     limits = LIMITS[group] if group is not None else {}
     return submission(schedule_id, group=group, every=NEVER["every"], if_running="queue", **limits)

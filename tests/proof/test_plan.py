@@ -1,4 +1,4 @@
-"""The same seed, the same faults; and none that takes away everything at once."""
+"""The same seed gives the same faults, and no plan takes away everything at once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The proof, short and long: a nemesis strikes real nodes, and at the end every slot is accounted for.
 
-It runs as a program of its own, in namespaces of its own; its report is what a failure shows. EVERWHEN_CHAOS_SEED and
-EVERWHEN_CHAOS_SECONDS set the long form, and where EVERWHEN_CHAOS_REPORTS names a folder, the reports are kept there.
+It runs as a separate program in separate namespaces; a failure shows its report. EVERWHEN_CHAOS_SEED and
+EVERWHEN_CHAOS_SECONDS set the long form, and if EVERWHEN_CHAOS_REPORTS names a folder, the reports are kept there.
 """
 
 from __future__ import annotations
@@ -54,5 +54,5 @@ def prove(
         try:
             said, _ = proof.communicate(timeout=patience)
         finally:
-            proof.terminate()  # which it takes as a reason to clear everything away
+            proof.terminate()  # on SIGTERM it removes everything
     assert proof.returncode == 0, said[-12_000:]

@@ -1,4 +1,4 @@
-"""The judge can say guilty: each promise, broken in a record made up for it, is named."""
+"""The verdict finds broken promises: each one, broken in a constructed record, is reported."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Users who go about their business meanwhile: they trigger, pause, edit, delete, reload, at seeded random.
+"""Users who work during the faults: they trigger, pause, edit, delete and reload, at seeded random.
 
-They use the operations that every surface uses. What the database refuses because it is away they leave, as a person
-would; whether it was done all the same, the ledger has to say.
+They use the operations that every surface uses. When the database is away and refuses an action, they give it up, as
+a person would; whether it was done all the same is in the ledger.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from tests.proof.schedules import NOBODYS, submission
 from tests.proof.worlds import World
 
 Deed = Callable[[], object]
-MOST_MADE = 6  # schedules that users have made: work is to be kept up with
+MOST_MADE = 6  # schedules that users have created: the workers must be able to keep up
 
 
 class Users:
-    """One thread of deeds. `counts` says how often each was done, refused, or met a database that was away."""
+    """One thread of user actions. `counts` says how often each was done, refused, or met a database that was away."""
 
     def __init__(self, world: World, seed: int, *, every: float) -> None:
         self.counts: Counter[tuple[str, str]] = Counter()
@@ -69,7 +69,7 @@ class Users:
         self._thread.start()
 
     def leave(self) -> None:
-        """They are done; what they have stopped as a whole goes on."""
+        """Stop acting; a system that users have paused is resumed."""
         self._gone.set()
         self._thread.join()
 
@@ -91,10 +91,11 @@ class Users:
         except Exception as error:
             self.surprises.append(f"{name}: {error!r}")
 
-    # -- deeds --
+    # -- actions --
 
     def _some(self, status: Status = "active") -> State:
-        """A schedule that users may touch; the page is ordered, so the draw is theirs alone."""
+        """Return a schedule that users may touch; the page is ordered, so the choice depends only on the users'
+        seed."""
         found = list_schedules(self._runtime, status=status, limit=200)
         free = [state for state in found if not state.schedule_id.startswith(NOBODYS)]
         if not free:
@@ -151,7 +152,7 @@ class Users:
         reset_breaker(self._runtime, self._draw.choice(("breaks", "breaks-and-retries")))
 
     def _reload(self) -> None:
-        """Another rhythm for one schedule, and one that comes or goes."""
+        """Change the interval of one schedule, and add or remove another."""
         schedules = self._world.fields["schedules"]
         edited = [
             fields for fields in schedules if fields["id"] in ("jittered", "all", "skips", "retries", "chain")
@@ -173,14 +174,14 @@ class Users:
             self.resume_system()
 
     def resume_system(self) -> None:
-        """Until it is done: nobody else will."""
+        """Resume the system, until it succeeds: no other process will."""
         while True:
             try:
                 return resume_system(self._runtime)
             except StoreError:
                 threading.Event().wait(0.2)
             except SchedulerError:
-                return None  # it was not paused: the pause had found no database
+                return None  # it was not paused: the database was away at the pause
 
     def _interval(self) -> str:
         return f"{self._draw.randint(2, 4) * self._world.slower}s"

@@ -1,7 +1,7 @@
-"""The judgement: heal is over, all is quiet, and now every promise is held against the record.
+"""The verdict: every fault is undone, all is quiet, and now every promise is checked against the record.
 
-The ledger checker proves the record against itself. What it cannot know is whether the work was done: that is held
-against the lines that the work wrote outside of the database.
+The ledger checker checks the record against itself. It cannot know whether the work was done: that is checked against
+the lines that the work wrote outside of the database.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from tests.proof.work import Line
 from tests.proof.worlds import World
 
 PATIENCE, LONGEST_REST = 60.0, 300.0
-# A message that a worker of RQ took, and died with before it claimed the job, is alive for RQ itself for 90 s.
+# A message that an RQ worker took, and died with before it claimed the job, counts as alive for RQ for 90 s.
 PATIENCE_WITH_RQ = 150.0
-RECOVERY = 45.0  # seconds: leases, timeouts of connections and pauses between tries are all shorter
-BLUR = 0.05  # of the clock of programs
-WAKES = 1.0  # seconds: a fault that was over no longer before a silence may have to do with it
-NOTICED = 0.5  # seconds of a silence in which somebody was absent
+RECOVERY = 45.0  # seconds: leases, connection timeouts and retry pauses are all shorter
+BLUR = 0.05  # error of the programs' clock
+WAKES = 1.0  # seconds: a fault that ended at most so long before a silence may have caused it
+NOTICED = 0.5  # seconds of a silence in which a node was absent
 OUTSTANDING = JobFilter(statuses=["queued", "running"])
 
 
@@ -44,7 +44,7 @@ OUTSTANDING = JobFilter(statuses=["queued", "running"])
 
 def bring_to_rest(world: World, nemesis: Nemesis) -> list[str]:
     """Let nothing fire any more, wait until every due slot is decided and every job is over, and stop the nodes;
-    what would not come to rest."""
+    return what did not come to rest."""
     runtime = world.stack.runtime
     rest = _Rest(world, nemesis)
     rest.wait("back at work", lambda: [p.name for p in world.processes if not p.is_at_work])
@@ -82,7 +82,7 @@ def _named(job: Job) -> str:
 
 @dataclass
 class _Rest:
-    """Waiting for what is left to be none; what never was is a problem."""
+    """Waits until nothing is left; what remains is a problem."""
 
     world: World
     nemesis: Nemesis
@@ -93,11 +93,11 @@ class _Rest:
         patience = PATIENCE if self.world.valkey is None else PATIENCE_WITH_RQ
         began = changed = time.monotonic()
         found: list[str] = []
-        # Backlogs are worked off in time; what does not move any more is stuck.
+        # Backlogs are worked off in time; one that does not change any more is stuck.
         while time.monotonic() < min(changed + patience, began + LONGEST_REST):
             try:
                 before, found = found, left()
-            except StoreError as error:  # a connection of ours that the last fault broke
+            except StoreError as error:  # one of our connections, broken by the last fault
                 self.nemesis.tell(f"not {what} yet: {error}")
             else:
                 if not found:
@@ -112,7 +112,7 @@ class _Rest:
 
 
 def broken_promises(account: Account, world: World, diary: Diary, users: Users) -> list[str]:
-    """Everything that is not as promised; nothing, when all is well."""
+    """Return everything that is not as promised; an empty list when all is well."""
     return [
         *(f"ledger: {f.kind} {f.schedule_id} {f.slot_at}: {f.sentence}" for f in account.ledger.faults),
         *broken_work(account),
@@ -123,7 +123,7 @@ def broken_promises(account: Account, world: World, diary: Diary, users: Users) 
 
 
 def broken_work(account: Account) -> list[str]:
-    """What the work says otherwise than the record."""
+    """Return the contradictions between the work's lines and the record."""
     return [
         *_attempts_begun_twice(account),
         *_work_of_unknown_jobs(account),
@@ -175,7 +175,7 @@ class Stay(NamedTuple):
 
 
 def _side_by_side(account: Account) -> Iterator[str]:
-    """Jobs of one schedule that ran at once, though neither was taken from its node nor cancelled."""
+    """Yield jobs of one schedule that ran at once, though neither was taken from its node nor cancelled."""
     for uid, stays in _stays(account).items():
         if uid in account.allowing:
             continue
@@ -213,7 +213,7 @@ def _limits_passed(account: Account) -> Iterator[str]:
 
 
 class Recovery(NamedTuple):
-    """One fault: for how long nothing began around it, and how long after its end something began again."""
+    """One fault: how long nothing began around it, and how long after its end something began again."""
 
     kind: str
     silence: float
@@ -234,7 +234,7 @@ def _recovery(begun: Sequence[float], kind: str, began: float, healed: float) ->
 
 
 class Silence(NamedTuple):
-    """A time in which no work began, what was done to the world then, and who was not there to work."""
+    """A time in which no work began, the faults of that time, and the nodes that were absent."""
 
     began: float
     ended: float
@@ -245,7 +245,7 @@ class Silence(NamedTuple):
 def silences(
     lines: Sequence[Line], diary: Diary, processes: Sequence[Supervised], at_least: float
 ) -> list[Silence]:
-    """Those that were so long, in the order in which they came."""
+    """Return the silences of at least that length, in order of time."""
     begun = [line.at for line in lines if line.what == "begin" and line.at <= diary.ended]
     return [
         Silence(
@@ -260,7 +260,8 @@ def silences(
 
 
 def _as_it_was(struck: Struck) -> str:
-    """With the seconds that it took: a server that was killed comes back when it has recovered, not when it may."""
+    """Describe a fault with its actual duration: a killed server is back when it has recovered, not when it is
+    started."""
     return str(struck.strike._replace(lasts=struck.healed - struck.began))
 
 

@@ -1,8 +1,8 @@
-"""What the schedules of the proof run: work that notes its own begin and end, outside of any database.
+"""What the schedules of the proof run: work that records its own begin and end, outside of any database.
 
-Each line says when (by the monotonic clock, which all processes of a machine share and nobody sets), which job, which
-attempt, where. A line is one write to a file opened for appending, so that lines of many processes stay whole, and a
-process that is killed has written it or not.
+Each line has the time (by the monotonic clock, which all processes of a machine share and no fault sets), the job,
+the attempt and the place. A line is one write to a file opened for appending, so lines of many processes stay intact,
+and a killed process has either written its line or not.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Line(NamedTuple):
 
 
 def work(run: Any) -> str:
-    """Takes the payload's `seconds`, and fails in its share `fails` of all jobs: always the same ones."""
+    """Take the payload's `seconds`, and fail for the share `fails` of all jobs: always the same ones."""
     note("begin", run)
     seconds = float(run.payload.get("seconds", 0))
     if seconds and run.cancelled.wait(seconds):
@@ -40,7 +40,7 @@ def work(run: Any) -> str:
 
 
 def stubborn(run: Any) -> str:
-    """Work that cannot be told to end."""
+    """Run work that cannot be asked to end."""
     note("begin", run)
     time.sleep(float(run.payload.get("seconds", 0)))
     note("end", run)
@@ -65,8 +65,8 @@ def append(path: Path, line: str) -> None:
         os.close(descriptor)
 
 
-# The same for programs. Their shell has no monotonic clock; /proc/uptime is near enough (hundredths of a second), and
-# `clock` says how far it is from the one above.
+# The same for programs. Their shell has no monotonic clock; /proc/uptime is accurate enough (hundredths of a second),
+# and `clock` is its offset from the clock above.
 SHELL = """#!/bin/sh
 note() { read -r up _ < /proc/uptime; printf '%s\\t%s\\t%s\\t%s\\t%s\\t%s\\n' \\
   "$up" "$1" "$EVERWHEN_JOB_ID" "$EVERWHEN_ATTEMPT" "$EVERWHEN_SCHEDULE_ID" program >> "$RUNS/shell"; }
@@ -78,7 +78,7 @@ note end
 
 
 def read_lines(folder: Path) -> list[Line]:
-    """Every line, in the order in which they were written."""
+    """Return every line, in the order in which they were written."""
     lines = _lines_of(folder / "python", 0.0)
     uptime = float(Path("/proc/uptime").read_text().split()[0])
     lines += _lines_of(folder / "shell", time.monotonic() - uptime)

@@ -1,7 +1,7 @@
 """A world to strike: machines with a scheduler and a worker each, and the servers that they share.
 
-Owns the making and the clearing away, and keeps wanted processes up as a supervisor would. What happens to it is the
-nemesis's affair, what it should have done the verdict's.
+This module owns creation and removal, and keeps the wanted processes running as a supervisor would. The nemesis
+decides what happens to the world, the verdict what it should have done.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ RQ_SLOWER = 6  # RQ forks a process for every job, and each opens the database a
 
 @dataclass
 class Machine:
-    """What lives and dies together: a clock, a cable, a scheduler, workers."""
+    """What fails together: a clock, a cable, a scheduler, workers."""
 
     number: int
     clock: SettableClock
@@ -64,13 +64,13 @@ class Machine:
 
 @dataclass
 class World:
-    """Everything that a fault can strike, and the way in for those who look after it."""
+    """Everything that a fault can strike, and the connections for the users and the verdict."""
 
     kind: WorldKind
     folder: Path
     url: str
     seconds: float
-    clock: SettableClock  # the one by which slots are fired
+    clock: SettableClock  # the clock by which slots are fired
     stack: Stack
     machines: list[Machine] = field(default_factory=list)
     postgres: PostgresServer | None = None
@@ -79,7 +79,7 @@ class World:
     fields: dict[str, Any] = field(default_factory=dict)  # of the configuration file
     hands: threading.Lock = field(
         default_factory=threading.Lock
-    )  # one deed, or one step of the clock, at a time
+    )  # one user action, or one clock step, at a time
 
     @property
     def title(self) -> str:
@@ -87,7 +87,7 @@ class World:
 
     @property
     def slower(self) -> int:
-        """How many times longer intervals are here."""
+        """By how much the intervals are multiplied here."""
         return 1 if self.valkey is None else RQ_SLOWER
 
     @property
@@ -106,13 +106,13 @@ class World:
         return moment_of(self.stack.runtime.clock.now())
 
     def write_file(self) -> None:
-        """The configuration file as it is to be, which every scheduler reads; by rename, as an editor does."""
+        """Write the configuration file, which every scheduler reads; by rename, as an editor does."""
         beside = self.folder / "everwhen.yaml.new"
         beside.write_text(json.dumps(self.fields, indent=1))
         beside.rename(self.folder / "everwhen.yaml")
 
     def faults(self) -> tuple[list[Kind], dict[Kind, str]]:
-        """The kinds of fault that this world and this machine allow, and why the others are not exercised."""
+        """Return the kinds of fault that this world and this machine allow, and why the others are not exercised."""
         refused = {kind: why for kind in HOWS if (why := self._refusal(kind)) is not None}
         return [kind for kind in HOWS if kind not in refused], refused
 
@@ -137,7 +137,7 @@ class World:
 
 @contextmanager
 def a_world(kind: WorldKind, *, machines: int, seconds: float) -> Iterator[World]:
-    """A world at work; whatever becomes of it, nothing of it is left."""
+    """Provide a running world; whatever happens to it, nothing of it is left."""
     with ExitStack() as ending:
         folder = Path(tempfile.mkdtemp(prefix="everwhen-proof-"))
         ending.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -182,7 +182,7 @@ def _on_postgres(ending: ExitStack, kind: WorldKind, folder: Path, machines: int
 
 
 def _on_sqlite(ending: ExitStack, folder: Path, seconds: float) -> World:
-    """Two processes on one file: SQLite stands on one machine."""
+    """Create two processes on one file, because SQLite serves one machine."""
     disk = folder / "disk"
     disk.mkdir()
     if is_apart():

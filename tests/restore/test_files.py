@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import resource
 import sqlite3
 import stat
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import psycopg
@@ -15,6 +17,7 @@ import pytest
 
 from everwhen.errors import BackupError, StoreError
 from everwhen.model.instants import instant_of
+from everwhen.operations.backup import back_up as write_backup
 from everwhen.operations.proof import prove
 from everwhen.stores import file_system
 from everwhen.stores.migrate import migrate
@@ -67,6 +70,11 @@ def missing(path: Path) -> None:
     path.unlink()
 
 
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 def dumped(path: Path) -> None:
     path.write_bytes(b"PGDMP\x01\x0e\x00")
 
@@ -78,6 +86,7 @@ def dumped(path: Path) -> None:
         (garbled, "is damaged"),
         (foreign, "is no backup of everwhen"),
         (missing, "cannot be read"),
+        (pipe, "is no file"),
         (dumped, "pg_restore into an empty database"),
     ],
 )
@@ -224,6 +233,33 @@ def test_the_new_file_is_private_and_nothing_is_left_beside_it(file: Place) -> N
         "everwhen.db",
         "everwhen.db.lock",
     ]
+
+
+@contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Every further write of this process fails, as on a disk that is full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_where_there_is_no_room_no_backup_and_no_database_is_called_damaged(file: Place) -> None:
+    everything = backed_up(file)
+    with (
+        files_of_at_most(65_536),
+        pytest.raises(BackupError, match=r"cannot be copied to .*nothing was changed"),
+    ):
+        file.restore()
+    runtime = file.move_in()
+    with files_of_at_most(65_536), pytest.raises(BackupError, match="second cannot be written"):
+        write_backup(runtime.runtime, file.backup.with_name("second"))
+    assert runtime.everything() == everything
+    file.leave(runtime)
+    beside = {path.name for path in file.backup.parent.iterdir()}
+    assert beside == {"everwhen.db", "everwhen.db.lock", "everwhen.backup"}
 
 
 def test_a_database_that_another_process_has_open_is_not_replaced(file: Place) -> None:

@@ -160,6 +160,8 @@ def test_a_one_shot_whose_instant_lay_between_is_done(place: Place) -> None:
     runtime = place.move_in("node-2")
     assert runtime.step() == 0
     assert (runtime.state("once").status, runtime.state("once").status_reason) == ("done", "in_the_past")
+    said = why(runtime.runtime, "once")
+    assert (said.slot_at, said.reason) == (BEGUN + 2 * MINUTE, "restored")
     assert runtime.check().is_clean, runtime.check()
     place.leave(runtime)
 
@@ -185,12 +187,16 @@ def test_two_restores_of_one_backup_leave_two_spans_and_numbers_higher_still(pla
     place.restore()
     runtime = place.move_in("node-2")
     runtime.wait_and_step("1m")
+    between, cursor = runtime.jobs()[-1].job_id, runtime.runtime.ledger.last_event_id()
     place.leave(runtime)
     place.clock.advance("5m")
     place.restore()  # nobody of the restored database is taken to live
     runtime = place.move_in("node-3")
     runtime.wait_and_step("1m")
-    assert runtime.jobs()[-1].number == HIGHER + 4
+    assert between == f"sched-{runtime.state('a').uid}-n{HIGHER + 4}-rc0"
+    assert runtime.jobs()[-1].number == 2 * HIGHER + 4
+    (told,) = runtime.runtime.ledger.events_after(cursor, limit=10)[:1]
+    assert told.event.type == "system.restored"
     place.backup = place.backup.with_name("second")
     place.back_up(runtime)
     place.leave(runtime)
@@ -198,6 +204,25 @@ def test_two_restores_of_one_backup_leave_two_spans_and_numbers_higher_still(pla
     place.restore()
     runtime = place.move_in("node-4")
     runtime.wait_and_step("1m")
-    assert (runtime.jobs()[-1].number, runtime.state("a").firings) == (2 * HIGHER + 5, 5)
+    assert (runtime.jobs()[-1].number, runtime.state("a").firings) == (3 * HIGHER + 5, 5)
     assert runtime.check().is_clean, runtime.check()
     place.leave(runtime)
+
+
+def test_a_node_that_slept_through_a_restore_decides_by_what_was_restored(postgres_place: Place) -> None:
+    """On SQLite it has the file open, and nothing is restored."""
+    place = postgres_place
+    sleeper = worked(place)
+    place.back_up(sleeper)
+    sleeper.edit("a", every="2m")
+    sleeper.wait_and_step("2m")
+    place.clock.advance("2m")
+    place.restore()
+    other = place.move_in("node-2")
+    other.edit("a", every="3m")  # the revision 2 that the sleeper does not know
+    for _ in range(4):
+        sleeper.wait_and_step("3m")
+        sleeper.run()
+    assert other.check().is_clean, other.check()
+    other.close()
+    sleeper.close()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from everwhen.model.agent_schedule import agent_target, agent_to_json
+from everwhen.model.agent_schedule import agent_target, general_fields_of_agent
 from everwhen.model.fields import with_defaults
 from everwhen.model.work_item import WorkItem, build_schedule_prompt
 from tests.rows.node import WorkingNode
@@ -35,7 +35,7 @@ def test_h22_a_run_fetches_an_item_builds_the_prompt_executes_reports_and_comput
         "work_source": {"type": "directory", "path": str(tmp_path), "when_empty": "skip"},
     }
     agent = {"command": ["cat"], "timezone": "UTC"}
-    fields = with_defaults(agent_to_json(schedule), "agent", group=agent)
+    fields = with_defaults(general_fields_of_agent(schedule), "agent", group=agent)
     s.add("reviewer.check", group="reviewer", target=agent_target("reviewer", agent, schedule), **fields)
     s.tick()
     (claimed,) = s.claim()
@@ -68,7 +68,9 @@ def test_h22_a_failed_run_is_reported_as_one(working_node: WorkingNode, tmp_path
 
 
 def test_h22_agents_have_the_defaults_of_their_door() -> None:
-    fields = with_defaults(agent_to_json({"type": "interval", "interval": "5m", "prompt": "Look."}), "agent")
+    fields = with_defaults(
+        general_fields_of_agent({"type": "interval", "interval": "5m", "prompt": "Look."}), "agent"
+    )
     assert fields == {
         "every": "5m",
         "interval_from": "completion",
@@ -77,9 +79,11 @@ def test_h22_agents_have_the_defaults_of_their_door() -> None:
         "max_concurrent": 1,
     }
     group = {"instances": {"max_concurrent": 3}}
-    cron = with_defaults(agent_to_json({"type": "cron", "expression": "0 9 * * 1-5"}), "agent", group=group)
+    cron = with_defaults(
+        general_fields_of_agent({"type": "cron", "expression": "0 9 * * 1-5"}), "agent", group=group
+    )
     assert (cron["cron"], cron["max_concurrent"]) == ("0 9 * * 1-5", 3)
-    assert agent_to_json({"type": "chat"})["type"] == "chat"
+    assert general_fields_of_agent({"type": "chat"})["type"] == "chat"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +96,7 @@ def test_h22_agents_have_the_defaults_of_their_door() -> None:
 )
 def test_h6_a_schedule_of_an_agent_says_what_it_is(fields: dict[str, str], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        agent_to_json(fields)
+        general_fields_of_agent(fields)
 
 
 FOUR_TYPES = """agents:

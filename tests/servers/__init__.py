@@ -1,1 +1,1 @@
-"""Real PostgreSQL and Valkey servers for tests, started from wheels on loopback and gone afterwards."""
+"""Real PostgreSQL and Valkey servers for tests, started from wheels on loopback and removed afterwards."""

@@ -1,4 +1,4 @@
-"""Which account a server runs as, and whether that account can read a file tree."""
+"""The account that a server runs as, and whether that account can read a file tree."""
 
 import functools
 import os
@@ -20,11 +20,11 @@ class Account:
 
     @property
     def extra_groups(self) -> list[int] | None:
-        # An empty list drops root's groups. None leaves them alone: only root may change them.
+        # An empty list drops root's groups. None keeps the groups: only root may change them.
         return None if self.user is None else []
 
     def take_over(self, path: Path) -> None:
-        """Give a file or folder that we made to this account."""
+        """Give a file or folder that we created to this account."""
         if self.user is not None and self.group is not None:
             os.chown(path, self.user, self.group)
 
@@ -33,7 +33,7 @@ OURSELVES = Account()
 
 
 def account_for_postgres() -> Account:
-    """PostgreSQL refuses to run as root, so root lends it an account that every system has."""
+    """Return the account for PostgreSQL, which refuses to run as root: root uses one that exists on every system."""
     if os.geteuid() != 0:
         return OURSELVES
     for name in ("postgres", "nobody"):
@@ -49,9 +49,9 @@ def account_for_postgres() -> Account:
 
 @functools.cache
 def everyone_can_read(tree: Path) -> bool:
-    """Whether the permission bits let any account reach and read all of `tree`.
+    """Return whether the permission bits let any account reach and read all of `tree`.
 
-    Access lists are not consulted: a wrong "no" costs a copy, a wrong "yes" would cost the server.
+    Access lists are not checked: a wrong "no" costs a copy, a wrong "yes" would cost the server.
     """
     tree = tree.resolve()
     if not all(parent.stat().st_mode & stat.S_IXOTH for parent in tree.parents):

@@ -1,7 +1,7 @@
-"""What has to be undone when a test run ends, in the reverse order of its doing.
+"""Actions to undo when a test run ends, in reverse order of registration.
 
-Owns only the list. The session fixture empties it at the end of a run; `atexit` does so where a server was
-started outside pytest, or where an interrupt skipped the fixtures.
+This module owns only the list. The session fixture empties it at the end of a run; `atexit` does so when a server was
+started outside pytest, or when an interrupt skipped the fixtures.
 """
 
 import atexit
@@ -13,7 +13,7 @@ _pending = ExitStack()
 
 
 def at_the_end(action: Callable[[], None]) -> None:
-    """Promise to call `action` once, before this process ends or its test session is over."""
+    """Register `action` to be called once, before this process ends or its test session is over."""
     owner_pid = os.getpid()
 
     def act_if_owner() -> None:
@@ -26,5 +26,5 @@ def at_the_end(action: Callable[[], None]) -> None:
 
 @atexit.register
 def end_everything() -> None:
-    """Carry out what was promised. Harmless when repeated: what is done has left the list."""
+    """Run the registered actions. A second call is harmless, because finished actions have left the list."""
     _pending.close()

@@ -1,9 +1,9 @@
-"""The two ways in which a server for tests can fail its caller; every message says what to do."""
+"""The two errors of the test servers; every message says what to do."""
 
 
 class ServerError(RuntimeError):
-    """A server did not start, stop or clear away as it should."""
+    """A server did not start, stop or clean up as it should."""
 
 
 class MissingServerError(ServerError):
-    """There is no program to start; the message names what to install."""
+    """There is no program to start; the message names the package to install."""

@@ -1,4 +1,4 @@
-"""A PostgreSQL database with everwhen's schema, emptied for every test: a fresh one would cost ten times as much."""
+"""A PostgreSQL database with everwhen's schema, emptied for every test: creating one would cost ten times as much."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ END $$"""
 
 
 class PostgresDatabase:
-    """One database of one server, for one test after another."""
+    """One database of one server, used by one test after another."""
 
     def __init__(self, server: PostgresServer) -> None:
         self._server = server
@@ -26,7 +26,7 @@ class PostgresDatabase:
         self._connection = psycopg.connect(self._url, autocommit=True)
 
     def empty(self) -> str:
-        """The URL of the database, with nothing in it."""
+        """Empty the database and return its URL."""
         self._connection.execute(_EMPTY)
         return self._url
 

@@ -1,7 +1,7 @@
 """The fixtures: one server of each kind per test worker, an empty database per test.
 
-A server that cannot start fails the tests that asked for it. None is skipped, because a suite that passes
-without its database has proved nothing.
+A server that cannot start fails the tests that use it. None is skipped, because a suite that passes without its
+database has proved nothing.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ AnyServer = TypeVar("AnyServer", bound=LocalServer)
 
 @pytest.fixture(scope="session", autouse=True)
 def no_server_is_left_behind() -> Iterator[None]:
-    """Set up first and so torn down last, after the servers below."""
+    """End all servers. This fixture is set up first and so torn down last, after the servers below."""
     yield
     end_everything()
 
@@ -61,7 +61,7 @@ def everwhen_on_16(postgres16: PostgresServer) -> Iterator[PostgresDatabase]:
 
 @pytest.fixture(scope="session")
 def upgraded_on_16(postgres16: PostgresServer) -> Iterator[PostgresDatabase]:
-    """One migration ahead of this release."""
+    """Provide a database that is one migration ahead of this release."""
     with closing(PostgresDatabase(postgres16)) as database:
         upgrade_at(database.empty())
         yield database
@@ -94,5 +94,5 @@ def _start_or_fail(server: LocalServer) -> None:
         return
     except ServerError as error:
         problem = str(error)
-    # Outside the `except`, so that the sentence is read once and without a chain of tracebacks.
+    # Outside the `except`, so that the message appears once and without a chain of tracebacks.
     pytest.fail(problem, pytrace=False)

@@ -1,6 +1,6 @@
-"""The life of a server on loopback: started, stopped, killed, started again on the same port, cleared away.
+"""The lifecycle of a server on loopback: started, stopped, killed, started again on the same port, removed.
 
-Owns the order of these steps. What is particular to one kind of server is left to its subclass.
+This module owns the order of these steps. Subclasses own what is specific to one kind of server.
 """
 
 import signal
@@ -22,14 +22,14 @@ _PORTS_TO_TRY = 5
 
 
 class LocalServer(ABC):
-    """A server whose data survive `stop` and `kill`, and are gone with everything else after `close`."""
+    """A server whose data survive `stop` and `kill`; `close` removes the data with everything else."""
 
     orderly_signal: ClassVar[signal.Signals]
     quickest_signal: ClassVar[signal.Signals]
 
     def __init__(self, account: Account, environment: Mapping[str, str] | None = None) -> None:
         self._account = account
-        self._environment = environment  # besides ours
+        self._environment = environment  # in addition to ours
         self._folder: ServerFolder | None = None
         self._port: HeldPort | None = None
         self._process: ServerProcess | None = None
@@ -50,7 +50,7 @@ class LocalServer(ABC):
     @property
     @abstractmethod
     def url(self) -> str:
-        """Where clients connect to; the same after a restart."""
+        """The URL that clients connect to; the same after a restart."""
 
     @property
     def pid(self) -> int | None:
@@ -58,7 +58,7 @@ class LocalServer(ABC):
         return self._process.pid if self._process and not self._process.has_ended else None
 
     def start(self) -> None:
-        """Return when the server takes connections; the first start also makes its data."""
+        """Start the server and return when it accepts connections; the first start also creates its data."""
         if self.pid is not None:
             raise ServerError(f"{self._kind} is already running: call restart(), or stop() first")
         self._end(self.quickest_signal)
@@ -75,20 +75,20 @@ class LocalServer(ABC):
         raise ServerError(f"{self._kind} did not start; its log ends:\n{process.output[-2000:]}")
 
     def stop(self) -> None:
-        """End in an orderly way and keep the data."""
+        """Stop the server in an orderly way and keep the data."""
         self._end(self.orderly_signal)
 
     def kill(self) -> None:
-        """Crash: SIGKILL to the server, and wait until what it forked has noticed and gone, too."""
+        """Simulate a crash: send SIGKILL to the server, and wait until its child processes have ended as well."""
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
-        """Start on the same data and the same port, whether stopped, killed or running."""
+        """Start the server on the same data and the same port, whether it is stopped, killed or running."""
         self.stop()
         self.start()
 
     def close(self) -> None:
-        """End by the quickest way and remove data, folder and port. Closing twice is harmless."""
+        """End the server in the quickest way and remove data, folder and port. A second call is harmless."""
         try:
             self._end(self.quickest_signal)
         finally:
@@ -109,11 +109,12 @@ class LocalServer(ABC):
 
     @abstractmethod
     def _find_programs(self) -> None:
-        """Called before anything is made, so that a missing program leaves nothing to clear away."""
+        """Find the programs. This is called before anything is created, so a missing program leaves nothing to
+        remove."""
 
     @abstractmethod
     def _make_data(self) -> None:
-        """Called once, when `folder` exists and is empty."""
+        """Create the data. This is called once, when `folder` exists and is empty."""
 
     @abstractmethod
     def _command(self) -> Sequence[str | Path]: ...

@@ -1,7 +1,7 @@
-"""What the release after this one may do to the schema, while processes of this release are running (`migrate`).
+"""Changes that the next release may make to the schema while processes of this release run (`migrate`).
 
-It adds columns to every table, with a default and without, a table, an index and a trigger: whatever counts columns,
-or takes them by position, breaks on it. Its `after` step takes away what this release cannot live without.
+It adds columns to every table, with a default and without, and a table, an index and a trigger: code that counts
+columns, or reads them by position, breaks on it. Its `after` step removes what this release needs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _REMOVED = "ALTER TABLE messages RENAME COLUMN body TO text_of_next_release;"
 
 
 def further(known: Sequence[Migration], trigger: str) -> Sequence[Migration]:
-    """Those of this release, and one more."""
+    """Return the migrations of this release, and one more."""
     tables = [table for one in known for table in re.findall(r"CREATE TABLE (\w+)", one.before)]
     columns = "".join(
         f"ALTER TABLE {table} ADD COLUMN of_next_release text;\n"
@@ -47,7 +47,7 @@ def further(known: Sequence[Migration], trigger: str) -> Sequence[Migration]:
 
 
 def upgrade(site: Site, *, after: bool = False) -> None:
-    """What the first process of the next release does to a database, or its operator once it is the last."""
+    """Migrate a database as the first process of the next release does; `after`: as its operator does at the end."""
     is_sqlite = isinstance(site, SqliteDatabase)
     migrations = further(
         ON_SQLITE if is_sqlite else ON_POSTGRES, _TRIGGER_ON_SQLITE if is_sqlite else _TRIGGER_ON_POSTGRES
@@ -59,7 +59,7 @@ def upgrade(site: Site, *, after: bool = False) -> None:
 
 
 def upgrade_at(url: str, *, after: bool = False) -> None:
-    """The same, by a process of its own connections."""
+    """Migrate a database in the same way, over separate connections."""
     site = PostgresDatabase(url) if is_postgres(url) else open_sqlite(url)
     try:
         upgrade(site, after=after)

@@ -1,7 +1,7 @@
-"""A loopback port that stays ours from the moment it is chosen until the server is cleared away.
+"""A loopback port that stays reserved from the moment it is chosen until the server is removed.
 
-Refuses the usual way (ask for a free port, let go of it, hope): between the letting go and the server's own
-bind, or while a killed server is down, a neighbour may be handed the same port.
+The usual method (ask for a free port, release it, hope) is not used: between the release and the server's own bind,
+or while a killed server is down, another process may get the same port.
 """
 
 import socket
@@ -9,9 +9,9 @@ import sys
 
 LOOPBACK = "127.0.0.1"
 
-# Linux lets a server listen on a port that another socket has merely bound, provided that both set
-# SO_REUSEADDR, as PostgreSQL and Valkey do; and it hands a bound port to nobody who asks for any free one.
-# Elsewhere the holder would shut out our own server, so the port is let go and a lost race is retried.
+# Linux lets a server listen on a port that another socket has only bound, provided that both set SO_REUSEADDR, as
+# PostgreSQL and Valkey do; and it does not assign a bound port to a process that asks for any free one. On other
+# systems the holder would block our own server, so the port is released and a lost race is retried.
 _CAN_BE_HELD = sys.platform == "linux"
 
 

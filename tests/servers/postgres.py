@@ -1,7 +1,7 @@
-"""PostgreSQL for tests: a cluster of its own, on loopback, behind a password nobody else knows.
+"""PostgreSQL for tests: a separate cluster on loopback, with a random password.
 
-A superuser who may connect can run programs as the server's account; on a machine with other users, a cluster
-that trusts everybody would hand them the tester's.
+A superuser who may connect can run programs as the server's account. On a machine with other users, a cluster without
+passwords would give them the tester's account.
 """
 
 import base64
@@ -36,7 +36,7 @@ _FAST = {"fsync": "off", "full_page_writes": "off"}
 class PostgresServer(LocalServer):
     """One cluster. `durable` keeps every committed transaction through a crash, and is slower.
 
-    `also_on` is a further address and the subnet that may connect to it, as a network namespace of ours may have.
+    `also_on` is a further address and the subnet that may connect to it, such as one of our network namespaces.
     """
 
     orderly_signal: ClassVar[signal.Signals] = signal.SIGINT
@@ -64,19 +64,19 @@ class PostgresServer(LocalServer):
 
     @property
     def version(self) -> int:
-        """The major version of the cluster; with TEST_PG_BIN it may be another than the one asked for."""
+        """Return the major version of the cluster; with TEST_PG_BIN it may differ from the requested one."""
         return int((self._data / "PG_VERSION").read_text())
 
     @property
     def bin_folder(self) -> Path:
-        """Where the running server's programs are; psql is among them."""
+        """Return the folder of the running server's programs, psql among them."""
         return self._bin
 
     def fresh_database(self) -> str:
-        """The URL of a new, empty database.
+        """Create an empty database and return its URL.
 
-        A schema would be made faster (in 1 ms instead of 10 to 50), but advisory locks and notifications
-        belong to a database: tests that shared one would see each other's.
+        A schema would be faster (1 ms instead of 10 to 50), but advisory locks and notifications belong to a
+        database: tests that shared one would see each other's.
         """
         name = f"test_{next(self._database_numbers)}"
         with psycopg.connect(self.url, autocommit=True) as connection:
@@ -86,7 +86,7 @@ class PostgresServer(LocalServer):
         return self._url_of(name)
 
     def drop_database(self, url: str) -> None:
-        """Drop what `fresh_database` made, along with whatever sessions a test left in it."""
+        """Drop a database that `fresh_database` created, along with any sessions that a test left in it."""
         name = conninfo_to_dict(url)["dbname"]
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(str(name))))
@@ -95,8 +95,8 @@ class PostgresServer(LocalServer):
         return f"postgresql://{_OWNER}:{self._password}@{LOOPBACK}:{self.port}/{database}"
 
     def _how_to_copy(self) -> sql.SQL:
-        # In PostgreSQL 18 without fsync this takes less than half the time of a copy through the log; in 16,
-        # and with fsync, it takes no longer. Before 15 it was the only way, and had no name.
+        # In PostgreSQL 18 without fsync this takes less than half the time of a copy through the log; in 16, and with
+        # fsync, it takes no longer. Before 15 it was the only method, and had no name.
         return sql.SQL("" if self.version < 15 else " strategy file_copy")
 
     @property
@@ -158,7 +158,7 @@ class PostgresServer(LocalServer):
             lines = (self._data / "postmaster.pid").read_text().splitlines()
         except FileNotFoundError:
             return False
-        # A killed server leaves its file behind, still "ready": only the one with our process id counts.
+        # A killed server leaves its file, still with "ready": only a file with our process id counts.
         return (
             len(lines) > _READY_LINE
             and lines[0] == str(process.pid)
@@ -167,7 +167,7 @@ class PostgresServer(LocalServer):
 
 
 def _scram_verifier(password: str) -> str:
-    """What the server stores. The password is random: one round, not 4096, saves 3.5 ms per connection."""
+    """Return what the server stores. The password is random: one round, not 4096, saves 3.5 ms per connection."""
     salt = secrets.token_bytes(16)
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, iterations=1)
     stored_key = hashlib.sha256(hmac.digest(salted, b"Client Key", "sha256")).digest()

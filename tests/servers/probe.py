@@ -1,7 +1,7 @@
-"""Starts both servers in a process of its own, and tells a test as whom and from where they ran.
+"""Starts both servers in a separate process, and reports their account and program path to a test.
 
-`python -m tests.servers.probe [ACCOUNT] [--die]`: becomes ACCOUNT for good before it starts anything, and
-ends by SIGKILL if told to die. It closes nothing itself: what is left then is what clearing away forgot.
+`python -m tests.servers.probe [ACCOUNT] [--die]`: it switches to ACCOUNT permanently before it starts anything, and
+with `--die` ends by SIGKILL. It closes nothing itself, so the test sees what the automatic cleanup leaves.
 """
 
 import argparse
@@ -34,10 +34,10 @@ def main() -> None:
 
 
 def _become(account: str) -> None:
-    # Done here rather than by `subprocess`, because the interpreter may lie where the account cannot read:
-    # it has loaded all it needs by now, and only the servers' programs are still to be read.
+    # Done here rather than by `subprocess`, because the account may not be able to read the interpreter: by now it
+    # has loaded all it needs, and only the servers' programs are still to be read.
     entry = pwd.getpwnam(account)
-    "loopback".encode("idna")  # the one module that connecting would load later
+    "loopback".encode("idna")  # the only module that connecting would load later
     os.setgroups([])
     os.setgid(entry.pw_gid)
     os.setuid(entry.pw_uid)

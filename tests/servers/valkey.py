@@ -1,7 +1,7 @@
-"""Valkey, or another server that speaks Redis, for tests: on loopback, in memory unless asked to keep.
+"""Valkey, or another server with the Redis protocol, for tests: on loopback, in memory unless it is durable.
 
-It runs as whoever runs the tests, root included: unlike PostgreSQL it does not object, and it refuses clients
-the commands that would write files elsewhere.
+It runs as the user of the tests, root included: unlike PostgreSQL it allows that, and it refuses clients the commands
+that would write files in other folders.
 """
 
 import signal
@@ -21,7 +21,7 @@ from tests.servers.programs import valkey_server
 class ValkeyServer(LocalServer):
     """One server. `durable` writes each command to disk before it answers.
 
-    `also_on` is a further address, as a network namespace of ours may have.
+    `also_on` is a further address, such as one of our network namespaces.
     """
 
     orderly_signal: ClassVar[signal.Signals] = signal.SIGTERM
@@ -49,7 +49,7 @@ class ValkeyServer(LocalServer):
         self._program = valkey_server()
 
     def _make_data(self) -> None:
-        """Valkey makes its own."""
+        """Do nothing: Valkey creates its own data."""
 
     def _command(self) -> Sequence[str | Path]:
         addresses = [LOOPBACK] if self._also_on is None else [LOOPBACK, self._also_on]
@@ -60,5 +60,5 @@ class ValkeyServer(LocalServer):
         return [self._program, *where, "--daemonize", "no", "--save", "", "--appendonly", *keeping]
 
     def _is_ready(self, process: ServerProcess) -> bool:
-        # Its own log, rather than an answer on the port, which another server might give.
+        # Its own log, not an answer on the port, which could come from another server.
         return "Ready to accept connections" in process.output

@@ -1,1 +1,1 @@
-"""The store and the decisions as one machine, driven at random and checked by the ledger checker."""
+"""The store and the decisions as one state machine, driven at random and checked by the ledger checker."""

@@ -1,6 +1,6 @@
-"""Definitions of every kind, drawn from luck: small intervals and tight limits, so that things collide.
+"""Definitions of every kind, drawn at random: small intervals and tight limits, so that rules conflict.
 
-`Luck` is what draws: hypothesis, which can shrink what it drew, or a seeded generator.
+`Luck` is the source of randomness: hypothesis, which can shrink what it drew, or a seeded generator.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ WINDOWS = (Window(8 * 60, 18 * 60), Window(22 * 60, 6 * 60), Window(60, 180), Wi
 
 
 class Luck(Protocol):
-    """What draws."""
+    """The source of randomness."""
 
     def choice(self, options: Sequence[T], /) -> T: ...
 
@@ -45,7 +45,7 @@ class Luck(Protocol):
 
 
 class HypothesisLuck:
-    """Drawn by hypothesis; the first of the options is the simplest."""
+    """Drawn by hypothesis; the first option is the simplest."""
 
     def __init__(self, data: st.DataObject) -> None:
         self._data = data
@@ -79,7 +79,7 @@ def a_trigger(luck: Luck, now: int) -> Trigger:
 
 
 def a_definition(luck: Luck, now: int) -> Definition:
-    """Any definition that could have been declared now."""
+    """Draw any definition that could have been declared now."""
     trigger = a_trigger(luck, now)
     fields: dict[str, Any] = {}
     second = -(-now // SECOND)
@@ -102,7 +102,7 @@ def a_definition(luck: Luck, now: int) -> Definition:
 
 
 def some_policies(luck: Luck) -> dict[str, Any]:
-    """Everything about a definition that is not its times; each rule is rare enough for the others to show."""
+    """Draw everything about a definition except its times; each rule is rare enough for the others to take effect."""
     key = luck.choice(KEYS)
     rare: dict[str, Any] = {
         "only_between": luck.choice(WINDOWS),

@@ -1,7 +1,7 @@
-"""The smallest world that folds `decide` over time: a few schedules, a heap, no store.
+"""The smallest world that applies `decide` over time: a few schedules, a heap, no store.
 
-It goes from one instant at which something happens to the next, as a scheduler that sleeps well would. Outages
-are stretches in which it does nothing at all.
+It goes from one instant at which something happens to the next, as a scheduler with exact sleeps would. During an
+outage it does nothing at all.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Row:
 
 
 class SmallWorld:
-    """Schedules, jobs, and what they share; `run` says what becomes of each job."""
+    """Schedules, jobs, and what they share; `run` decides the outcome of each job."""
 
     def __init__(self, now: int, run: Run, *, outages: Sequence[tuple[int, int]] = ()) -> None:
         self.now = now
@@ -52,7 +52,7 @@ class SmallWorld:
         self._outages = deque(sorted(outages))
         self._rows: dict[str, Row] = {}
         self._shared = Shared()
-        # Each ends with something that never happens, so that there is always a first.
+        # Each ends with an entry that never happens, so that there is always a first.
         self._wakes: list[tuple[int, str]] = [(NEVER, "")]
         self._ends: list[tuple[int, int, str, str, Outcome]] = [(NEVER, 0, "", "", SUCCEEDED)]
         self._starts: list[tuple[int, str]] = [(NEVER, "")]
@@ -67,7 +67,7 @@ class SmallWorld:
         self._schedule_wake(row)
 
     def change(self, uid: str, decide: Callable[[Schedule, int, Shared], Decision]) -> None:
-        """A person does something to a schedule, now."""
+        """Apply a person's change to a schedule, now."""
         row = self._rows[uid]
         schedule = Schedule(row.state, row.plan, list(row.outstanding.values()))
         decision = decide(schedule, self.now, self._shared)
@@ -79,7 +79,7 @@ class SmallWorld:
         return self._rows[uid].state
 
     def go_to(self, instant: int) -> None:
-        """Let everything happen that happens by then."""
+        """Process everything that happens by then."""
         while True:
             at = self._after_outage(
                 max(min(self._wakes[0][0], self._ends[0][0], self._starts[0][0]), self.now)
@@ -125,7 +125,7 @@ class SmallWorld:
             row.ended.append(
                 ended._replace(status="cancelled", reason=reason, ended_at=self.now, released_at=self.now)
             )
-            if job.status == "running":  # its worker lets go at once
+            if job.status == "running":  # its worker releases it at once
                 row.state = row.state._replace(running_jobs=row.state.running_jobs - 1)
                 self._shared.move(job.capacity_key, running=-1)
         for new in decision.jobs:

@@ -184,19 +184,19 @@ def run_everything(world: World, luck: Luck) -> None:
 
 
 def lose_a_node(world: World, luck: Luck) -> None:
-    """Its lease is gone; what its workers say later is not heard."""
+    """Expire the lease of a node; what its workers report later is ignored."""
     world.slots.sign_off_node(world.now, node=luck.choice(NODES))
     world.slots.rescue(world.now, node="other", lease=30 * SECOND)
 
 
 def act_after_a_wait(world: World, luck: Luck) -> None:
-    """The clock moves while somebody waits for a turn at the database."""
+    """Move the clock while a caller waits for its transaction."""
     step = luck.choice(WAITING)
     with world.having_waited(luck.randint(1, 10 * MINUTE)):
         step(world, luck)
 
 
-# What can wait behind an evaluation: ends of jobs most of all.
+# What can wait behind an evaluation: mostly ends of jobs.
 WAITING: tuple[Step, ...] = (
     settle_all,
     settle_all,
@@ -251,7 +251,7 @@ STEPS: tuple[Step, ...] = (
     lose_a_node,
     act_after_a_wait,
 )
-# How often each is taken in a random walk: what happens all the time, and what people do now and then.
+# How often each step is taken in a random walk: frequent events, and occasional actions of people.
 WEIGHTS = dict.fromkeys(STEPS, 2) | {
     wait_a_little: 12,
     stall: 4,

@@ -1,4 +1,4 @@
-"""Whatever was forgotten when, the checker finds nothing wrong with the rest, at any moment of a pass."""
+"""Whatever rows retention has deleted, the checker finds nothing wrong with the rest, at any moment of a pass."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AGES = (0, 1, 10 * SECOND, HOUR, 6 * HOUR, DAY)
 
 
 def forget_some(world: World, luck: Luck) -> None:
-    """A pass that may end anywhere, with ages that have nothing to do with each other."""
+    """Run part of a retention pass, with ages that are independent of each other."""
     ages = [luck.choice(AGES) for _ in Cutoffs._fields]
     if luck.randint(0, 3) == 0:
         ages = [ages[0]] * len(ages)
@@ -43,7 +43,7 @@ def walk(seed: int, length: int) -> World:
 
 @pytest.mark.parametrize(
     "seed", [*range(8), 5_013]
-)  # 5,013: an edit of the jitter after the clock was put back
+)  # 5,013: an edit of the jitter after the clock was set back
 def test_the_ledger_stays_provable_whatever_is_forgotten(seed: int) -> None:
     walk(seed, length=100).close()
 

@@ -1,7 +1,7 @@
-"""A year of a thousand mixed schedules, decided slot by slot and proved by the ledger checker.
+"""A year of a thousand mixed schedules, decided slot by slot and checked by the ledger checker.
 
-Outages, clock changes of four zones, failures, pauses and edits are all in it. What a year holds is the same on
-every run. The short form takes every twentieth group.
+It contains outages, clock changes of four zones, failures, pauses and edits. The year is the same on every run. The
+short form takes every twentieth group.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ GROUPS, GROUP = 100, 10
 
 
 def a_mixed_definition(number: int, luck: Luck, group: int) -> Definition:
-    """The schedules of a group differ in kind by their number, in the rest by luck."""
+    """Return a definition: the schedules of a group differ in kind by their number, in the rest at random."""
     kinds: tuple[Trigger, ...] = (
         Every(14_400, "4h"),
         Cron(parse_cron("15 */3 * * *")),
@@ -69,7 +69,7 @@ def a_mixed_definition(number: int, luck: Luck, group: int) -> Definition:
 
 
 def a_run(job: Job) -> tuple[int, Outcome]:
-    """Most runs are short and succeed; some take longer than the interval, some fail."""
+    """Return the outcome of a job: most runs are short and succeed; some take longer than the interval, some fail."""
     luck = hash_of(job)
     duration = 3 * HOUR if luck % 97 == 0 else (luck % 300 + 1) * SECOND
     return duration, Outcome("failed", error="no") if luck % 13 == 0 else SUCCEEDED
@@ -80,7 +80,7 @@ def hash_of(job: Job) -> int:
 
 
 def year_of_a_group(group: int) -> LedgerReport:
-    """Ten schedules that share their limits, through a year with outages, pauses and edits."""
+    """Simulate ten schedules that share their limits, through a year with outages, pauses and edits."""
     luck = seeded(group)
     outages = [
         (start, start + luck.choice([2 * MINUTE, 5 * HOUR, 3 * DAY]))
@@ -101,7 +101,7 @@ def year_of_a_group(group: int) -> LedgerReport:
 
 
 def intervene(world: SmallWorld, uid: str, plan: Plan, what: int) -> None:
-    """A person pauses, resumes, revives or edits."""
+    """Pause, resume, revive or edit a schedule, as a person does."""
     now_status = world.state(uid).status
     if now_status == "paused":
         world.change(uid, status.resume)
@@ -132,7 +132,7 @@ def test_every_slot_of_a_simulated_year_has_one_entry() -> None:
 @pytest.mark.long
 @pytest.mark.timeout(240)
 def test_every_one_of_a_million_slots_of_a_simulated_year_has_one_entry() -> None:
-    """On every core that there is: groups share nothing."""
+    """Runs on all cores, because groups share nothing."""
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         slots = prove(list(pool.map(year_of_a_group, range(GROUPS), chunksize=5)))
     assert slots > 950_000
@@ -142,7 +142,7 @@ def test_every_one_of_a_million_slots_of_a_simulated_year_has_one_entry() -> Non
 
 
 def through_the_store(schedules: int, hours: int) -> LedgerReport:
-    """The same schedules on SQLite, evaluated every ten minutes, with workers that keep up."""
+    """Run the same schedules on SQLite, evaluated every ten minutes, with workers that keep up."""
     world = World(NEW_YEAR)
     try:
         for number in range(schedules):

@@ -1,8 +1,8 @@
 """Whatever happens in whatever order, every slot has exactly one entry and every count agrees (L1).
 
-Hypothesis drives the real store through creations, ticks, runs, pauses, edits, restarts and clocks that jump, and
-the ledger checker, which shares no code with the decisions, looks at the record after every step. Seeded walks do
-the same with other odds: hypothesis likes short and strange ways, a walk is long and ordinary.
+Hypothesis drives the real store through creations, ticks, runs, pauses, edits, restarts and clock steps, and the
+ledger checker, which shares no code with the decisions, checks the record after every step. Seeded walks do the same
+with other probabilities: hypothesis prefers short and strange sequences, a walk is long and ordinary.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def prove(world: World) -> None:
 
 
 def walk(seed: int, length: int, site: Site | None = None) -> None:
-    """A random walk; a failure names its seed, and the same seed fails again."""
+    """Take a random walk; a failure names its seed, and the same seed fails again."""
     luck: Luck = seeded(seed)
     steps = [step for step, weight in WEIGHTS.items() for _ in range(weight)]
     world = World(START + luck.choice(FRACTIONS), site)

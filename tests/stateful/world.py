@@ -1,4 +1,4 @@
-"""A scheduler without threads: a real store, a clock moved by hand, workers that do as they are told."""
+"""A scheduler without threads: a real store, a clock that the test moves, workers that the test controls."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MANY = 1_000_000
 
 
 class World:
-    """One database and what works on it. Every verb is at `now`; only `move` moves it, and the clock with it."""
+    """One database and the node on it. Every method acts at `now`; only `move` changes it, and the clock with it."""
 
     def __init__(self, now: int, site: Site | None = None) -> None:
         self.now = now
@@ -53,7 +53,7 @@ class World:
         self._site.close()
 
     def restart(self) -> None:
-        """Another process on the same database: nothing in memory survives."""
+        """Replace the process on the same database: nothing in memory survives."""
         self.stack.close()
         self._open()
 
@@ -75,7 +75,8 @@ class World:
 
     @contextmanager
     def having_waited(self, duration: int) -> Iterator[None]:
-        """Whoever acts in here asked for the time first, and then waited for its turn, while slots were fired."""
+        """Run the block as a caller that read the clock first and then waited for its transaction, while slots were
+        fired."""
         asked_at = self.now
         self.move(duration)
         self.tick()
@@ -132,7 +133,7 @@ class World:
         return self._change(schedule_id, status.restore)
 
     def restore_backup(self, after: int, *, catch_up: bool) -> None:
-        """What is there now is a backup, and is restored so much later; what happened meanwhile nobody knows."""
+        """Treat the present state as a backup that is restored so much later; what happened in between is not known."""
         store = SqliteStore(self.stack.database) if self._is_on_sqlite else PostgresStore(self.stack.database)
         store.write(Lane.API, lambda tx: tx.put_setting(BACKED_UP_AT, str(self.now)))
         self.move(after)
@@ -163,7 +164,7 @@ class World:
         return self._change(schedule_id, by_hand.fire)
 
     def backfill(self, schedule_id: str, span: int, *, if_running: IfRunning) -> bool:
-        """Fill the newest few of a span whose slots have no job."""
+        """Fill the newest few slots of a span that have no job."""
         state = next(state for state in self.states() if state.schedule_id == schedule_id)
         with self.ledger.history([state.uid]) as record:
             (history,) = record.histories
@@ -178,7 +179,7 @@ class World:
         )
 
     def outstanding(self) -> list[tuple[str, str]]:
-        """The outstanding jobs, of deleted schedules too: uid and id."""
+        """Return uid and id of the outstanding jobs, those of deleted schedules included."""
         found = self.ledger.jobs(JobFilter(statuses=("queued", "running")), limit=MANY)
         return [(job.uid, job.job_id) for job in reversed(found)]
 
@@ -221,11 +222,12 @@ class World:
             return check_ledger(record, self.now)
 
     def plans_not_on_record(self) -> list[str]:
-        """What this process remembers and nobody wrote."""
+        """Return the plans that this process has cached and that are not stored."""
         return self._plans_on_record.faults(self.stack)
 
     def stuck(self) -> list[str]:
-        """Schedules that nothing will ever move, right after an evaluation: due ones, and held ones with room."""
+        """Return schedules that nothing will ever advance, right after an evaluation: due ones, and held ones with a
+        free place."""
         if self.is_paused:
             return []
         with self.ledger.history() as record:
@@ -246,7 +248,7 @@ class World:
         return None
 
     def audit(self) -> list[str]:
-        """The record in words, for the reader of a failed test; seconds count from the first event."""
+        """Return the record as text, for the reader of a failed test; seconds count from the first event."""
         events = [recorded.event for recorded in reversed(self.ledger.events(EventFilter(), limit=MANY))]
         jobs = list(reversed(self.ledger.jobs(JobFilter(), limit=MANY)))
         zero = min([event.at for event in events], default=0)
@@ -263,7 +265,7 @@ class World:
         return Plan(schedule_id, definition, quiet)
 
     def _change(self, schedule_id: str, decide: Callable[[Schedule, int, Shared], Decision]) -> bool:
-        """False: refused, and nothing changed."""
+        """Change a schedule; return False when it was refused and nothing changed."""
         try:
             self.catalogue.change(self.now, schedule_id, decide)
         except SchedulerError:

@@ -25,7 +25,7 @@ NOW = 1_774_735_200 * SECOND
 
 def a_mark_at(instant: int) -> Watermark:
     mark = Watermark()
-    with mark.schedule_history() as look:  # the first look is without bound
+    with mark.search() as look:  # the first look is without bound
         assert look.at == EARLIEST
     mark.raise_to(instant)
     return mark
@@ -33,7 +33,7 @@ def a_mark_at(instant: int) -> Watermark:
 
 def test_it_follows_the_evaluations_at_a_distance() -> None:
     mark = a_mark_at(NOW)
-    with mark.schedule_history() as look:
+    with mark.search() as look:
         assert look.at == NOW - DISTANCE
 
 
@@ -52,7 +52,7 @@ def test_what_is_written_below_it_lowers_it() -> None:
 def test_what_a_whole_look_finds_below_it_lowers_it() -> None:
     mark = Watermark()
     mark.raise_to(NOW)
-    with mark.schedule_history() as look:
+    with mark.search() as look:
         look.found = NOW - 60 * SECOND
     assert mark.at == NOW - 60 * SECOND
 

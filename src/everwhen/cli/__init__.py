@@ -1,1 +1,1 @@
-"""The command line: noun, then verb. Data goes to stdout, talk to stderr."""
+"""The command line: noun, then verb. Data goes to stdout, progress and notes to stderr."""

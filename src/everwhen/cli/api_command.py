@@ -1,4 +1,4 @@
-"""`everwhen api`: the API alone, beside schedulers and workers elsewhere."""
+"""`everwhen api`: only the API; schedulers and workers are other processes."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from everwhen.wiring import open_node_stack
 def command(path: Path, database: str | None, token_file: Path | None) -> None:
     """Serve the API of a database until Ctrl-C. Schedulers and workers on the same database do the rest.
 
-    A configuration file is read for its service and api sections, and for the plugins, agents and workflows that
-    schedules may name; its own schedules are a scheduler's business.
+    The command reads the service and api sections of a configuration file, and the plugins, agents and workflows that
+    schedules may name. Its start does not apply the schedules of the file: a scheduler does that.
     """
     show_log()
     collect_seldom()
@@ -44,7 +44,7 @@ def command(path: Path, database: str | None, token_file: Path | None) -> None:
     stack = open_node_stack(url, timezone=configuration.settings.timezone)
     try:
         file = None if is_missing(path) else _File(stack.runtime, path, configuration)
-        # The watch begins before anybody is let in: its address may be wrong.
+        # The watch starts before the API accepts requests: the address of the queue may be wrong.
         with ProcessSignals() as signals, watching(stack, configuration.settings):
             stopped = signals.on_stop(lambda: None)
             server = open_front(
@@ -71,7 +71,7 @@ def _node_hooks(file: _File | None, dispatch: str) -> NodeHooks:
 
 
 class _File:
-    """The file of an API that runs alone: it is taken through the database, and schedulers go on with it."""
+    """The file of an API without a scheduler: a reload goes to the database, where schedulers pick it up."""
 
     def __init__(self, runtime: Runtime, path: Path, current: Configuration) -> None:
         self._runtime, self._path = runtime, path

@@ -1,6 +1,6 @@
-"""The API in front of a runtime: its server, the token of the first start, and what operators are told of both.
+"""The API server of a runtime, and the admin token of the first start.
 
-Nothing of the web framework is imported before a server is wanted: other commands start without it.
+The web framework is imported only when a server is opened: other commands start without it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ token_file_option = click.option(
 
 
 def api_settings(configuration: Configuration) -> ApiSettings:
-    """The settings of the file and the environment; what would expose tokens is refused."""
+    """Return the API settings of the file and the environment; refuse those that would expose tokens."""
     settings = api_settings_of(configuration.sections.get("api"), os.environ)
     settings.refuse_exposure()
     return settings
@@ -61,8 +61,12 @@ def open_front(
     durations: JobDurations | None = None,
     node_hooks: NodeHooks | None = None,
 ) -> ApiServer:
-    """Serve the API of a runtime; `current` is the configuration in force, `changes` another number when anybody has
-    committed, `node` what this process does, `durations` how long its jobs take, `node hooks` what else it has."""
+    """Serve the API of a runtime.
+
+    `current` returns the configuration in force. `changes` returns another number after any process has committed.
+    `node` is the service of this process, `durations` the run times of its jobs, `node_hooks` what else the API may
+    call.
+    """
     from everwhen.api.app import create_app
     from everwhen.api.context import ApiContext
     from everwhen.api.server import ApiServer
@@ -99,7 +103,7 @@ def open_front(
 
 
 class Around:
-    """What submissions are judged by, worked out once for each configuration."""
+    """The rules for submissions, computed once for each configuration."""
 
     def __init__(self, current: Callable[[], Configuration]) -> None:
         self._current = current
@@ -113,7 +117,7 @@ class Around:
 
 
 def tell_first_token(runtime: Runtime, token_file: Path | None) -> None:
-    """Make the token of the first start, and tell it once: on standard output, or in a file of the owner's only."""
+    """Create the token of the first start, and show it once: on standard output, or in a file private to its owner."""
     preset = os.environ.get("EVERWHEN_ADMIN_TOKEN") or None
     handle = None if token_file is None or preset else _opened(token_file)
     try:
@@ -131,7 +135,7 @@ def tell_first_token(runtime: Runtime, token_file: Path | None) -> None:
 
 
 def _opened(path: Path) -> int:
-    """The file for the token, before the token is made: one that could not be written would be lost."""
+    """Open the file for the token before the token is created: a token that cannot be written would be lost."""
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         os.fchmod(handle, 0o600)

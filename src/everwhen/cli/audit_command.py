@@ -1,4 +1,4 @@
-"""`everwhen audit`: everything that happened, and with -f everything that happens."""
+"""`everwhen audit`: the recorded events, and with -f the new ones as they come."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def command(
     as_json: bool,
     **filters: str | None,
 ) -> None:
-    """What happened, the newest last."""
+    """List what happened, the newest last."""
     wanted = {**filters, "type": list(types) or None, "from": instant_option("--from", start, "")}
     if follow:
         behind = client.get("/audit/", limit=1)["last_event_id"]
@@ -54,7 +54,10 @@ def command(
 def _follow(
     client: Client, wanted: dict[str, Any], behind: str, told: list[dict[str, Any]], as_json: bool
 ) -> None:
-    """From behind that id on, which was asked for before the list: so what the list has already may come again."""
+    """Print the events after `behind` until Ctrl-C.
+
+    `behind` was read before the list, so events that the list holds already may come again: those are left out.
+    """
     pause = threading.Event()
     while True:
         page = client.get("/audit/", limit=PORTION, after=behind, **wanted)

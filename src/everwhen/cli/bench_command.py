@@ -1,4 +1,4 @@
-"""`everwhen bench`: how fast it is on this machine."""
+"""`everwhen bench`: measure the speed on this machine."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ from everwhen.wiring import open_stack
 )
 @json_option
 def command(database: str | None, count: int, as_json: bool) -> None:
-    """Measure creating, firing, running and looking, on a new SQLite file, or on an empty --database.
+    """Measure creating, firing, running and reading, on a new SQLite file, or on an empty --database.
 
-    Every commit is durable, as in life. The comparison with other schedulers is `make bench` of the sources.
+    Every commit is durable, as in production. For the comparison with other schedulers run `make bench` in the
+    sources.
     """
     with _runtime(database) as runtime, Bar("measuring") as bar:
         found = list(bench(runtime, count, bar.show))

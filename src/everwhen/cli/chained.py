@@ -1,4 +1,4 @@
-"""Nodes where schedules go on by themselves (`dispatch: rq-chain`): what is left for them to do, and what is not."""
+"""Nodes with `dispatch: rq-chain`, where RQ advances the schedules: what a node still does, which roles it refuses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOOP_END = 10.0
 
 
 def chain_links(role: Role, settings: Settings) -> Links | None:
-    """The queue of the links, where schedules go on by themselves; roles that nobody needs then are refused."""
+    """Open the queue of the links when dispatch is rq-chain; refuse the roles that have nothing to do then."""
     if settings.dispatch != RQ_CHAIN:
         return None
     if role != "up":
@@ -40,7 +40,7 @@ def tell_of_workers() -> None:
 
 @contextmanager
 def watching(stack: Stack, settings: Settings) -> Iterator[None]:
-    """The watch over chains in a process that has no loop of its own, as long as the block lasts."""
+    """Run the watch over chains during the block, in a process that has no scheduler loop."""
     if settings.dispatch != RQ_CHAIN:
         yield
         return

@@ -1,6 +1,6 @@
-"""How commands reach the data: a running service over HTTP, or the API's own application on the database, in here.
+"""The client of every command: it calls a service over HTTP, or the API's application in this process on the database.
 
-Both speak the same calls, so that a command knows one way only. Whoever can open the database needs no token.
+Both accept the same calls, so that a command has one code path. A user who can open the database needs no token.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PAGE = 500
 
 
 class Answer(NamedTuple):
-    """What came back."""
+    """Status and body of a response."""
 
     status: int
     body: bytes
@@ -35,7 +35,7 @@ class Answer(NamedTuple):
 
 
 class RefusedError(SchedulerError):
-    """The service said no; its own words are the message."""
+    """The service refused the request; the message is the one of the service."""
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
@@ -67,7 +67,7 @@ class Client:
         self.call("DELETE", path, None, query)
 
     def pages(self, path: str, most: int, **query: object) -> Iterator[Any]:
-        """The items of a list, page after page."""
+        """Yield the items of a list, page after page, at most `most` of them."""
         cursor: str | None = None
         while most > 0:
             page = self.get(path, limit=min(most, PAGE), cursor=cursor, **query)
@@ -85,7 +85,7 @@ class Client:
         query: Mapping[str, object] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
-        """One call; RefusedError with the problem's own words when it is refused."""
+        """Send one request; raise RefusedError with the message of the problem when the service refuses it."""
         asked = {key: _word(value) for key, value in (query or {}).items() if value is not None}
         target = f"{PREFIX}{path}" + (f"?{urlencode(asked, doseq=True)}" if asked else "")
         raw = None if body is None else json.dumps(body, ensure_ascii=False).encode()
@@ -97,7 +97,7 @@ class Client:
 
 
 def part(text: str) -> str:
-    """A word as one part of a path."""
+    """Quote a text as one segment of a path; refuse an empty one."""
     if not text:
         raise click.UsageError("an id is empty; is a variable of the shell unset?")
     return quote(text, safe="")
@@ -110,7 +110,7 @@ def _word(value: object) -> str | list[str]:
 
 
 def _complaint(answer: Answer, path: str) -> str:
-    """The sentence of a problem, and each fault under it; what the API need not say to programs, people are told."""
+    """Return the message of a problem with a line for each fault; add hints for people, which programs do not need."""
     if answer.status == 401:
         return f"{_detail(answer)} Here: --token or EVERWHEN_TOKEN; `everwhen token create NAME` makes one"
     if answer.status == 404 and path.startswith("/schedules/"):
@@ -130,7 +130,7 @@ def _detail(answer: Answer) -> str:
 
 @contextmanager
 def http_sender(url: str, token: str | None) -> Iterator[Send]:
-    """Calls over HTTP, one connection for all of them."""
+    """Send calls over HTTP, all on one connection."""
     from http.client import HTTPException  # who asks a database needs none of it
 
     parts = urlsplit(url)

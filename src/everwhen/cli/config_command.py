@@ -1,4 +1,4 @@
-"""`everwhen config`: is the file right, what does it say, and what would it change?"""
+"""`everwhen config`: check the file, show it, compare it with the database, reload it."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from everwhen.operations.reload import reload as reload_operation
 
 @click.group(name="config")
 def command() -> None:
-    """The configuration file: check it, show it, compare it with what runs, reload it."""
+    """Check the configuration file, show it, compare it with what runs, reload it."""
 
 
 @command.command()
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
 def check(path: Path, as_json: bool) -> None:
-    """Name every mistake in the file with its line; exit code 1 when there is one."""
+    """List every mistake in the file with its line; exit code 1 when there is one."""
     report = Report()
     configuration = examine(path, this_host(), report)
     if not report.errors:
@@ -102,9 +102,9 @@ def schema() -> None:
 @click.option("--yes", is_flag=True, help="Remove schedules even when they are more than half of all.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
 def reload(path: Path, database: str | None, yes: bool, as_json: bool) -> None:
-    """Take the file as it is now; a running service goes on with it at once.
+    """Load the file as it is now. A running service applies it at once.
 
-    One with mistakes is refused whole, and what runs goes on.
+    A file with mistakes is refused as a whole, and the old configuration stays in force.
     """
     configuration: list[Configuration] = []
 
@@ -136,7 +136,7 @@ def show(path: Path, as_json: bool) -> None:
 @database_option
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
 def diff(path: Path, database: str | None, as_json: bool) -> None:
-    """Say what a reload would change, and which firings of the next 7 days move, vanish or appear.
+    """Show what a reload would change, and which firings of the next 7 days move, vanish or appear.
 
     Exit code 0: nothing; 1: the file is invalid; 3: something.
     """

@@ -1,4 +1,4 @@
-"""How `everwhen config diff` puts changes into lines."""
+"""The output of `everwhen config diff`: changes as lines and as JSON."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def show(changes: Iterable[ScheduleChange]) -> None:
 
 
 def show_sections(changes: Iterable[KeyChange]) -> None:
-    """What changes besides schedules, entry by entry."""
+    """Print the changes of other sections than the schedules, entry by entry."""
     for change in changes:
         what = "created" if change.before is None else "removed" if change.after is None else "changed"
         sign, colour = _SIGNS[what]
@@ -88,7 +88,7 @@ def _time(instant: int, where: Zone) -> str:
 
 
 def changes_to_json(change: ScheduleChange) -> dict[str, Any]:
-    """The change as JSON; instants in RFC 3339."""
+    """Return the change as JSON, with instants in RFC 3339."""
     found = change.firings
 
     def instant(at: int) -> str:

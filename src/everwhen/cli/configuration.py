@@ -26,7 +26,7 @@ DEFAULT = Path("everwhen.yaml")
 
 
 def config_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--config`, then EVERWHEN_CONFIG, then ./everwhen.yaml."""
+    """Add `--config`; the default is EVERWHEN_CONFIG, then ./everwhen.yaml."""
     return click.option(
         "--config",
         "path",
@@ -37,7 +37,7 @@ def config_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def database_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """`--database` stands before EVERWHEN_DATABASE and the file."""
+    """Add `--database`, which overrides EVERWHEN_DATABASE and the file."""
     return click.option(
         "--database",
         metavar="URL",
@@ -47,18 +47,18 @@ def database_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _some_database(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
-    if url is not None and not url.strip():  # a variable of a script that is not set
+    if url is not None and not url.strip():  # an unset variable of a script
         raise click.BadParameter("it is empty; write sqlite:///FILE or postgresql://…, or leave it out")
     return url
 
 
 def is_missing(path: Path) -> bool:
-    """Whether nobody named a file, and none lies in this directory."""
+    """Tell whether no file was named and the current directory has none."""
     return path == DEFAULT and "EVERWHEN_CONFIG" not in os.environ and not path.exists()
 
 
 def read_settings(path: Path) -> Settings:
-    """The settings alone, for commands that need no schedules: of the file where there is one, and the environment."""
+    """Read only the settings, from the file (if there is one) and the environment: some commands need no schedules."""
     return _settings(path, this_host())
 
 
@@ -71,12 +71,12 @@ def _settings(path: Path, host: Host) -> Settings:
 
 
 def read_database_settings(path: Path) -> Settings:
-    """The same for commands that look after the database: what functions of a file may be, they do not ask."""
+    """Read the settings for commands that maintain the database, without checking the functions that the file names."""
     return _settings(path, replace(this_host(), python_fault=None))
 
 
 def refusals(configuration: Configuration) -> list[str]:
-    """What `everwhen up` would refuse in a file without mistakes, as far as that shows without starting it."""
+    """List what `everwhen up` would refuse in a valid file, as far as that can be checked without starting it."""
     settings = configuration.settings
     api = api_settings_of(configuration.sections.get("api"), os.environ)
     found = []
@@ -89,7 +89,7 @@ def refusals(configuration: Configuration) -> list[str]:
 
 
 def refuse_unusable(url: str, settings: Settings) -> None:
-    """A database or a queue that no start could use; nothing is opened."""
+    """Refuse a database or a queue that no node could use, without opening it."""
     check_url(url)
     if settings.dispatch != "local" and url == "sqlite://":
         raise click.UsageError(
@@ -98,7 +98,7 @@ def refuse_unusable(url: str, settings: Settings) -> None:
 
 
 def this_host() -> Host:
-    """The machine that a file is read on."""
+    """Return the machine on which a file is read."""
     return Host(os.environ, local_zone_name, SystemClock().now(), plugins_in, python_fault)
 
 
@@ -109,9 +109,10 @@ def show_warnings(warnings: Iterable[Problem]) -> None:
 
 @contextmanager
 def opened(path: Path, database: str | None, *, may_create: bool = True) -> Iterator[Runtime]:
-    """The runtime on the database that is named, or that the file names; for a file with mistakes as well.
+    """Open the runtime on the given database, or on the file's; a file with mistakes is accepted too.
 
-    Who only looks makes no database: one that is not there is an empty one in memory.
+    A command that only reads does not create a database: when the SQLite file does not exist, it gets an empty one in
+    memory.
     """
     settings = examine(path, this_host(), Report()).settings
     url = database or settings.database

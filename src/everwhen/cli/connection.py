@@ -1,8 +1,8 @@
-"""Which service or database a command speaks to, by its options and the environment.
+"""The choice between a service and a database, by the options of a command and the environment.
 
-`--url` (EVERWHEN_URL) names a service. `--database` or `--config` mean the database itself, and stand before
-EVERWHEN_URL: what is typed is meant. With none of them a service on this machine is asked when there is a token for it
-(EVERWHEN_TOKEN), and the database otherwise.
+`--url` (EVERWHEN_URL) names a service. `--database` or `--config` select the database itself and override
+EVERWHEN_URL, because an option is more explicit than the environment. Without any of them the command calls the
+service of this machine when there is a token for it (EVERWHEN_TOKEN), and otherwise opens the database.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from everwhen.cli.client import Client, http_sender
 
 
 def reaching(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command `--url`, `--token`, `--config`, `--database`, and hand it a client first."""
+    """Add `--url`, `--token`, `--config` and `--database` to a command, and pass it a client as first argument."""
 
     @functools.wraps(command)
     def wrapped(
@@ -46,7 +46,7 @@ def reaching(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _meant(url: str | None, path: Path | None, database: str | None) -> str | None:
-    """The service, unless a database is named; naming both on one line is a mistake that nobody should guess at."""
+    """Return the URL of the service, or None when a database is named; refuse a command line with both."""
     if url is None or (path is None and database is None):
         return url
     if click.get_current_context().get_parameter_source("url") is ParameterSource.COMMANDLINE:
@@ -60,12 +60,12 @@ def _meant(url: str | None, path: Path | None, database: str | None) -> str | No
 def opened_client(
     url: str | None, token: str | None, path: Path | None, database: str | None
 ) -> Iterator[Client]:
-    """A client of the service, or of the database."""
+    """Open a client of the service, or of the database."""
     if url is not None:
         with http_sender(url, token) as send:
             yield Client(send)
         return
-    from everwhen.cli import local  # what reads files and opens databases is not needed to ask a service
+    from everwhen.cli import local  # imported late: a call to a service does not need it
 
     with local.sender(token, path, database) as send:
         yield Client(send)

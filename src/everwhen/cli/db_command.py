@@ -1,6 +1,6 @@
-"""`everwhen db`: bring the schema up to date, prove the record, forget what is old, copy or move everything.
+"""`everwhen db`: migrate the schema, check the ledger, prune old rows, back up, restore and move the database.
 
-Answers go to stdout, progress and talk to stderr. What only one of them needs is imported when it runs.
+Results go to stdout, progress and notes to stderr. What only one command needs is imported when that command runs.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ json_option = click.option("--json", "as_json", is_flag=True, help="One JSON obj
 
 @click.group(name="db")
 def command() -> None:
-    """Look after the database. But for a restore, the service may be running meanwhile."""
+    """Maintain the database. The service may be running, except during a restore or a copy."""
 
 
 @command.command()
@@ -48,9 +48,9 @@ def command() -> None:
 )
 @json_option
 def migrate(path: Path, database: str | None, after: bool, as_json: bool) -> None:
-    """Bring the schema to what this release needs.
+    """Migrate the schema to what this release needs.
 
-    Every start does so by itself. Run it before an update, to see it happen, or twice: it does nothing then.
+    Every start does this by itself. Run it before an update, or to see it happen. A second run does nothing.
     """
     url = _settings(path, database).database
     echo(f"migrating {shown_url(url)} …", err=True)
@@ -69,9 +69,9 @@ def migrate(path: Path, database: str | None, after: bool, as_json: bool) -> Non
 @database_option
 @json_option
 def check(path: Path, database: str | None, as_json: bool) -> None:
-    """Prove that every slot is in the ledger exactly once, and that every count agrees.
+    """Check that every slot is in the ledger exactly once, and that every count agrees.
 
-    Reads one snapshot and changes nothing. Exit code 1 when something is wrong, a sentence for each fault.
+    Reads one snapshot and changes nothing. Prints a sentence for each fault; exit code 1 when there is one.
     """
     from everwhen.operations.proof import prove
 
@@ -108,10 +108,10 @@ def _ages(command: Any) -> Any:
 @click.option("--dry-run", is_flag=True, help="Only count what would go.")
 @json_option
 def prune(path: Path, database: str | None, dry_run: bool, as_json: bool, **ages: int | None) -> None:
-    """Forget what is older than service.retention says, or than the ages given here (90d, 12h).
+    """Delete what is older than service.retention allows, or than the ages given here (90d, 12h).
 
-    The service does so by itself, every hour, a little at a time. What is outstanding, and the last entry of every
-    schedule, stays whatever its age.
+    The service does this by itself, every hour, a little at a time. Outstanding work and the last entry of every
+    schedule are kept at any age.
     """
     from everwhen.operations import retention
 
@@ -137,9 +137,10 @@ def prune(path: Path, database: str | None, dry_run: bool, as_json: bool, **ages
 @click.option("--force", is_flag=True, help="Replace a file that is there.")
 @json_option
 def backup(path: Path, database: str | None, target: Path, force: bool, as_json: bool) -> None:
-    """Copy the whole database to PATH: one consistent moment, taken while the service runs.
+    """Copy the whole database to PATH: one consistent snapshot, taken while the service runs.
 
-    The copy is private to its owner, and holds hashes of tokens and the output of jobs. `everwhen db restore` reads it.
+    Only the owner can read the copy. It holds hashes of tokens and the output of jobs. `everwhen db restore` reads
+    it.
     """
     from everwhen.operations.backup import back_up
 
@@ -163,7 +164,7 @@ def backup(path: Path, database: str | None, target: Path, force: bool, as_json:
 )
 @json_option
 def restore(path: Path, database: str | None, source: Path, catch_up: bool, as_json: bool) -> None:
-    """Replace the whole database by a backup, or leave it as it is.
+    """Replace the whole database with a backup; on an error, leave it as it is.
 
     Stop every process first. Nothing that may have fired after the backup fires again, and no job id is used twice.
     """
@@ -190,8 +191,8 @@ def copy_to(source: str, target: str, force: bool, as_json: bool) -> None:
     """Move an SQLite installation to an empty PostgreSQL database, with its history, tokens and plugin state.
 
     FROM is sqlite:///FILE, TO postgresql://USER@HOST/DATABASE. Stop every process on FROM first. Afterwards FROM is
-    marked as moved: it can be read and checked, and everwhen does not start on it any more. When the command was
-    interrupted, run it again: it goes on where it was.
+    marked as moved: it can be read and checked, but everwhen does not start on it any more. If the command is
+    interrupted, run it again: it continues where it stopped.
     """
     echo(f"copying {shown_url(source)} to {shown_url(target)} …", err=True)
     with Bar("copying") as bar:
@@ -220,7 +221,7 @@ def _opened(settings: Settings) -> Iterator[Stack]:
         stack.close()
 
 
-# -- answering --
+# -- output --
 
 
 def _answer(values: dict[str, Any]) -> None:

@@ -1,8 +1,8 @@
-"""How often a process that is everwhen's own looks for rings of garbage; a program that hosts it decides for itself.
+"""Tuning of the garbage collector, only in processes of everwhen's own; a program that embeds everwhen decides itself.
 
-Nothing on the way of a slot makes rings, and what a batch makes lives until its commit. By default Python goes
-through the youngest 700 objects each time there are so many, and through everything again and again: each batch, and
-every plan in memory, some dozen times, to find nothing. That took an eighth of the time of a cycle.
+Firing a slot creates no reference cycles, and the objects of a batch live until its commit. By default Python scans
+the youngest 700 objects each time there are that many, and everything again and again. It scans each batch, and every
+plan in memory, some dozen times without finding garbage. That took an eighth of the time of a cycle.
 """
 
 from __future__ import annotations
@@ -13,6 +13,6 @@ YOUNG = 20_000  # objects: a pass over them takes a millisecond
 
 
 def collect_seldom() -> None:
-    """For the life of the process; what was imported stays, and is not looked at again."""
+    """Collect less often for the rest of the process, and exclude what is already imported from collection."""
     gc.freeze()
     gc.set_threshold(YOUNG, *gc.get_threshold()[1:])

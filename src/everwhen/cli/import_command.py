@@ -1,5 +1,4 @@
-"""`everwhen import`: another scheduler's file as an everwhen.yaml on standard output, and what differs on standard
-error."""
+"""`everwhen import`: print another scheduler's file as an everwhen.yaml, and what differs on standard error."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="One JSON object: d
 
 @click.group(name="import")
 def command() -> None:
-    """Make an everwhen.yaml from another scheduler's file, and say what differs.
+    """Make an everwhen.yaml from another scheduler's file, and list what differs.
 
     \b
     crontab -l | everwhen import crontab - > everwhen.yaml
@@ -38,7 +37,7 @@ def command() -> None:
 @click.option("--system", is_flag=True, help="Entries name a user, as in /etc/crontab and /etc/cron.d.")
 @_JSON
 def crontab(file: Path, system: bool, as_json: bool) -> None:
-    """A crontab; with --system one whose entries name a user."""
+    """Import a crontab; with --system one whose entries name a user."""
     is_system = system or file == Path("/etc/crontab") or file.parent == Path("/etc/cron.d")
     _show(import_crontab(_text(file), is_system=is_system), file, as_json)
 
@@ -47,7 +46,7 @@ def crontab(file: Path, system: bool, as_json: bool) -> None:
 @_FILE
 @_JSON
 def ductile(file: Path, as_json: bool) -> None:
-    """A configuration of Ductile."""
+    """Import a configuration of Ductile."""
     folder = Path.cwd() if str(file) == "-" else file.parent
     _show(import_ductile(_document(file), lambda name: _document(folder / name)), file, as_json)
 
@@ -56,7 +55,7 @@ def ductile(file: Path, as_json: bool) -> None:
 @_FILE
 @_JSON
 def herdctl(file: Path, as_json: bool) -> None:
-    """An agent of herdctl, or a fleet with the files that it names."""
+    """Import an agent of herdctl, or a fleet with the files that it names."""
     folder = Path.cwd() if str(file) == "-" else file.resolve().parent
     _show(import_herdctl(_document(file), lambda name: _document(Path(name)), str(folder)), file, as_json)
 
@@ -66,7 +65,7 @@ def herdctl(file: Path, as_json: bool) -> None:
 @click.option("--app", help="The Celery application (-A); the first part of the tasks' names when left out.")
 @_JSON
 def celery(file: Path, app: str | None, as_json: bool) -> None:
-    """The beat_schedule of a Python file, which is read and never run."""
+    """Import the beat_schedule of a Python file, which is parsed and never run."""
     _show(import_celery(_text(file), app=app), file, as_json)
 
 

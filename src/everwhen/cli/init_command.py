@@ -1,4 +1,4 @@
-"""`everwhen init`: a starter that runs."""
+"""`everwhen init`: a starter configuration that runs."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ json.dump({"status": "ok", "result": greeting, "state_updates": {"count": count}
 @click.command(name="init")
 @click.argument("directory", default=".", type=click.Path(file_okay=False, path_type=Path))
 def command(directory: Path) -> None:
-    """Write a starter everwhen.yaml and a sample plugin into DIRECTORY; what is there is never overwritten."""
+    """Write a starter everwhen.yaml and a sample plugin into DIRECTORY; existing files are never overwritten."""
     plugin = directory / "plugins" / "hello"
     files = {
         directory / "everwhen.yaml": FILE.format(name=_name(directory)),
@@ -83,6 +83,6 @@ def command(directory: Path) -> None:
 
 
 def _name(directory: Path) -> str:
-    """A name that the service may have, from the directory's."""
+    """Derive a valid name of the service from the name of the directory."""
     kept = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in directory.resolve().name)
     return kept.strip("-_") or "everwhen"

@@ -1,4 +1,4 @@
-"""`everwhen jobs`: what ran, what it printed, and ending or repeating it."""
+"""`everwhen jobs`: list jobs, show their output, cancel and repeat them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOOK_EVERY = 0.5
 
 @click.group(name="jobs")
 def command() -> None:
-    """Jobs: list, show, logs, cancel, rerun."""
+    """Manage jobs: list, show, logs, cancel, rerun."""
 
 
 def _path(job: str, *more: str) -> str:
@@ -42,11 +42,11 @@ def _path(job: str, *more: str) -> str:
 def list_(
     client: Client, start: str | None, end: str | None, limit: int, as_json: bool, **filters: str | None
 ) -> None:
-    """Jobs, newest first."""
+    """List jobs, newest first."""
     span = {"from": instant_option("--from", start, ""), "to": instant_option("--to", end, "")}
     found = list(client.pages("/jobs/", limit, **filters, **span))
     if not found and filters["schedule_id"] is not None:
-        client.get(f"/schedules/{part(filters['schedule_id'])}/")  # one that is not there is a mistake
+        client.get(f"/schedules/{part(filters['schedule_id'])}/")  # refuse a schedule that does not exist
     if as_json:
         print_json(found)
         return
@@ -78,7 +78,7 @@ def _took(one: dict[str, Any]) -> str:
 @click.argument("job")
 @json_option
 def show(client: Client, job: str, as_json: bool) -> None:
-    """One job."""
+    """Show one job."""
     one = client.get(_path(job))
     if as_json:
         print_json(one)
@@ -106,9 +106,9 @@ def _value(name: str, value: Any) -> str | Text:
 @click.option("--raw", is_flag=True, help="The bytes as they were printed, control characters and all.")
 @json_option
 def logs(client: Client, job: str, follow: bool, raw: bool, as_json: bool) -> None:
-    """What a job printed; -f while it runs.
+    """Print the output of a job; with -f while it runs.
 
-    Of its control characters a terminal gets colours and line breaks; the others are spelled out.
+    Of the control characters, a terminal gets colours, line breaks and tabs; the others are escaped.
     """
     if as_json:
         if raw:
@@ -132,7 +132,7 @@ def _print_raw(text: str, *, err: bool) -> None:
 
 
 class _Pieces:
-    """Pieces of two streams, each to its own."""
+    """Writes pieces of output, each to its own stream: stdout or stderr."""
 
     def __init__(self) -> None:
         self._streams = {err: OutputText(err=err) for err in (False, True)}
@@ -162,7 +162,7 @@ def _follow(client: Client, job: str, write: Callable[..., None]) -> None:
 @click.argument("jobs", nargs=-1, required=True)
 @json_option
 def cancel(client: Client, jobs: tuple[str, ...], as_json: bool) -> None:
-    """End jobs: a queued one is over at once, what runs gets SIGTERM and, 5 s later, SIGKILL."""
+    """Cancel jobs. A queued one ends at once; a running one gets SIGTERM and, 5 s later, SIGKILL."""
     found = [client.post(_path(job, "cancel")) for job in jobs]
     if as_json:
         print_json(found if len(found) > 1 else found[0])
@@ -176,7 +176,7 @@ def cancel(client: Client, jobs: tuple[str, ...], as_json: bool) -> None:
 @click.argument("job")
 @json_option
 def rerun(client: Client, job: str, as_json: bool) -> None:
-    """Run an ended job again: the same slot and payload, by the schedule of today."""
+    """Run an ended job again, with the same slot and payload, by the current definition of its schedule."""
     found = client.post(_path(job, "rerun"))
     if as_json:
         print_json(found)

@@ -1,7 +1,7 @@
-"""The `everwhen` command: which sub-commands there are, and nothing of what they do.
+"""The `everwhen` command: the list of its sub-commands, and nothing of what they do.
 
-Each sub-command is imported only when it runs; the list below holds its one-line help, so that `--help`
-imports none of them.
+Each sub-command is imported only when it runs. The list below holds its one-line help, so that `--help` imports none
+of them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ COMMANDS = {
 
 
 class LazyGroup(EscapingGroup):
-    """A group that knows its commands by name and loads one only to run it."""
+    """A group that lists its commands by name and imports one only to run it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -58,12 +58,11 @@ class LazyGroup(EscapingGroup):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="everwhen")
 def everwhen() -> None:
-    """A durable scheduler: every slot of every schedule is fired once, or the reason it was not is on
-    record."""
+    """Run a durable scheduler: every slot of every schedule fires once, or the reason why it did not is on record."""
 
 
 def main() -> None:
-    """Run the command line; an error of everwhen's own is one sentence on stderr and exit code 1."""
+    """Run the command line; print an error of everwhen as one sentence on stderr, with exit code 1."""
     sys.excepthook = print_traceback
     collect_seldom()  # imports make many objects, and no garbage
     try:

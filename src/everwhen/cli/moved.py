@@ -1,4 +1,4 @@
-"""A line for people who look into a database that `everwhen db copy` moved elsewhere."""
+"""A warning for users of a database that `everwhen db copy` moved elsewhere."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from everwhen.database import Stack, move_of
 
 
 def warn_of_move(stack: Stack) -> None:
-    """Say on stderr where the database lives now; nothing where it was not moved."""
+    """Print on stderr where the database is now; print nothing if it was not moved."""
     move = move_of(stack)
     if move is not None:
         word = "was moved to" if move.state == "moved" else "is being moved to"

@@ -1,4 +1,4 @@
-"""`everwhen next EXPR`: what a cron expression or an interval means, and when it comes next."""
+"""`everwhen next EXPR`: what a cron expression or an interval means, and its next instants."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ MOST = 1_000
 @click.option("--after", metavar="TIME", help="Start here instead of now; without offset it is read in --tz.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
 def command(expression: str, timezone: str, count: int, after: str | None, as_json: bool) -> None:
-    """Say in words what EXPR means, then when it comes next.
+    """Describe EXPR in words, then list its next instants.
 
-    EXPR is a cron expression ("0 9 * * 1-5"), a shorthand (@daily), an interval (90s, 1h30m) or one of
-    hourly, daily, weekly, monthly. Intervals are counted from now, or from --after.
+    EXPR is a cron expression ("0 9 * * 1-5"), a shorthand (@daily), an interval (90s, 1h30m) or one of hourly, daily,
+    weekly, monthly. Intervals are counted from now, or from --after.
 
     \b
     everwhen next "30 2 * * *" --tz Europe/Berlin --after 2026-03-28T00:00
@@ -49,7 +49,7 @@ def command(expression: str, timezone: str, count: int, after: str | None, as_js
 
 
 def parse_expression(text: str) -> Trigger:
-    """A trigger from what a person typed; when it is neither, the fault of the likelier one is raised."""
+    """Parse a trigger that a user typed; when it is neither kind, raise the error of the likelier one."""
     try:
         return parse_every(text)
     except IntervalParseError:
@@ -127,7 +127,7 @@ def _show_instant(where: Zone, begin: int, slot_at: int, note: str | None) -> No
 
 
 def _rough(seconds: int) -> str:
-    """A distance in its two largest units."""
+    """Format a distance in its two largest units."""
     return " ".join(_spelled(seconds).split()[:4])
 
 

@@ -1,4 +1,4 @@
-"""What a node needs of the configuration beside its schedules: plugins, workflows, and who gets messages."""
+"""What a node needs of the configuration besides its schedules: plugins, workflows, and subscribers of messages."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from everwhen.wiring import Stack, http_subscriber
 
 
 class NodeResources:
-    """Made once from a configuration; `take` brings it to the next one as far as that can be done while it runs."""
+    """Plugins, workflows and subscribers of one node, created from a configuration.
+
+    `take` switches to the next configuration, as far as that is possible while the node runs.
+    """
 
     def __init__(
         self,
@@ -43,15 +46,15 @@ class NodeResources:
 
     @property
     def configuration(self) -> Configuration:
-        """The one in force."""
+        """Return the configuration in force."""
         return self._current
 
     def groups(self) -> Groups:
-        """The groups of the configuration in force."""
+        """Return the groups of the configuration in force."""
         return self._current.groups
 
     def take(self, configuration: Configuration) -> None:
-        """A new configuration is in force; what could not run and can run now goes on (R7)."""
+        """Put a new configuration in force; schedules that could not run and can run now continue (R7)."""
         self._workflows.take(configuration)
         invalidate_unusable(self._runtime, configuration.groups)
         restore_valid_schedules(self._runtime, self.target_registry.fault_of, lambda: configuration.groups)

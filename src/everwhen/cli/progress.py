@@ -1,4 +1,4 @@
-"""Lines on stderr about what happens, for a person who watches."""
+"""Progress on stderr: a line for each job that starts or ends, and a progress bar."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COLOURS = {"succeeded": "green", "failed": "red", "timed_out": "red", "lost": "
 
 
 class JobLines:
-    """One line when a job starts, one when it has ended."""
+    """Prints one line when a job starts and one when it ends."""
 
     def started(self, run: Run) -> None:
         late = "" if run.origin == "schedule" else f" ({run.origin})"
@@ -30,13 +30,13 @@ class JobLines:
 
 
 def clock_time() -> str:
-    """The time on this machine's wall, for a person who watches; in a log file it has a date and an offset."""
+    """Return the local time: the time of day on a terminal, in a log file with the date and the offset."""
     moment = now().astimezone()
     return f"{moment:%H:%M:%S}" if sys.stderr.isatty() else moment.isoformat(timespec="milliseconds")
 
 
 class Bar:
-    """A line on stderr that says how far a long piece of work has come; nothing where nobody watches."""
+    """A progress bar on stderr; it prints nothing where stderr is not a terminal."""
 
     def __init__(self, word: str) -> None:
         self._word = word

@@ -16,7 +16,7 @@ from everwhen.cli.terminal import echo, print_json
 
 @click.group(name="quiet-hours")
 def command() -> None:
-    """Quiet hours: list, show, create, update, delete."""
+    """Manage quiet hours: list, show, create, update, delete."""
 
 
 def _path(policy: str) -> str:
@@ -27,7 +27,7 @@ def _path(policy: str) -> str:
 @reaching
 @json_option
 def list_(client: Client, as_json: bool) -> None:
-    """All of them."""
+    """List all quiet hours."""
     found = client.get("/quiet-hours/")["items"]
     if as_json:
         print_json(found)
@@ -53,7 +53,7 @@ def _row(one: dict[str, Any]) -> tuple[str | Text, ...]:
 @click.argument("policy")
 @json_option
 def show(client: Client, policy: str, as_json: bool) -> None:
-    """One policy."""
+    """Show one policy."""
     one = client.get(_path(policy))
     if as_json:
         print_json(one)
@@ -72,7 +72,7 @@ def _text(value: Any) -> str:
 @file_option
 @json_option
 def create(client: Client, policy: str, settings: tuple[str, ...], source: str | None, as_json: bool) -> None:
-    """Make a policy.
+    """Create a policy.
 
     \b
     everwhen quiet-hours create nights --set timezone=Europe/Paris --set 'windows=[{"between": "22:00-07:00"}]'
@@ -87,7 +87,7 @@ def create(client: Client, policy: str, settings: tuple[str, ...], source: str |
 @file_option
 @json_option
 def update(client: Client, policy: str, settings: tuple[str, ...], source: str | None, as_json: bool) -> None:
-    """Change a policy, at once for every schedule that names it."""
+    """Change a policy at once, for every schedule that names it."""
     _tell(client.patch(_path(policy), submission(settings, source)), "changed", as_json)
 
 

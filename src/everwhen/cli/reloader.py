@@ -1,9 +1,9 @@
-"""Reloads while a node runs: on SIGHUP, with `--watch` when a file changes, and when another process has reloaded.
+"""Reloads of a running node: on SIGHUP, with `--watch` when a file changes, and after another process reloaded.
 
-One thread reads and applies, so that two requests never overlap; requests that arrive meanwhile become one more. A
-second thread watches directories, not files: editors replace a file by renaming another over it. What another
-process loaded (`everwhen config reload`, a second scheduler) is in the database already: only what this node itself
-runs with, its workflows, is then read anew. A worker never applies anything.
+One thread reads and applies, so that two requests never overlap; requests that arrive meanwhile are merged into one.
+A second thread watches directories, not files, because editors replace a file by renaming another over it. What
+another process loaded (`everwhen config reload`, a second scheduler) is already in the database: the node then reads
+anew only what it runs with itself, such as its workflows. A worker never applies a configuration.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NEXT_START = "takes effect at the next start"
 
 
 class Reloader:
-    """Keeps a running service at what its files say."""
+    """Keeps a running node in step with its files."""
 
     def __init__(
         self,
@@ -49,14 +49,14 @@ class Reloader:
         self._applies = applies
         self._read = read
         self._current = current
-        self._newest = current  # read, and perhaps refused
-        self._seen = 0  # the newest revision of the configuration in the database that was looked at
+        self._newest = current  # read last, perhaps refused
+        self._seen = 0  # the newest revision of the configuration that was read from the database
         self._tried = current.stamps
         self._asked = threading.Event()
         self._stopped = threading.Event()
-        self._moved = threading.Event()  # other directories are to be watched, or none
+        self._moved = threading.Event()  # set when the watched directories change, and at the stop
         self._actor = ""
-        self._turn = threading.Lock()  # one reload at a time, whoever asks for it
+        self._turn = threading.Lock()  # one reload at a time, whichever thread requests it
         self._threads: list[threading.Thread] = []
 
     def start(self, *, watch: bool = False) -> None:
@@ -69,12 +69,12 @@ class Reloader:
             self._threads.append(thread)
 
     def ask(self, actor: str) -> None:
-        """Reload soon; safe in a signal handler."""
+        """Request a reload soon; safe in a signal handler."""
         self._actor = actor
         self._asked.set()
 
     def take(self, actor: str, *, may_remove_most: bool = False) -> Applied:
-        """Reload now; what it changed, or ConfigError and nothing."""
+        """Reload now and return what changed; raise ConfigError and change nothing when the file is refused."""
         with self._turn, _yielding():
             applied = reload(self._runtime, self._declared, actor=actor, may_remove_most=may_remove_most)
             self._be(self._newest)
@@ -82,7 +82,7 @@ class Reloader:
         return applied
 
     def look(self) -> Declarations:
-        """What the file declares now; nothing is taken."""
+        """Return what the file declares now, without applying it."""
         with self._turn:
             return self._read(self._current).declared
 
@@ -109,7 +109,7 @@ class Reloader:
         except ConfigError as error:
             secho("reload refused, the old configuration goes on:", err=True, fg="red", bold=True)
             print_lines(str(error), err=True, fg="red")
-        except SchedulerError as error:  # the database; the next request may find it
+        except SchedulerError as error:  # the database is unavailable; the next request may succeed
             print_lines(f"reload failed: {error}", err=True, fg="red")
 
     def _take(self) -> None:
@@ -122,10 +122,10 @@ class Reloader:
         secho(f"reloaded: {said}", err=True, bold=True)
 
     def _loaded_external(self) -> str | None:
-        """What another process has loaded since the last look, when it is not what this node runs with."""
+        """Return the digest that another process loaded since the last check, if this node runs with another one."""
         try:
             revision, digest = self._runtime.catalogue.config_revision()
-        except SchedulerError:  # the loop says it
+        except SchedulerError:  # the scheduler loop reports it
             return None
         is_new, self._seen = revision != self._seen, revision
         return digest if is_new and digest != self._current.declared.digest else None
@@ -139,14 +139,14 @@ class Reloader:
             secho(message, err=True, fg="yellow")
 
     def _declared(self) -> Declarations:
-        self._tried = self._newest.stamps_now  # of a file that is refused, too
+        self._tried = self._newest.stamps_now  # also for a file that is refused
         self._newest = self._read(self._current)
         self._tried = self._newest.stamps
         show_warnings(self._newest.warnings)
         return self._newest.declared
 
     def _be(self, configuration: Configuration) -> None:
-        """It is in force: what is not in the database is taken here."""
+        """Make a configuration current: the node takes over what is not in the database."""
         before, self._current = self._current, configuration
         for name in _other_settings(before.settings, configuration.settings):
             secho(f"service.{name} changed: it {_NEXT_START}", err=True, fg="yellow")
@@ -162,7 +162,7 @@ class Reloader:
             watched = self._current.directories
             for _ in watch(
                 *watched,
-                watch_filter=None,  # or a database beside the file, which changes all the time, would hide the timeout
+                watch_filter=None,  # with a filter, a database next to the file, always changing, hides the timeout
                 stop_event=self._moved,
                 debounce=SETTLED,
                 rust_timeout=LOOK,
@@ -170,20 +170,21 @@ class Reloader:
                 recursive=False,
                 raise_interrupt=False,
             ):
-                # Every wake-up is a look: a file may have changed before the watching began, and the database, which
-                # may lie beside it, changes all the time.
+                # Every wake-up compares the stamps: a file may have changed before the watching began, and the
+                # database, which may be in the same directory, changes all the time.
                 if self._tried != self._newest.stamps_now:
                     self.ask("watch")
-                if watched != self._current.directories:  # one came to be that a pattern names
+                if watched != self._current.directories:  # a new directory matches a pattern
                     break
 
 
 @contextmanager
 def _yielding() -> Iterator[None]:
-    """Reading a large file keeps the interpreter busy: the loop gets it back ten times as soon as otherwise.
+    """Let the scheduler loop run during a reload: reading a large file keeps the interpreter busy.
 
-    And a file of 10,000 schedules is a million objects without a cycle among them. Looking through all of those for
-    garbage would stop every thread for a quarter of a second, so nobody looks while it is read, nor later.
+    With low priority the loop gets the interpreter back fifty times sooner than otherwise. And a file of 10,000
+    schedules is a million objects without a reference cycle. A garbage collection over all of those would stop every
+    thread for a quarter of a second, so they are excluded from collection, during the reading and afterwards.
     """
     with low_priority():
         try:
@@ -197,7 +198,7 @@ def _other_settings(before: Settings, after: Settings) -> list[str]:
 
 
 def spelled(applied: Applied) -> str:
-    """What a configuration did, in a few words."""
+    """Summarise what a configuration changed."""
     news = (
         ("new", applied.created),
         ("changed", applied.changed),

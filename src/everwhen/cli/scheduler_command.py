@@ -1,4 +1,4 @@
-"""`everwhen scheduler`: fire slots and run none; workers are processes of their own."""
+"""`everwhen scheduler`: fire slots without running jobs; workers are separate processes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from everwhen.cli.serving import force_option, run_node, watch_option, yes_optio
 @yes_option
 @force_option
 def command(path: Path, database: str | None, watch: bool, yes: bool, force: bool) -> None:
-    """Fire what is due, and leave running it to workers. Any number may share one database.
+    """Fire what is due, and leave the jobs to workers. Any number of schedulers may share one database.
 
-    With --database and no configuration file the schedules are those that the database holds. Signals are those
+    With --database and without a configuration file, the schedules are those in the database. The signals are those
     of `everwhen up`.
     """
     run_node("scheduler", path, database, watch=watch, may_remove_most=yes, is_forced=force)

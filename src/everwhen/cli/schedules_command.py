@@ -1,4 +1,4 @@
-"""`everwhen schedules`: look at them, make them, change them, fire them."""
+"""`everwhen schedules`: list, show, create, change and fire schedules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_SCHEDULES = "no schedules yet; declare some in everwhen.yaml, or: everwhen sc
 
 @click.group(name="schedules")
 def command() -> None:
-    """Schedules: list, show, create, update, approve, decline, pause, resume, revive, trigger, backfill, delete,
+    """Manage schedules: list, show, create, update, approve, decline, pause, resume, revive, trigger, backfill, delete,
     upcoming."""
 
 
@@ -28,7 +28,7 @@ def path_of(schedule_id: str, *more: str) -> str:
     return "/".join(("/schedules", part(schedule_id), *more, ""))
 
 
-# -- looking --
+# -- reading --
 
 
 @command.command(name="list")
@@ -41,7 +41,7 @@ def path_of(schedule_id: str, *more: str) -> str:
 @click.option("--limit", default=100, show_default=True, type=click.IntRange(1, 100_000))
 @json_option
 def list_(client: Client, limit: int, as_json: bool, **filters: str | None) -> None:
-    """Schedules, newest first."""
+    """List schedules, newest first."""
     found = list(client.pages("/schedules/", limit, **filters))
     if as_json:
         print_json(found)
@@ -71,7 +71,7 @@ def _row(one: dict[str, Any], *, is_stopped: bool = False) -> tuple[str | Text, 
 
 
 def _called(one: dict[str, Any]) -> str:
-    """The id; one that was drawn by lot says its name as well."""
+    """Return the id, with the name as well when the id was generated."""
     return f"{one['id']}  {one['name']}" if one["name"] and one["source"] == "api" else str(one["id"])
 
 
@@ -88,7 +88,7 @@ def _last(one: dict[str, Any]) -> Text:
 @click.argument("schedule")
 @json_option
 def show(client: Client, schedule: str, as_json: bool) -> None:
-    """One schedule: what it is, where it stands, what it did."""
+    """Show one schedule: its definition, its state and its last runs."""
     one = client.get(path_of(schedule))
     if as_json:
         print_json(one)
@@ -124,7 +124,7 @@ def _spelled(name: str, value: Any) -> str:
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 500))
 @json_option
 def upcoming(client: Client, schedule: str | None, limit: int, as_json: bool) -> None:
-    """What fires next: of one SCHEDULE, or of all of them, merged; with jitter, and the skips that are certain."""
+    """List what fires next: of one SCHEDULE, or of all of them, merged; with jitter, and the skips that are certain."""
     path = "/upcoming/" if schedule is None else path_of(schedule, "upcoming")
     answer = client.get(path, limit=limit)
     found, sentence = answer["items"], answer.get("sentence")
@@ -158,7 +158,7 @@ def _prospect(one: dict[str, Any]) -> Text:
     )
 
 
-# -- making --
+# -- creating and changing --
 
 
 @command.command(name="create")
@@ -167,7 +167,7 @@ def _prospect(one: dict[str, Any]) -> Text:
 @file_option
 @json_option
 def create(client: Client, settings: tuple[str, ...], source: str | None, as_json: bool) -> None:
-    """Make a schedule from keys, a file, or both.
+    """Create a schedule from keys, a file, or both.
 
     \b
     everwhen schedules create --set name=report --set cron="0 9 * * 1-5" --set run='{"http": {"url": "https://…"}}'
@@ -184,7 +184,7 @@ def create(client: Client, settings: tuple[str, ...], source: str | None, as_jso
 def update(
     client: Client, schedule: str, settings: tuple[str, ...], source: str | None, as_json: bool
 ) -> None:
-    """Change keys of a SCHEDULE at once; KEY=null clears one, and one trigger key replaces the trigger."""
+    """Change keys of a SCHEDULE at once. KEY=null clears a key, and one trigger key replaces the trigger."""
     _tell(client.patch(path_of(schedule), submission(settings, source)), "changed", as_json)
 
 
@@ -198,7 +198,7 @@ def _tell(one: dict[str, Any], what: str, as_json: bool) -> None:
     echo(f"{what} {_called(one)}: {one['description_text']} ({one['status']}{due})")
 
 
-# -- doing --
+# -- actions --
 
 
 @command.command(name="pause")
@@ -210,7 +210,7 @@ def _tell(one: dict[str, Any], what: str, as_json: bool) -> None:
 def pause(
     client: Client, schedules: tuple[str, ...], note: str | None, until: str | None, as_json: bool
 ) -> None:
-    """Stop firing; what runs goes on."""
+    """Stop firing schedules. Running jobs continue."""
     when = instant_option("--until", until, "") if until else None
     body = {key: value for key, value in (("note", note), ("until", when)) if value is not None}
     _each(client, schedules, "pause", "paused", as_json, body)
@@ -221,7 +221,7 @@ def pause(
 @click.argument("schedules", nargs=-1, required=True)
 @json_option
 def resume(client: Client, schedules: tuple[str, ...], as_json: bool) -> None:
-    """Fire again: an interval one interval from now, cron at its next match."""
+    """Fire schedules again: an interval one interval from now, cron at its next match."""
     _each(client, schedules, "resume", "resumed", as_json)
 
 
@@ -231,7 +231,7 @@ def resume(client: Client, schedules: tuple[str, ...], as_json: bool) -> None:
 @click.option("--revision", type=click.IntRange(1), required=True, help="The revision that you looked at.")
 @json_option
 def approve(client: Client, schedule: str, revision: int, as_json: bool) -> None:
-    """Let a SCHEDULE that waits for approval go on, as the revision that you looked at (see schedules show)."""
+    """Approve a SCHEDULE that waits for approval, at the revision that you looked at (see schedules show)."""
     _each(client, (schedule,), "approve", "approved", as_json, {"revision": revision})
 
 
@@ -254,7 +254,7 @@ def decline(client: Client, schedule: str, note: str | None, as_json: bool) -> N
 @click.argument("schedules", nargs=-1, required=True)
 @json_option
 def revive(client: Client, schedules: tuple[str, ...], as_json: bool) -> None:
-    """Start dead or done schedules anew, with repeats and retries at zero."""
+    """Start dead or done schedules again, with repeats and retries at zero."""
     _each(client, schedules, "revive", "revived", as_json)
 
 
@@ -280,7 +280,7 @@ def _each(
 def trigger(
     client: Client, schedule: str, payload: str | None, if_running: str | None, as_json: bool
 ) -> None:
-    """Run a SCHEDULE now, beside its slots."""
+    """Run a SCHEDULE now, in addition to its slots."""
     body: dict[str, Any] = {} if if_running is None else {"if_running": if_running}
     if payload is not None:
         try:
@@ -334,7 +334,7 @@ def backfill(
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 def delete(client: Client, schedules: tuple[str, ...], cancel: bool, yes: bool, as_json: bool) -> None:
-    """Delete schedules; their record stays until retention."""
+    """Delete schedules. Their records are kept until retention removes them."""
     if not yes and sys.stdin.isatty():
         click.confirm(escape_controls(f"Delete {', '.join(schedules)}?"), abort=True)
     for schedule in schedules:

@@ -1,7 +1,8 @@
-"""Running a node in the foreground: its configuration, its lines for operators, the signals that stop it.
+"""A node in the foreground: its configuration, its messages for operators, the signals that stop it.
 
-SIGTERM and SIGINT drain: no new firing, no new claim, running jobs are awaited for `shutdown_timeout`. The second
-one means it: what runs is killed, and the process ends. SIGHUP reloads where there is a file, and nothing elsewhere.
+SIGTERM and SIGINT drain the node: it fires nothing and claims nothing any more, and waits `shutdown_timeout` for
+running jobs. The second such signal kills them, and the process ends. SIGHUP reloads the file, if there is one;
+otherwise it has no effect.
 """
 
 from __future__ import annotations
@@ -70,8 +71,10 @@ def run_node(
     token_file: Path | None = None,
     is_forced: bool = False,
 ) -> None:
-    """One node until it is told to stop. Schedulers bring the database to what the file says; workers only read
-    their settings in it."""
+    """Run one node until it is stopped.
+
+    A scheduler applies the file to the database; a worker only reads its settings from the file.
+    """
     show_log()
     collect_seldom()
     with ProcessSignals() as signals:
@@ -98,7 +101,7 @@ def _run(
     front = api_settings(configuration) if role == "up" and configuration is not None else None
     if front is not None:
         refuse_taken(front.host, front.port)
-        load_front()  # before anything is due: it takes a second, and the loop would have to share it
+        load_front()  # before anything is due: the import takes a second, which the loop would have to share
     if role == "worker":
         _refuse_worker(settings)
     queue = open_queue(settings.dispatch, redis=settings.redis, celery_broker=settings.celery_broker)
@@ -130,7 +133,7 @@ def _run(
                 ) as reloader,
                 _front(stack, node_resources, front, token_file, service, durations, reloader),
             ):
-                service.begin()  # now that a job can reach the API
+                service.begin()  # not earlier: a job may call the API
                 wait_until(stopped)
         except BaseException:
             service.stop(wait_for_jobs=False)
@@ -141,7 +144,7 @@ def _run(
 
 
 def _configuration(role: Role, path: Path, database: str | None) -> Configuration | None:
-    """What a scheduler is to bring the database to; None for a worker, and where there is no file."""
+    """Return the configuration that a scheduler applies to the database; None for a worker, and without a file."""
     if role == "worker" or (role == "scheduler" and database is not None and is_missing(path)):
         return None
     configuration = read_configuration(path, this_host())
@@ -150,7 +153,7 @@ def _configuration(role: Role, path: Path, database: str | None) -> Configuratio
 
 
 def _refuse_worker(settings: Settings) -> None:
-    """Where a queue carries the jobs, its own workers run them."""
+    """Refuse the role when a queue dispatches the jobs: its own workers run them."""
     if settings.dispatch in _WORKERS:
         raise click.UsageError(
             f"service.dispatch is {settings.dispatch}, so its own workers run the jobs; {_worker_hint(settings)}"
@@ -172,7 +175,7 @@ def _opened(url: str, settings: Settings, is_forced: bool) -> Stack:
 
 
 def _node_resources_of(path: Path) -> Configuration | None:
-    """What a worker needs of the file, where there is one: its plugins, its workflows; not its schedules."""
+    """Read what a worker needs of the file, if there is one: its plugins and workflows, not its schedules."""
     return None if is_missing(path) else examine(path, this_host(), Report())
 
 
@@ -209,7 +212,7 @@ def _service(
 def _reconcile(
     configuration: Configuration, stack: Stack, role: Role, url: str, may_remove_most: bool
 ) -> None:
-    """Before the first tick: bring the database to what the file says, and say what that changed."""
+    """Apply the file to the database before the first tick, and report what that changed."""
     applied = apply(stack.runtime, configuration.declared, may_remove_most=may_remove_most)
     invalidate_unusable(stack.runtime, configuration.groups)
     tell_of_upgrade(applied, protect_stored(stack.runtime, configuration))
@@ -233,13 +236,13 @@ def _reloading(
     watch: bool,
     applies: bool,
 ) -> Iterator[Reloader | None]:
-    """The reloader, as long as the block lasts, where there is a file."""
+    """Run the reloader during the block, if there is a file."""
     if configuration is None:
         yield None
         return
 
     def read(last: Configuration) -> Configuration:
-        # A worker starts with a file that has mistakes, too: only a valid one is a memory for the next reading.
+        # A worker also starts with an invalid file; only a valid configuration may be reused by the next reading.
         return read_configuration(path, this_host(), last if applies else None)
 
     reloader = Reloader(stack.runtime, read, configuration, node_resources.take, applies=applies)
@@ -252,8 +255,11 @@ def _reloading(
 
 
 class _Hangups:
-    """SIGHUP asks for a reload. One that comes while a node starts is kept, and where there is nothing to reload it is
-    no reason to die. A handler, and not `ignore`, which the programs of jobs would inherit."""
+    """Turns SIGHUP into requests for a reload.
+
+    A signal that arrives while the node starts is kept. Without a file to reload it has no effect, but must not kill
+    the process. It has a handler instead of `SIG_IGN`, which the programs of jobs would inherit.
+    """
 
     def __init__(self) -> None:
         self._ask: Callable[[str], None] | None = None
@@ -283,7 +289,7 @@ def _front(
     durations: JobDurations,
     reloader: Reloader | None,
 ) -> Iterator[None]:
-    """The API, as long as the block lasts: it opens before the loop ticks, and closes before the loop stops."""
+    """Serve the API during the block: it opens before the loop ticks, and closes before the loop stops."""
     if settings is None:
         yield
         return
@@ -304,7 +310,7 @@ def _front(
 
 
 def _node_hooks(service: Service, reloader: Reloader | None, dispatch: str) -> NodeHooks:
-    """What the API learns from this node alone."""
+    """Return what the API can learn from this node only."""
 
     def figures() -> LoopFigures:
         counts = service.ticker.counts
@@ -334,11 +340,11 @@ def _title(role: Role, queues: Sequence[str] | None = None) -> str:
     return f"{name} of {', '.join(queues)}" if queues else name
 
 
-# -- what the engine logs --
+# -- the log of the engine --
 
 
 def show_log() -> None:
-    """What the engine logs, as lines like those about jobs."""
+    """Print the log of the engine as lines like those about jobs."""
     logger = logging.getLogger("everwhen")
     logger.handlers = [_Lines()]
     logger.setLevel(logging.INFO)

@@ -51,7 +51,7 @@ def command(
     from_history: bool,
     as_json: bool,
 ) -> None:
-    """Say what this configuration would do in a span of time. Nothing is run and nothing is written.
+    """Show what this configuration would do in a span of time. Nothing is run and nothing is written.
 
     Every schedule begins at the start of the span. Without a scenario each run takes a second and succeeds.
 
@@ -190,7 +190,7 @@ def _words(found: Simulation) -> dict[str, object]:
 def _line_to_json(line: Line) -> dict[str, object]:
     return {
         "schedule_id": line.schedule_id,
-        "description": line.fields,
+        "description": line.text,
         "slots": line.slots,
         "fired": line.fired,
         "first_at": None if line.first_at is None else _iso(line.first_at),

@@ -1,4 +1,4 @@
-"""Bodies from the command line: keys, a JSON file, or both."""
+"""Request bodies from the command line: keys, a JSON file, or both."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ file_option = click.option(
 
 
 def submission(settings: tuple[str, ...], source: str | None) -> dict[str, Any]:
-    """The words that were given; nothing at all is a mistake."""
+    """Return the given keys and values; refuse a call without any."""
     fields = {} if source is None else _object(source)
     for setting in settings:
         key, equals, value = setting.partition("=")
@@ -48,7 +48,7 @@ def _object(source: str) -> dict[str, Any]:
 
 
 def _value(key: str, text: str) -> Any:
-    """JSON where it is an object or a list, else a plain value as in the file: `false`, `3`, `30s`."""
+    """Parse an object or a list as JSON, anything else as a plain value of the file: `false`, `3`, `30s`."""
     if not text.startswith(("{", "[")):
         from everwhen.config.yaml_reader import core_value  # commands that only read need no YAML
 

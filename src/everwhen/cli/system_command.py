@@ -1,4 +1,4 @@
-"""`everwhen system`: whether it lives, what it waits for, and the switch that stops everything."""
+"""`everwhen system`: the state of the service, its breakers, and the switch that stops all firing."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ LATE = 5.0  # seconds of lag that an operator should see
 
 @click.group(name="system")
 def command() -> None:
-    """The service as a whole: status, scheduler, pause, resume, breaker."""
+    """Manage the service as a whole: status, scheduler, pause, resume, breaker."""
 
 
 @command.command(name="status")
 @reaching
 @json_option
 def status(client: Client, as_json: bool) -> None:
-    """Whether it lives: last tick, lag, next job, nodes, queue, what is overdue or held, open breakers."""
+    """Show whether the service works: last tick, lag, next job, nodes, queue, overdue and held slots, open breakers."""
     found = client.get("/system/status/")
     if as_json:
         print_json(found)
@@ -47,7 +47,7 @@ def _headline(found: dict[str, Any]) -> Text:
         return Text(f"not ready: {found['unready']}", "bold red")
     if dispatch != RQ_CHAIN and not any(node["role"] in ("up", "scheduler") for node in alive):
         return Text("no scheduler is running: nothing fires; start one with everwhen up", "bold red")
-    # Workers of a queue are nodes only while they have a job; whether idle ones are there is the queue's to say.
+    # Workers of a queue are nodes only while they run a job; only the queue knows about idle ones.
     if dispatch == "local" and not any(node["role"] in ("up", "worker") for node in alive):
         return Text("no worker is running: slots fire, and their jobs wait", "bold yellow")
     if found["lag"] > LATE or found["overdue"]:
@@ -75,7 +75,7 @@ def _figures(found: dict[str, Any]) -> list[tuple[str | Text, ...]]:
 
 
 def _last_sign(found: dict[str, Any]) -> str | None:
-    """The loop's own last look where it is this service's, else the last heartbeat of a scheduler."""
+    """Return the last check of this service's own loop, if it has one, else the last heartbeat of a scheduler."""
     beats = [node["heartbeat_at"] for node in found["nodes"] if node["role"] in ("up", "scheduler")]
     return found["last_check_at"] or max(beats, default=None)
 
@@ -109,7 +109,7 @@ def _node(node: dict[str, Any]) -> tuple[str | Text, ...]:
 @reaching
 @json_option
 def scheduler(client: Client, as_json: bool) -> None:
-    """The loop of the service that answers: status, since when, how many looks and firings."""
+    """Show the loop of the service that answers: its status, its start, and its numbers of checks and firings."""
     found = client.get("/system/status/")
     fields = {
         name: found[name]
@@ -134,7 +134,7 @@ def _shown(name: str, value: Any) -> str:
 @reaching
 @json_option
 def pause(client: Client, as_json: bool) -> None:
-    """Fire nothing and claim nothing; what runs goes on."""
+    """Stop firing slots and claiming jobs. Running jobs continue."""
     _tell(client.post("/system/pause/"), "paused: nothing fires until everwhen system resume", as_json)
 
 
@@ -142,7 +142,7 @@ def pause(client: Client, as_json: bool) -> None:
 @reaching
 @json_option
 def resume(client: Client, as_json: bool) -> None:
-    """Go on."""
+    """Start firing slots and claiming jobs again."""
     _tell(client.post("/system/resume/"), "resumed", as_json)
 
 
@@ -163,7 +163,7 @@ def _tell(answer: dict[str, Any], fields: str, as_json: bool) -> None:
 @click.option("--reset", is_flag=True, help="Close it by hand.")
 @json_option
 def breaker(client: Client, plugin: str, name: str | None, limit: int, reset: bool, as_json: bool) -> None:
-    """The circuit breaker of a PLUGIN, an agent, a workflow or a schedule: how it stands, and its history."""
+    """Show the circuit breaker of a PLUGIN, an agent, a workflow or a schedule: its state and its history."""
     found = [_one(client, key, limit, reset) for key in _keys(client, plugin, name)]
     if as_json:
         print_json(found)

@@ -1,9 +1,9 @@
-"""The only way to the terminal: lines, JSON and documents in which no control character of a value takes effect.
+"""Output to the terminal: lines, JSON and documents in which control characters of a value have no effect.
 
-Names, notes, errors and output come from strangers. An escape sequence among them would move the cursor, change the
-title, hide a line or forge one. So every command writes through this module, or through the tables of `screen`, which
-escape what they print, on a terminal and into a pipe alike; the linter refuses `click.echo` and its kin elsewhere.
-Styles are given as values and rendered here, after the text was escaped.
+Names, notes, errors and output come from untrusted sources. An escape sequence in one of them could move the cursor,
+change the title, or hide or forge a line. So every command prints through this module, or through the tables of
+`screen`. Both escape what they print, on a terminal and into a pipe alike. The linter refuses `click.echo` and
+similar functions in every other module. Styles are passed as values and rendered here, after the text is escaped.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import click
 
-# C0, DEL and C1; marks that reverse the direction of writing; separators of lines and halves of characters.
+# C0, DEL and C1; marks that change the text direction; line separators and surrogates.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _COLOUR = re.compile("\x1b\\[[0-9;:]{0,40}m")
 _UNFINISHED = re.compile("(\x1b(\\[[0-9;:]{0,40})?|\r)$")
@@ -27,19 +27,19 @@ _RESET = "\x1b[0m"
 
 
 class Styled(NamedTuple):
-    """Text with its colour; `echo` renders it."""
+    """Text and its style; `echo` renders it."""
 
     text: str
     style: dict[str, Any]
 
 
 def styled(text: str, **style: Any) -> Styled:
-    """Give text a style of `click.style`, such as fg="red"."""
+    """Attach a style of `click.style` to a text, such as fg="red"."""
     return Styled(text, style)
 
 
 def escape_controls(text: str, *, keep: str = "") -> str:
-    """Spell control characters out, so that a terminal shows them and does nothing.
+    """Escape control characters, so that a terminal shows them and does not act on them.
 
     >>> escape_controls("red \\x1b[31m\\n"), escape_controls("a\\nb", keep="\\n")
     ('red \\\\x1b[31m\\\\n', 'a\\nb')
@@ -52,7 +52,7 @@ def escape_controls(text: str, *, keep: str = "") -> str:
 
 
 def echo(*parts: str | Styled, err: bool = False) -> None:
-    """Print one line; a line break in a value is spelled out, so that no value forges a line."""
+    """Print one line; a line break in a value is escaped, so that a value cannot forge a line."""
     click.echo("".join(_render(part) for part in parts), err=err)
 
 
@@ -68,12 +68,12 @@ def _render(part: str | Styled) -> str:
 
 
 def redraw_line(line: str = "") -> None:
-    """Put another line in place of the last one on stderr, where that is a terminal."""
+    """Replace the last line on stderr, where that is a terminal."""
     click.echo(f"\r\x1b[K{escape_controls(line)}", err=True, nl=False, color=True)
 
 
 def print_lines(text: str, *, err: bool = False, **style: Any) -> None:
-    """Print a text whose line breaks are meant: the problems of a file, a document."""
+    """Print a text whose line breaks are intended: the problems of a file, a document."""
     for line in text.removesuffix("\n").split("\n"):
         secho(line, err=err, **style)
 
@@ -83,20 +83,23 @@ def print_json(value: object) -> None:
 
 
 def print_json_line(value: object) -> None:
-    """One of many that come by and by: a line each, so that a reader knows where it ends."""
+    """Print one of a series of values on a line of its own, so that a reader knows where each ends."""
     click.echo(_to_json(value))
 
 
 def _to_json(value: object, indent: int | None = None) -> str:
-    """JSON spells C0 itself; the rest stand in strings only, where they can be spelled as well."""
+    """Encode a value with all control characters escaped.
+
+    `json.dumps` escapes C0 itself; the others occur in strings only, where they can be escaped as well.
+    """
     text = json.dumps(value, indent=indent, ensure_ascii=False)
     return _CONTROLS.sub(lambda found: found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
 
 
 class OutputText:
-    """Prints what a job printed, piece by piece: its colours on a terminal, and of other controls only line breaks.
+    """Prints the output of a job piece by piece: its colours on a terminal, and of other controls line breaks and tabs.
 
-    A sequence may be cut in two by the end of a piece: its beginning waits for the rest.
+    The end of a piece may cut a sequence in two: the first half is kept until the rest arrives.
     """
 
     def __init__(self, *, err: bool = False) -> None:
@@ -113,7 +116,7 @@ class OutputText:
         self._print(text[:cut])
 
     def close(self) -> None:
-        """Print what waited, and leave the terminal in its own colours."""
+        """Print the kept rest, and reset the colours of the terminal."""
         self._print(self._waiting)
         self._waiting = ""
         if self._is_coloured:
@@ -137,12 +140,12 @@ def _escape_between_colours(text: str) -> str:
 
 
 def print_bytes(raw: bytes, *, err: bool = False) -> None:
-    """Print bytes as they are, for those who asked for them."""
+    """Print bytes unescaped, for commands whose caller asked for that."""
     click.echo(raw, err=err, nl=False, color=True)
 
 
 class EscapingGroup(click.Group):
-    """A group whose usage errors are escaped like everything else: they quote what was typed or pasted."""
+    """A group whose usage errors are escaped like all other output: they quote what was typed or pasted."""
 
     def make_context(self, *args: Any, **more: Any) -> click.Context:
         with _escaped_errors():
@@ -163,5 +166,5 @@ def _escaped_errors() -> Iterator[None]:
 
 
 def print_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """`sys.excepthook`: a mistake of ours may quote a value, too."""
+    """Print an unexpected error, as `sys.excepthook`: its traceback may quote a value, so it is escaped too."""
     print_lines("".join(traceback.format_exception(kind, error, trace)), err=True)

@@ -1,4 +1,4 @@
-"""Instants for people: on the wall of a zone, and how far away."""
+"""Instants for people: as local time of a zone, and as the distance from now."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
 def moment_text(text: str | None, where: str | None = None, *, none: str = "–") -> str:
-    """`Mon 16 Nov 09:00:00 CET`, with the year where it is another; in the zone given, or this machine's."""
+    """Format as `Mon 16 Nov 09:00:00 CET`, with the year unless it is this one; in the given zone or this machine's."""
     if text is None:
         return none
     moment = datetime.fromisoformat(text).astimezone(_zone(where).tzinfo)
@@ -24,7 +24,7 @@ def moment_text(text: str | None, where: str | None = None, *, none: str = "–"
 
 
 def away(text: str | None) -> str:
-    """`in 5m`, `3h ago`: the one or two largest units."""
+    """Format as `in 5m`, `3h ago`: the one or two largest units."""
     if text is None:
         return ""
     seconds = (datetime.fromisoformat(text) - now()).total_seconds()
@@ -33,7 +33,7 @@ def away(text: str | None) -> str:
 
 
 def span_text(seconds: float) -> str:
-    """`1h 5m`, `0.3s`."""
+    """Format as `1h 5m`, `0.3s`."""
     if seconds < 10:
         return f"{seconds:.1f}s"
     found, left = [], int(seconds)
@@ -45,7 +45,7 @@ def span_text(seconds: float) -> str:
 
 
 def instant_option(option: str, text: str | None, where: str) -> str | None:
-    """What a person typed as an instant, as the API wants it; without an offset it is read in `where`."""
+    """Convert an instant that a user typed to the format of the API; without an offset it is read in `where`."""
     if text is None:
         return None
     try:
@@ -60,6 +60,6 @@ def _zone(name: str | None) -> Zone:
 
 
 def seconds_between(start: str, end: str | None) -> float:
-    """From one instant of an answer to another, or to now."""
+    """Return the seconds from one instant of a response to another, or to now."""
     last = now() if end is None else datetime.fromisoformat(end)
     return (last - datetime.fromisoformat(start)).total_seconds()

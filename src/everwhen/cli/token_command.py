@@ -1,4 +1,4 @@
-"""`everwhen token create | list | revoke`, at the machine of the database."""
+"""`everwhen token create | list | revoke`, directly on the database."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from everwhen.timetable.interval import parse_seconds
 
 @click.group(name="token")
 def command() -> None:
-    """Tokens of the API. A secret is shown once, when its token is made; the database holds its hash only."""
+    """Manage tokens of the API. A secret is shown once, when its token is created; the database holds only its hash."""
 
 
 @command.command(name="create")
@@ -43,7 +43,7 @@ def create(
     limits: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Make a token and print it, once.
+    """Create a token and print it once.
 
     Limits: max_schedules, min_interval, ttl (of what it creates), fires_per_hour, fires_per_day, targets (a list with
     commas), approval=required (what it creates or changes stays paused until an operator approves it).
@@ -65,7 +65,7 @@ def create(
 @database_option
 @json_option
 def list_(path: Path, database: str | None, as_json: bool) -> None:
-    """Every token, newest first."""
+    """List every token, newest first."""
     with opened(path, database, may_create=False) as runtime:
         tokens = list_tokens(runtime)
     if as_json:
@@ -87,7 +87,7 @@ def _standing(token: Token) -> Text:
 @click.argument("token_id")
 @json_option
 def revoke(path: Path, database: str | None, token_id: str, as_json: bool) -> None:
-    """End a token at once; what it made stays."""
+    """Revoke a token at once. What it created stays."""
     with opened(path, database, may_create=False) as runtime:
         revoke_token(runtime, token_id)
     if as_json:
@@ -110,7 +110,7 @@ def _limit_to_json(limits: tuple[str, ...]) -> dict[str, Any]:
 
 
 def token_to_json(token: Token) -> dict[str, Any]:
-    """A token as it is shown: everything but its secret, which nobody has."""
+    """Return a token as it is shown: everything but its secret, which is not stored."""
     return {
         "id": token.token_id,
         "name": token.name,

@@ -21,9 +21,9 @@ from everwhen.cli.serving import force_option, run_node, watch_option, yes_optio
 def command(
     path: Path, database: str | None, watch: bool, yes: bool, force: bool, token_file: Path | None
 ) -> None:
-    """Run the schedules of a configuration file until Ctrl-C; a restart goes on where it was.
+    """Run the schedules of a configuration file until Ctrl-C. A restart resumes where the last run stopped.
 
-    SIGHUP reloads the file; one with mistakes is refused, and the old one goes on. SIGTERM and Ctrl-C let running
-    jobs end, for at most service.shutdown_timeout; the second one kills them.
+    SIGHUP reloads the file; a file with mistakes is refused, and the old configuration stays in force. SIGTERM and
+    Ctrl-C let running jobs end, for at most service.shutdown_timeout; the second one kills them.
     """
     run_node("up", path, database, watch=watch, may_remove_most=yes, token_file=token_file, is_forced=force)

@@ -1,4 +1,4 @@
-"""The first start of a new release: stored schedules get what it gives them, and operators are told which."""
+"""The first start of a new release: stored schedules get its protections, and operators learn which ones changed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from everwhen.ports.runtime import Runtime
 
 
 def protect_stored(runtime: Runtime, configuration: Configuration) -> list[str]:
-    """Give schedules of REST and Python the protections of what they run; the ids of those that changed."""
+    """Give schedules from REST and Python the protections of their groups; return the ids of those that changed."""
     quiet_hours = [policy.policy_id for policy in runtime.catalogue.policies()]
     around = rules_of(configuration, this_host(), quiet_hours)
 

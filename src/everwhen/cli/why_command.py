@@ -31,7 +31,7 @@ _STYLES = {
 )
 @json_option
 def command(client: Client, schedule: str, at: str | None, as_json: bool) -> None:
-    """Say what became of a slot of SCHEDULE, or will, and why; then the evidence.
+    """Explain what happened to a slot of SCHEDULE, or will happen, and why; then show the evidence.
 
     \b
     everwhen why report
@@ -49,7 +49,7 @@ def command(client: Client, schedule: str, at: str | None, as_json: bool) -> Non
 
 
 def _fact(fact: dict[str, Any], where: str) -> str:
-    """One piece of evidence, in the zone of the sentence above it."""
+    """Format one piece of evidence, in the time zone of the sentence above it."""
     match fact:
         case {"job": job}:
             ended = f", ended {moment_text(job['ended_at'], where)}" if job["ended_at"] else ""

@@ -17,7 +17,8 @@ from everwhen.cli.serving import run_node
 def command(path: Path, database: str | None, queues: str | None) -> None:
     """Run jobs that schedulers fired, at most service.max_workers at a time. Any number may share one database.
 
-    A configuration file is read for its service section, its plugins and its workflows, and may be missing.
+    The worker reads the service section, the plugins and the workflows of a configuration file. The file may be
+    missing.
     """
     names = None if queues is None else [name.strip() for name in queues.split(",") if name.strip()]
     if names == []:

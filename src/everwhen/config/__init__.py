@@ -1,1 +1,1 @@
-"""Configuration files: from YAML to submissions, every mistake with its file and place."""
+"""Configuration files: from YAML to declared schedules, with the file and place of every mistake."""

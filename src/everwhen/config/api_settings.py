@@ -19,7 +19,7 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True, slots=True)
 class ApiSettings:
-    """Where the API listens, and what callers may do; sizes in bytes."""
+    """The address of the API, and what callers may do; sizes in bytes."""
 
     host: str = "127.0.0.1"
     port: int = 8750
@@ -34,7 +34,7 @@ class ApiSettings:
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine reaches it."""
+        """Tell whether only this machine can reach the API."""
         if self.host in LOOPBACK_NAMES:
             return True
         try:
@@ -43,7 +43,7 @@ class ApiSettings:
             return False
 
     def refuse_exposure(self) -> None:
-        """Beyond this machine tokens travel in the clear, unless TLS or a proxy hides them, or somebody insists."""
+        """Refuse to serve other machines without TLS, a trusted proxy or `insecure`: tokens would be sent in clear."""
         if not (self.is_local or self.tls or self.trusted_proxies or self.insecure):
             raise ConfigError(
                 f"api.host {self.host} serves other machines without TLS: set api.tls {{cert, key}}, or "
@@ -52,7 +52,7 @@ class ApiSettings:
 
 
 def api_settings_of(fields: Mapping[str, Any] | None, environ: Mapping[str, str]) -> ApiSettings:
-    """Settings from words that were checked; those of the environment (EVERWHEN_API_PORT, …) stand before them."""
+    """Return the settings from checked fields; variables (EVERWHEN_API_PORT, …) override them."""
     report = Report()
     said = {**(fields or {}), **twins(API, f"{PREFIX}API_", environ, report)}
     report.refuse()

@@ -1,4 +1,4 @@
-"""A file as plain values that know their lines, however they were read. Knows no key of ours."""
+"""A file as plain values with their lines, whatever its syntax. This module does not know the keys of everwhen.yaml."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Spot = tuple[int, int]
 
 
 class Block(dict[str, Any]):
-    """A mapping whose entries know where they stand."""
+    """A mapping with the position of each entry."""
 
     __slots__ = ("spots",)
 
@@ -23,10 +23,10 @@ class Block(dict[str, Any]):
 
 
 class Items(list[Any]):
-    """A list whose items know where they stand.
+    """A list with the position of each item.
 
-    `moved` says by how many lines what is inside an item stands further down than it says itself: items that are
-    the same as when the file was last read are shared with that reading.
+    Items that did not change since the file was last read are shared with that reading. `moved` is the number of
+    lines to add to the positions inside such an item.
     """
 
     __slots__ = ("moved", "spots")
@@ -38,24 +38,24 @@ class Items(list[Any]):
 
 
 class Plain(str):
-    """An unquoted text with a reference in it: its type is known when the reference is resolved."""
+    """An unquoted text that contains a reference: its type is known when the reference is resolved."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One file, read."""
+    """One file after reading."""
 
     file: str
     root: Any
-    is_file: bool = True  # or words that came another way, which have no lines
+    is_file: bool = True  # or values from another source, which have no lines
     text: str = ""
-    values: int = 0  # how many it holds, its aliases written out
+    values: int = 0  # their number, with aliases expanded
     has_anchors: bool = False
 
     def place(self, path: Path) -> Place:
-        """Where a path stands; what is not there stands where its nearest ancestor does."""
+        """Return the place of a path; for a missing value the place of its nearest ancestor."""
         if not self.is_file:
             return Place(self.file, 0, 0)
         line, column, moved = 0, 0, 0

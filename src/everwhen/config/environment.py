@@ -1,7 +1,7 @@
 """References to the environment, `${NAME}` and `${NAME:-default}`: resolved at load, or kept as they are written.
 
-What jobs are handed (`run`, `config`, headers, `env`, `secret`) and `notify` keep their references, so that the
-database, answers, diffs and logs never hold the value; the worker resolves them. `$${NAME}` stands for the text.
+What jobs get (`run`, `config`, headers, `env`, `secret`), `ping` and `notify` keep their references, so that the
+database, responses, diffs and logs never contain the value; the worker resolves them. `$${NAME}` is the literal text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _KEPT: tuple[Path, ...] = (
 
 
 def resolved(document: Document, environ: Mapping[str, str], report: Report) -> Document:
-    """The document with its references resolved, but for those that are kept."""
+    """Return the document with its references resolved, except those that are kept."""
     return Document(document.file, _Resolver(document, environ, report).value(document.root, ()))
 
 
@@ -41,9 +41,9 @@ def is_kept(path: Path) -> bool:
 
 
 def references_in(value: Any, path: Path) -> list[Path]:
-    """Where a value refers to the environment."""
+    """Return the paths at which a value refers to the environment."""
     if isinstance(value, str):
-        # Up to the last brace: behind it nothing can end, and each beginning would look for its end in vain.
+        # Only up to the last brace: no reference can end after it, and every `${` after it would be scanned in vain.
         found = _REFERENCE.finditer(value, 0, value.rfind("}") + 1)
         return [path] if any(not one[1] for one in found) else []
     if isinstance(value, Block):
@@ -65,7 +65,7 @@ class _Resolver:
         if isinstance(value, Block):
             found = {key: self.value(item, (*path, key)) for key, item in value.items()}
             if all(found[key] is item for key, item in value.items()):
-                return value  # shared with the last reading, perhaps
+                return value  # perhaps shared with the last reading
             block = Block()
             block.spots = value.spots
             block.update(found)

@@ -1,4 +1,4 @@
-"""The workflows of the file that is in force."""
+"""The workflows of the file in force."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from everwhen.ports.workflows import Workflow
 
 
 class FileWorkflows:
-    """By id, as a target asks for them.
+    """Workflows by id, as targets look them up.
 
     A job may be ahead of this node: another process has loaded a file with a new workflow, and its first job is here
-    already. So for a workflow that is unknown the file is looked at again, when it has changed.
+    already. So for an unknown workflow the file is read again if it has changed.
     """
 
     def __init__(self, current: Configuration, read: Callable[[], Configuration] | None) -> None:
@@ -33,14 +33,14 @@ class FileWorkflows:
         stamps = _stamps(self._read_from) if found is None else self._tried
         if self._read is not None and stamps != self._tried:
             self._tried = stamps
-            with suppress(ConfigError):  # the reload says it
+            with suppress(ConfigError):  # the reload reports it
                 self.take(self._read())
             found = self._workflows.get(workflow_id)
         return found
 
 
 def _stamps(configuration: Configuration) -> dict[Path, Stamp | None]:
-    """Which content of each file was read, and of each directory in which another may come to be."""
+    """Return the stamp of each file that was read, and of each directory in which another may appear."""
     if not configuration.files:
         return {}
     places = [*configuration.stamps, *configuration.directories]

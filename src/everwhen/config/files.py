@@ -1,4 +1,4 @@
-"""The files of a configuration: the main one and those that it includes, each read, resolved and checked."""
+"""The files of a configuration: the main file and its includes, each read, resolved and checked."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class File:
 def read_files(
     path: Path, environ: Mapping[str, str], report: Report, last: Sequence[File] = ()
 ) -> list[File]:
-    """The main file, then the included ones by name; what is wrong with their shape is reported.
+    """Read the main file, then the included ones by name; report what is wrong with their shape.
 
-    `last` are the files as they were read before: what did not change is shared with them.
+    `last` are the files of the last reading: what did not change is shared with them.
     """
     before = {file.path: file.written for file in last}
     main = _read(path, environ, report, before.get(path))
@@ -60,7 +60,7 @@ def _read(
     *,
     is_included: bool = False,
 ) -> File:
-    stamp = stamp_of(path)  # before it is read: a change meanwhile is seen later
+    stamp = stamp_of(path)  # before it is read: a change during the read is noticed later
     try:
         text = _text(path, is_included)
     except ConfigError as error:
@@ -76,7 +76,7 @@ def _text(path: Path, is_included: bool) -> str:
         kind = path.stat().st_mode
         if S_ISDIR(kind):
             raise ConfigError("is a directory; name the files in it, as in include: [schedules.d/*.yaml]")
-        # The main one was named by somebody, and may be a pipe of a shell; a pattern may match anything.
+        # The user named the main file, which may be a pipe of a shell; a pattern may match anything.
         if not S_ISREG(kind) and (is_included or not S_ISFIFO(kind)):
             raise ConfigError("is no file, but a device, a pipe or a socket")
         with path.open("rb") as file:
@@ -97,7 +97,7 @@ def _cure(error: OSError, is_included: bool) -> str:
 
 
 def stamp_of(path: Path) -> Stamp | None:
-    """What tells one content of a file from another; None when it cannot be reached."""
+    """Return a stamp that differs when the content of a file differs; None when the file cannot be reached."""
     try:
         found = path.stat()
     except OSError:
@@ -106,7 +106,7 @@ def stamp_of(path: Path) -> Stamp | None:
 
 
 def directories_of(main: File) -> list[Path]:
-    """Where files of the configuration are, or may come to be: what a watcher has to look at."""
+    """Return the directories that contain files of the configuration, or may later: a watcher has to watch them."""
     found = {main.path.parent.resolve()}
     for pattern in _patterns(main):
         directory = main.path.parent / pattern
@@ -123,7 +123,7 @@ def _patterns(main: File) -> list[str]:
 
 
 def stamps_now(main: File) -> dict[Path, Stamp | None]:
-    """Which content each file has that would be read now: what a watcher compares with what was read."""
+    """Return the stamp of each file that would be read now: a watcher compares them with those that were read."""
     return {path: stamp_of(path) for path in (main.path, *_matching(main))}
 
 
@@ -139,12 +139,12 @@ def _included(main: File) -> list[Path]:
 
 
 def _matching(main: File) -> list[Path]:
-    """The files that `include` names, each once, and never the main one itself."""
+    """Return the files that `include` names, each once, and never the main file."""
     names = dict.fromkeys(name for pattern in _patterns(main) for name in _glob(main, pattern))
     paths = [main.path.parent / name for name in names]
     return [path for path in paths if path.resolve() != main.path.resolve()]
 
 
 def _glob(main: File, pattern: str) -> list[str]:
-    # Not Path.glob: it takes hidden files, which editors leave behind, and refuses absolute patterns.
+    # Not Path.glob: it matches hidden files, which editors leave behind, and refuses absolute patterns.
     return sorted(glob(pattern, root_dir=main.path.parent, recursive=True))  # noqa: PTH207

@@ -1,6 +1,6 @@
-"""Kinds of values that hold others: lists, maps, records of keys, for the check of a file and for editors.
+"""Kinds of values that contain others: lists, maps and records of keys. They check files and make the JSON Schema.
 
-Like the single ones in `scalars` they check in place and convert nothing.
+Like the scalar kinds in `scalars` they check in place and convert nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ListOf:
     message: str = "must be a list"
     least: int = 0
     most: int | None = None
-    may_be_trusted: bool = False  # items that were sound when the file was last read
+    may_be_trusted: bool = False  # items that were valid when the file was last read
 
     def check(self, node: Node) -> None:
         if not isinstance(node.value, Items):
@@ -60,10 +60,10 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True)
 class MapOf:
-    """Names of the writer's own, each with a value of one kind."""
+    """A mapping whose keys are names chosen by the user, with values of one kind."""
 
     kind: Kind
-    has_names: bool = True  # names that become part of an id
+    has_names: bool = True  # keys that become part of an id
     message: str = "must be a mapping of names"
 
     def check(self, node: Node) -> None:
@@ -83,7 +83,7 @@ class MapOf:
 
 @dataclass(frozen=True, slots=True)
 class Headers:
-    """Headers of a request, but for those that the client sets itself."""
+    """Headers of a request, except those that the client sets itself."""
 
     kind: Kind
 
@@ -114,7 +114,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A mapping with known keys. `needs` complains about a mapping as a whole."""
+    """A mapping with known keys. `needs` checks the mapping as a whole."""
 
     keys: Mapping[str, Key]
     needs: Callable[[Node], None] | None = field(default=None, compare=False)
@@ -162,7 +162,7 @@ def _described(key: Key) -> Schema:
 
 @dataclass(frozen=True, slots=True)
 class Either:
-    """One of several kinds, told apart by the type of the value; the last takes what no other does."""
+    """One of several kinds, selected by the type of the value; the last takes all other types."""
 
     kinds: tuple[tuple[type | tuple[type, ...], Kind], ...]
     last: Kind
@@ -180,7 +180,7 @@ class Either:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Nothing at all: a key that has its place elsewhere."""
+    """No value at all: a key that belongs elsewhere or was replaced."""
 
     message: str
 
@@ -193,7 +193,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Anything:
-    """Plain data, handed on as it is."""
+    """Plain data, passed on unchanged."""
 
     def check(self, node: Node) -> None:
         return None
@@ -204,7 +204,7 @@ class Anything:
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """A JSON object of bounded size."""
+    """A JSON object of limited size."""
 
     most_bytes: int
 

@@ -1,7 +1,7 @@
-"""What need not be judged again when a file is read once more: schedules whose words are the same.
+"""Schedules that need not be checked again when a file is read again, because their fields are the same.
 
-Only those whose verdict depends on nothing but their words and the surroundings that the reader compares: not what
-counts from now, not what a manifest or a module says, not what belongs to a group.
+Only those whose result depends on nothing but their fields and the rules that the reader compares. Excluded are those
+that depend on the current time, on a manifest or a module, or on a group.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Read(Protocol):
 
 
 def memory_of(last: Read) -> dict[str, tuple[dict[str, Any], Declared]]:
-    """The words and the declaration of each schedule that may be remembered, by id."""
+    """Return the fields and the declaration of each schedule that may be reused, by id."""
     declared = {one.schedule_id: one for one in last.declared.schedules if one.group is None}
     found: dict[str, tuple[dict[str, Any], Declared]] = {}
     for file in last.files:

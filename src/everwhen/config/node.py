@@ -1,4 +1,4 @@
-"""A value in its place: what the checks and the doors look at, and where they complain."""
+"""A value with its place in a document: the checks and the sections read it, and report problems at it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from everwhen.config.problems import Path, Place, Report, Severity
 
 
 class Node:
-    """A value in its place."""
+    """A value with its place."""
 
     __slots__ = ("document", "path", "report", "value")
 
@@ -28,16 +28,16 @@ class Node:
 
     def complain(self, message: str, *steps: str | int, severity: Severity = "error") -> None:
         path = (*self.path, *steps)
-        message = message.removeprefix(f"{path[-1]}: ") if path else message  # the path says it already
+        message = message.removeprefix(f"{path[-1]}: ") if path else message  # the path contains it already
         self.report.add(self.document.place(path), path, message, severity)
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing was found wrong here or inside."""
+        """Tell whether no error was found here or inside."""
         return self.report.is_sound(self.document.file, self.path)
 
     def has(self, path: Path) -> bool:
-        """Whether something stands there."""
+        """Tell whether the path exists."""
         value = self.value
         for step in path:
             if not isinstance(value, Block) or step not in value:
@@ -46,14 +46,14 @@ class Node:
         return True
 
     def fields(self) -> dict[str, Any]:
-        """The entries of a mapping that are set and sound, as plain values."""
+        """Return the entries of a mapping that are set and valid, as plain values."""
         return {key: child.value for key, child in self.entries() if child.is_sound}
 
     def entries(self) -> list[tuple[str, Node]]:
-        """The entries of a mapping that are set."""
+        """Return the entries of a mapping that are set."""
         found = self.value.items() if isinstance(self.value, Block) else ()
         return [(key, self[key]) for key, value in found if value is not None]
 
     def items(self) -> list[Node]:
-        """The items of a list."""
+        """Return the items of a list."""
         return [self[number] for number in range(len(self.value))] if isinstance(self.value, Items) else []

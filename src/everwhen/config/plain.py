@@ -1,4 +1,4 @@
-"""Values that came as JSON, or from Python, as a document without lines; refuses what is no plain data."""
+"""Conversion of values from JSON or Python to a document without lines; it refuses what is not plain data."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from everwhen.errors import shown
 
 
 def plain_document(value: Any, report: Report) -> Document:
-    """Values that came as JSON, or from Python, as a document without lines; what is no plain data is reported."""
+    """Convert values from JSON or Python to a document without lines; report what is not plain data."""
     return Document("", _Copier(report).copied(value, ()), is_file=False)
 
 
 class _Copier:
-    """Makes of plain values what a file makes of its own."""
+    """Converts plain values to the types that a file is read into."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -57,5 +57,5 @@ class _Copier:
 
 
 def _is_unicode(text: str) -> bool:
-    """Half of a pair, which JSON may spell and nothing can store, is none."""
+    """Tell whether a text has no lone surrogate, which JSON can express and no database can store."""
     return not any("\ud800" <= character <= "\udfff" for character in text)

@@ -1,4 +1,4 @@
-"""Quiet hours that come by themselves, over REST: judged by the checks of the file, and told again in its words."""
+"""Quiet hours submitted over REST: checked like those of the file, and serialised with the keys of the file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _POLICIES = MapOf(QUIET_HOURS)
 
 
 def read_policy(fields: Any, policy_id: str, rules: SubmissionRules) -> QuietHoursPolicy:
-    """The policy that the words say; SubmissionError with every problem and its path."""
+    """Return the policy of submitted fields; raise SubmissionError with every problem and its path."""
     if not isinstance(fields, Mapping):
         raise SubmissionError([("", f"quiet hours are an object, not {spelled(fields)}")])
     try:
@@ -47,7 +47,7 @@ def _judged(fields: Mapping[str, Any], policy_id: str, rules: SubmissionRules) -
 
 
 def policy_to_json(policy: QuietHoursPolicy) -> dict[str, Any]:
-    """A policy in the words of a file: what `read_policy` would make the same of."""
+    """Return a policy with the keys of a file, from which `read_policy` makes the same policy."""
     return {
         "name": policy.name,
         "timezone": policy.hours.zone.name,

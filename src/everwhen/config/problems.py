@@ -1,4 +1,4 @@
-"""What is wrong with a configuration: each problem with its file, line, path and cure, all of them at once."""
+"""Problems of a configuration: each with its file, line, path and remedy, all reported at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Severity = Literal["error", "warning"]
 
 
 class Place(NamedTuple):
-    """Where something stands in a file; lines and columns count from 1, and line 0 means the file as a whole."""
+    """A place in a file; lines and columns count from 1, and line 0 means the file as a whole."""
 
     file: str
     line: int
@@ -30,7 +30,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong, or looks wrong."""
+    """One mistake, or something that looks like one."""
 
     place: Place
     path: str
@@ -46,8 +46,8 @@ class Report:
     """The problems found so far."""
 
     found: list[Problem] = field(default_factory=list)
-    trusted: dict[str, object] = field(default_factory=dict)  # schedules that were found sound before, by id
-    most: int | None = None  # of somebody else's words: looking for more is work for nobody
+    trusted: dict[str, object] = field(default_factory=dict)  # schedules that were valid before, by id
+    most: int | None = None  # for submissions: searching for more would be wasted work
     _spoiled: set[tuple[str, Path]] = field(default_factory=set)
 
     def add(self, place: Place, path: Path, message: str, severity: Severity = "error") -> None:
@@ -59,13 +59,13 @@ class Report:
             self._spoiled.update((place.file, path[:length]) for length in range(len(path) + 1))
 
     def trusts(self, value: object) -> bool:
-        """Whether a schedule of the general door is, word for word, one that was sound when it was last read."""
+        """Tell whether a general schedule is exactly equal to one that was valid at the last reading."""
         known = self.trusted.get(str(value.get("id"))) if isinstance(value, dict) else None
-        # Equal is not enough: 1 and true are.
+        # `==` is not enough: 1 equals true.
         return known is not None and (known is value or (known == value and repr(known) == repr(value)))
 
     def is_sound(self, file: str, path: Path) -> bool:
-        """Whether nothing is wrong with what stands there, nor with anything inside it."""
+        """Tell whether the value at a path, and everything inside it, is valid."""
         return (file, path) not in self._spoiled
 
     @property
@@ -81,9 +81,9 @@ class Report:
         return sorted(chosen, key=lambda problem: (problem.place, problem.path, problem.message))
 
     def refuse(self, section: str | None = None) -> None:
-        """Raise ConfigError with every error, one a line; nothing when there is none.
+        """Raise ConfigError with every error, one per line, if there is one.
 
-        `section`: only those of the file as a whole, and of this section.
+        `section`: only the errors of the file as a whole, and of this section.
         """
         errors = [e for e in self.errors if section is None or _section(e.path) in ("", section)]
         if errors:
@@ -95,7 +95,7 @@ def _section(path: str) -> str:
 
 
 def path_text(path: Path) -> str:
-    """A path as people write it.
+    """Format a path as users write it.
 
     >>> path_text(("plugins", "withings", "schedules", 0, "jitter"))
     'plugins.withings.schedules[0].jitter'
@@ -107,6 +107,6 @@ def path_text(path: Path) -> str:
 
 
 def unknown(what: str, key: str, known: Iterable[str]) -> str:
-    """`unknown key, did you mean "jitter"?`; nobody misspells a word of ours at length."""
+    """Return `unknown key, did you mean "jitter"?`; long keys are not guessed, because no known key is that long."""
     near = get_close_matches(key, list(known), n=1, cutoff=0.6) if len(key) <= LONGEST_GUESSED else []
     return f'unknown {what}, did you mean "{near[0]}"?' if near else f"unknown {what}"

@@ -1,4 +1,4 @@
-"""From `everwhen.yaml` to a configuration that is valid as a whole, or to everything that is wrong with it."""
+"""From `everwhen.yaml` to a configuration that is valid as a whole, or to a report of all that is wrong with it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from everwhen.model.declared import Declarations
 from everwhen.ports.plugins import Plugins
 from everwhen.ports.workflows import Workflow
 
-# Groups before the schedules that name them, and budgets before whom they bind.
+# Groups before the schedules that name them, and budgets before the schedules that they limit.
 DOORS = {
     "quiet_hours": read_quiet_hours,
     "budgets": read_budgets,
@@ -39,7 +39,7 @@ _OTHERS = ("api", "messages", "notify", "budgets")
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What a configuration is read against: the environment, the zone and the time of this machine."""
+    """The environment, the zone and the time of the machine on which a configuration is read."""
 
     environ: Mapping[str, str]
     local_zone: Callable[[], str]
@@ -50,7 +50,7 @@ class Host:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What the files say."""
+    """The content of the files."""
 
     settings: Settings = field(default_factory=Settings)
     declared: Declarations = field(default_factory=Declarations)
@@ -59,37 +59,37 @@ class Configuration:
     plugin_dirs: tuple[Path, ...] = ()
     workflows: tuple[Workflow, ...] = ()
     groups: Mapping[tuple[str, str], Fields] = field(default_factory=dict)  # by kind and name
-    # The words of api, messages, notify and budgets.
+    # The fields of api, messages, notify and budgets.
     sections: Mapping[str, Any] = field(default_factory=dict)
 
     rules: tuple[object, ...] = ()
 
     @property
     def stamps(self) -> dict[Path, Stamp | None]:
-        """Which content of each file was read."""
+        """Return the stamp of each file at the time it was read."""
         return {file.path: file.stamp for file in self.files}
 
     @property
     def stamps_now(self) -> dict[Path, Stamp | None]:
-        """Which content each file has by now, those that came or went among them."""
+        """Return the current stamp of each file, including files that are new or gone."""
         return stamps_now(self.files[0])
 
     @property
     def directories(self) -> list[Path]:
-        """Where its files are, or may come to be."""
+        """Return the directories that contain its files, or may later."""
         return directories_of(self.files[0])
 
     @property
     def allows_private_urls(self) -> bool:
-        """Whether what came over REST may reach addresses that are not public."""
+        """Tell whether targets submitted over REST may reach addresses that are not public."""
         return bool((self.sections.get("api") or {}).get("allow_private_urls"))
 
 
 def read_configuration(path: Path, host: Host, last: Configuration | None = None) -> Configuration:
-    """The configuration of a file; ConfigError that names every mistake in it with file and line.
+    """Return the configuration of a file; raise ConfigError that names every mistake with file and line.
 
-    `last` is what was read, and was valid, before: of thousands of schedules a reload changes one, and the others need
-    not be judged again.
+    `last` is the previous valid configuration: a reload changes one of thousands of schedules, and the others need
+    not be checked again.
     """
     report = Report()
     configuration = examine(path, host, report, last)
@@ -104,7 +104,7 @@ def examine_service(path: Path, host: Host, report: Report) -> tuple[Settings, M
 
 
 def examine(path: Path, host: Host, report: Report, last: Configuration | None = None) -> Configuration:
-    """As much of the configuration as is valid; every mistake is in the report."""
+    """Return as much of the configuration as is valid; every mistake is in the report."""
     remembered = memory_of(last) if last is not None else {}
     report.trusted = {name: fields for name, (fields, _) in remembered.items()}
     files = read_files(path, host.environ, report, last.files if last is not None else ())
@@ -144,18 +144,18 @@ def examine(path: Path, host: Host, report: Report, last: Configuration | None =
 
 
 def _rules(settings: Settings, collector: ScheduleCollector) -> tuple[object, ...]:
-    """What a schedule that belongs to no group is judged by, beside its own words."""
+    """Return what a schedule without a group is checked against, besides its own fields."""
     return (settings, dict(collector.policies), dict(collector.budgets))
 
 
 def _settings(main: Node, host: Host, report: Report) -> Settings:
-    """The settings, as far as they are sound."""
+    """Return the settings, as far as they are valid."""
     (section,) = _sections_of(main, "service") or [Node(main.document, ("service",), None, report)]
     return settings_of(service_fields(section, host.environ), local_zone=host.local_zone)
 
 
 def _plugin_dirs(files: list[File]) -> list[Path]:
-    """Each relative to the file that names it; `plugins` beside the main file when none is named."""
+    """Return the directories, each relative to the file that names it; by default `plugins` next to the main file."""
     found = [
         file.path.parent / directory
         for file in files
@@ -166,7 +166,7 @@ def _plugin_dirs(files: list[File]) -> list[Path]:
 
 
 def _merged(files: list[File], section: str) -> Any:
-    """The words of a section of all files: lists one after another, mappings joined."""
+    """Return the content of a section of all files: lists concatenated, mappings merged."""
     values = [node.value for node in _sections(files, section) if node.is_sound]
     if values and isinstance(values[0], list):
         return [item for value in values for item in value]

@@ -1,11 +1,11 @@
 """Reading a file again: schedules whose lines are the same as last time are not parsed again.
 
-Parsing is most of what a reload costs, and of thousands of schedules it changes a few. So the lines of every schedule
-that stood in the file before, dash to dash, are taken out, a mark is put in their place, and only the rest is parsed.
-The mark is an item of its own at the same depth: where the parser finds it among the schedules again, it stood where
-an item begins, and then the lines that were taken out mean what they meant. Where it does not (an open quote above
-them, another indentation), or where anything at all is wrong, the file is read from its beginning as if for the first
-time. Anchors reach across items, so files with anchors are always read whole.
+Parsing is most of the cost of a reload, which changes a few of thousands of schedules. So the lines of every schedule
+that was in the file before, dash to dash, are removed, a mark is put in their place, and only the rest is parsed. The
+mark is an item of its own at the same depth: where the parser finds it among the schedules again, it is where an item
+begins, and then the removed lines mean what they meant before. Where it does not (an open quote above them, another
+indentation), or where anything at all is wrong, the file is read from its beginning as if for the first time. Anchors
+reach across items, so files with anchors are always read as a whole.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from everwhen.config.yaml_reader import MOST_VALUES, read_document
 
 SECTION = "schedules"
 _OTHER_BREAKS = ("\r", "\x85", "\u2028", "\u2029")
-_MARK = "\ue000everwhen "  # of the private use area; whoever writes it is read whole
+_MARK = "\ue000everwhen "  # of the private use area; a file that contains it is read as a whole
 
 
 class _Kept(NamedTuple):
-    """An item of the last reading: its value, its lines, and where its line was."""
+    """An item of the last reading: its value, its lines and its position."""
 
     value: Block
     lines: list[str]
@@ -36,7 +36,7 @@ class _Kept(NamedTuple):
 
 @dataclass(slots=True)
 class _Rest:
-    """What is left to be parsed, which line of the file each of its lines was, and what each mark stands for."""
+    """What is left to parse, the original line number of each of its lines, and the items that each mark replaces."""
 
     lines: list[str] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
@@ -45,7 +45,7 @@ class _Rest:
 
 
 def read_again(text: str, file: str, report: Report, last: Document | None) -> Document:
-    """The same as `read_document`, with the schedules shared that did not change."""
+    """Read like `read_document`, but share the schedules that did not change."""
     found = _with_shared(text, file, last) if last is not None else None
     return found if found is not None else read_document(text, file, report)
 
@@ -56,7 +56,7 @@ def _with_shared(text: str, file: str, last: Document) -> Document | None:
     known = _known_items(last)
     rest = _cut(text.split("\n"), known)
     if 2 * rest.kept < len(known):
-        return None  # little is saved
+        return None  # it saves too little
     report = Report()
     parsed = read_document("\n".join(rest.lines), file, report)
     values = last.values + parsed.values
@@ -71,12 +71,12 @@ def _with_shared(text: str, file: str, last: Document) -> Document | None:
 
 
 def _can_be_cut(text: str) -> bool:
-    """Whether the parser counts the lines as we do."""
+    """Tell whether the parser counts the lines as this module does."""
     return _MARK not in text and not any(other in text for other in _OTHER_BREAKS)
 
 
 def _known_items(last: Document) -> dict[str, list[_Kept]]:
-    """The items that can be recognised, by their first line: each but the last, whose end nothing marks."""
+    """Return the items that can be recognised, by their first line: all but the last, whose end is not marked."""
     items = last.root.get(SECTION) if isinstance(last.root, Block) else None
     found: dict[str, list[_Kept]] = {}
     if not isinstance(items, Items) or len(items) < 2:
@@ -121,7 +121,7 @@ def _cut(lines: list[str], known: dict[str, list[_Kept]]) -> _Rest:
 
 
 def _matching(lines: list[str], position: int, known: dict[str, list[_Kept]]) -> Iterator[_Kept]:
-    """Items that stand here line for line, up to where the next item begins."""
+    """Yield items that match here line by line, up to where the next item begins."""
     for kept in known.get(lines[position], ()):
         end = position + len(kept.lines)
         dash = lines[position][: kept.column]
@@ -130,7 +130,7 @@ def _matching(lines: list[str], position: int, known: dict[str, list[_Kept]]) ->
 
 
 def _place(value: Any, numbers: list[int]) -> None:
-    """Put what was parsed to the lines of the file."""
+    """Convert the positions of parsed values to lines of the file."""
     if isinstance(value, Block):
         value.spots = {key: (numbers[line], column) for key, (line, column) in value.spots.items()}
         for item in value.values():
@@ -142,7 +142,7 @@ def _place(value: Any, numbers: list[int]) -> None:
 
 
 def _joined(parsed: Any, rest: _Rest) -> Items | None:
-    """The schedules with those that were taken out; None when one did not stand where schedules do."""
+    """Return the schedules together with the removed ones; None when a mark was not found among the schedules."""
     if not isinstance(parsed, Items):
         return None
     items, moved, runs = Items(), [], dict(rest.runs)

@@ -1,7 +1,7 @@
-"""Kinds of single values: texts, flags, numbers, words, and whatever a parser of ours reads.
+"""Kinds of single values: texts, flags, numbers, choices, and values with their own parser.
 
-A kind checks a value in its place and complains there; it converts nothing. Every complaint is one sentence
-that says what would be right.
+A kind checks a value in its place and reports problems there; it converts nothing. Every problem is one sentence that
+says what would be right.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from everwhen.config.problems import unknown
 from everwhen.errors import SchedulerError, shown
 
 Schema = dict[str, Any]
-LONGEST_PARSED = 1_000  # characters or items; what was parsed is remembered
+LONGEST_PARSED = 1_000  # characters or items; parsed values are cached
 ZERO_BYTE = "holds a zero byte, which no program and no database takes"
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text; `example` shows what is meant."""
+    """A text; `example` shows what is expected."""
 
     example: str = ""
     pattern: str | None = None
@@ -94,10 +94,10 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One of a few words."""
+    """One of a few choices."""
 
     fields: tuple[str, ...]
-    what: str = ""  # what they are called, where they are too many to be listed
+    what: str = ""  # what to call them in messages if they are too many to list
 
     def check(self, node: Node) -> None:
         if node.value in self.fields:
@@ -114,7 +114,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """One value and no other."""
+    """Exactly one value."""
 
     value: Any
 
@@ -128,11 +128,11 @@ class Only:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """A value that a parser of ours reads; its error is the complaint."""
+    """A value that a parser reads; the error of the parser is the reported problem."""
 
     parse: Callable[[Any], object]
     shape: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})
-    also: tuple[Any, ...] = ()  # values that mean something of their own
+    also: tuple[Any, ...] = ()  # values with a special meaning
 
     def check(self, node: Node) -> None:
         if node.value in self.also and not isinstance(node.value, bool):
@@ -141,7 +141,7 @@ class Parsed:
             node.complain(f"is longer than {LONGEST_PARSED:,} characters or items")
             return
         complaint = _complaint(self.parse, _hashable(node.value))
-        if isinstance(node.value, dict):  # what is parsed is its spelling, which may be a fine text
+        if isinstance(node.value, dict):  # the parser gets its repr, which may be a valid text
             complaint = complaint or "must be a single value, not a mapping"
         if complaint is not None:
             node.complain(complaint)
@@ -150,7 +150,7 @@ class Parsed:
         return {"anyOf": [dict(self.shape), {"enum": list(self.also)}]} if self.also else dict(self.shape)
 
 
-@lru_cache(maxsize=20_000, typed=True)  # 1 is no true; thousands of schedules say `5m` or `Europe/Berlin`
+@lru_cache(maxsize=20_000, typed=True)  # 1 is not true; thousands of schedules say `5m` or `Europe/Berlin`
 def _complaint(parse: Callable[[Any], object], value: Any) -> str | None:
     try:
         parse(list(value) if isinstance(value, tuple) else value)
@@ -160,7 +160,7 @@ def _complaint(parse: Callable[[Any], object], value: Any) -> str | None:
 
 
 def _hashable(value: Any) -> Any:
-    """What stands for a value in the parser and in what it remembers: short, and never a text for what is none."""
+    """Return a short hashable value for the parser and its cache; what is not text never becomes a valid text."""
     if isinstance(value, list):
         return tuple(shown(item) if isinstance(item, str) else _hashable_item(item) for item in value)
     return shown(repr(value)) if isinstance(value, dict) else value
@@ -171,7 +171,7 @@ def _hashable_item(item: Any) -> Any:
 
 
 def spelled(value: Any) -> str:
-    """A value as a message names it."""
+    """Format a value for a message."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Scenario files of `everwhen simulate`: how long runs take, which fail, and when nothing runs at all."""
+"""Scenario files of `everwhen simulate`: how long runs take, which fail, and when nothing runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UTC = zone("UTC")
 
 
 def _span(value: Any) -> tuple[int, int]:
-    """`30s`, or `5s-2m`: from the shortest to the longest."""
+    """Parse `30s`, or `5s-2m`: from the shortest to the longest."""
     if not isinstance(value, str):
         raise ConfigError(f'"{shown(value)}" is no duration; write it like 30s, or 5s-2m')
     first, _, last = value.partition("-")
@@ -68,7 +68,7 @@ SCENARIO = Record(
 
 
 def read_scenario(path: Path, where: Zone = _UTC) -> Scenario:
-    """The scenario of a file; ConfigError that names every mistake in it."""
+    """Return the scenario of a file; raise ConfigError that names every mistake in it."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""The keys of a schedule: its trigger, its policies and what it runs; the same behind every door."""
+"""The keys of a schedule: its trigger, its policies and what it runs; the same in every section."""
 
 from __future__ import annotations
 

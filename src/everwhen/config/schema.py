@@ -1,6 +1,7 @@
-"""The shape of `everwhen.yaml`: every key, what it takes, and one sentence about it. Nothing else knows keys.
+"""The schema of `everwhen.yaml`: every key, its values, and one sentence about it.
 
-The check of a file and the JSON Schema for editors are both made from these tables.
+The check of a file and the JSON Schema for editors are both made from these tables. Only this module, `schedule_keys`
+and `values` define keys of the file.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ SUBSCRIBER = Record(
         "http": Key(HTTP, "Where messages are posted.", is_required=True),
     }
 )
-MOST_CLOSED = 1_000  # windows, and dates, of one policy: every slot is held against them
+MOST_CLOSED = 1_000  # windows, and dates, of one policy: every slot is compared with all of them
 QUIET_HOURS = Record(
     {
         "name": Key(Text(), "A name for people."),
@@ -293,7 +294,7 @@ INCLUDED = Record({name: _EXTERNAL if name in MAIN_ONLY else key for name, key i
 
 
 def json_schema() -> Schema:
-    """A JSON Schema of the file, for editors."""
+    """Return a JSON Schema of the file, for editors."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "everwhen.yaml",

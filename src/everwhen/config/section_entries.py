@@ -1,7 +1,7 @@
-"""The sections that declare no schedules, entry by entry, as what is in force is compared with what a file says.
+"""The sections that declare no schedules, entry by entry, to compare what is in force with a file.
 
-References stay as they are written. Of a secret that is no reference only a digest is told: a change is seen, and the
-secret is not.
+References stay as they are written. A literal secret is represented by a digest only: a change is visible, the secret
+is not.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COMPARED = ("workflows", "messages", "notify", "api")
 
 
 def section_entries(files: Sequence[File]) -> dict[str, str]:
-    """Each entry by its path, as JSON: `workflows.1`, `notify[0]`, `api.port`, `messages.subscribers[0]`."""
+    """Return each entry by its path, as JSON: `workflows.1`, `notify[0]`, `api.port`, `messages.subscribers[0]`."""
     return {
         path: _spelled(value, section)
         for section in COMPARED
@@ -46,7 +46,7 @@ def _spelled(value: Any, section: str) -> str:
 
 
 def _hidden(value: Any, section: str, key: str = "") -> Any:
-    """Without what opens a door: the values of headers, and the path of a URL that alerts are posted to."""
+    """Mask what grants access: the values of headers, and the path of a URL to which alerts are posted."""
     if isinstance(value, dict):
         return {
             name: _hidden(item, section, key if key == "headers" else name) for name, item in value.items()

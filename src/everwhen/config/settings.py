@@ -1,4 +1,4 @@
-"""The service's own settings: the file's `service` section, each key with a twin in the environment."""
+"""The settings of the service: the file's `service` section; each key has a variable in the environment."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _DURATIONS = ("check_interval", "catch_up_stagger", "shutdown_timeout", "lease")
 
 
 def service_fields(node: Node, environ: Mapping[str, str]) -> dict[str, Any]:
-    """The words of the section, with those of the environment before them; problems are reported."""
+    """Return the fields of the section, overridden by those of the environment; report problems."""
     values = node.fields()
     for key, value in twins(SERVICE, PREFIX, environ, node.report).items():
         values[key] = {**(values.get(key) or {}), **value} if isinstance(value, dict) else value
@@ -52,7 +52,7 @@ def service_fields(node: Node, environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def twins(record: Record, prefix: str, environ: Mapping[str, str], report: Report) -> dict[str, Any]:
-    """What the environment says about the keys of a section; problems are reported."""
+    """Return the values that the environment sets for the keys of a section; report problems."""
     found: dict[str, Any] = {}
     for name, key in record.keys.items():
         variable = prefix + name.upper()
@@ -72,7 +72,7 @@ def _twin(variable: str, text: str, report: Report) -> Node:
 
 
 def settings_of(values: Mapping[str, Any], *, local_zone: Callable[[], str]) -> Settings:
-    """Settings from words that were checked."""
+    """Return the settings from fields that were checked."""
     chosen = dict(values)
     if chosen.get("timezone") == "local":
         chosen["timezone"] = local_zone()
@@ -83,7 +83,7 @@ def settings_of(values: Mapping[str, Any], *, local_zone: Callable[[], str]) -> 
 
 
 def seconds_of(value: str | int) -> int:
-    """A duration that was checked, in seconds; `0s` and 0 are none."""
+    """Return a checked duration in seconds; `0s` and 0 are none."""
     if isinstance(value, int):
         return value
     return 0 if value in ("0", "0s") else parse_seconds(value)

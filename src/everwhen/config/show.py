@@ -1,6 +1,6 @@
-"""The effective configuration: all files in one, with the defaults filled in, and references as they are written.
+"""The effective configuration: all files merged, with the defaults filled in, and references as they are written.
 
-What it prints is itself a valid everwhen.yaml, in which literal secrets are masked.
+The output is itself a valid everwhen.yaml, in which literal secrets are masked.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from everwhen.model.masks import masked
 
 
 def effective(files: tuple[File, ...], environ: Mapping[str, str]) -> dict[str, Any]:
-    """The sections of all files, in their order."""
+    """Return the sections of all files, in their order."""
     found: dict[str, Any] = {
         "service": _with_twins(SERVICE, section_of(files, "service") or {}, environ),
         "api": _with_defaults(API, section_of(files, "api") or {}),
@@ -31,7 +31,7 @@ def effective(files: tuple[File, ...], environ: Mapping[str, str]) -> dict[str, 
 
 
 def section_of(files: Sequence[File], section: str) -> Any:
-    """The words of a section of all files, as they are written; what is of another type is told elsewhere."""
+    """Return the content of a section of all files, as written; a value of a wrong type is reported by the checks."""
     roots = [file.written.root for file in files if isinstance(file.written.root, dict)]
     values = [root[section] for root in roots if root.get(section)]
     items = [item for value in values if isinstance(value, list) for item in value]
@@ -53,7 +53,7 @@ def _with_defaults(record: Record, fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_twins(record: Record, fields: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
-    """A key that a variable sets is shown as that variable."""
+    """Fill in defaults; show a key that a variable sets as a reference to that variable."""
     twins = {name: f"{PREFIX}{name.upper()}" for name in record.keys}
     references = {name: f"${{{twin}}}" for name, twin in twins.items() if environ.get(twin)}
     return {**_with_defaults(record, fields), **references}

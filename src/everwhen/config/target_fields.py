@@ -1,4 +1,4 @@
-"""From the words of `run` to the target that they name; the same for files, REST and Python."""
+"""Conversion of the keys of `run` to the target that they name; the same for files, REST and Python."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from everwhen.model.schedule import Target
 
 
 def target_of(run: Mapping[str, Any]) -> Target:
-    """The target of words that were checked."""
+    """Return the target of keys that were checked."""
     if run.get("command") is not None:
         argv = [_text(word) for word in run["command"]]
         env = {key: _text(value) for key, value in (run.get("env") or {}).items()}
@@ -27,5 +27,5 @@ def _target(kind: str, fields: Mapping[str, Any]) -> Target:
 
 
 def _text(value: Any) -> str:
-    """A word of a command line as it was meant: `true` and not `True`."""
+    """Return an argument of a command as it was meant: `true` and not `True`."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""Values of the configuration: durations, zones, windows, names and their like, each read by its own parser."""
+"""Values of the configuration: durations, zones, windows, names and so on, each read by its own parser."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UTC = zone("UTC")
 
 
 def parse_size(value: Any) -> int:
-    """A number of bytes: `64KiB`, `16MiB`, or a plain number.
+    """Parse a number of bytes: `64KiB`, `16MiB`, or a plain number.
 
     >>> parse_size("64KiB")
     65536
@@ -44,7 +44,7 @@ def _instant(value: Any) -> None:
 
 
 def _seconds(value: Any) -> None:
-    """A duration in words, or a whole number of seconds."""
+    """Check a duration such as `5m`, or a whole number of seconds."""
     if isinstance(value, int) and value > LONGEST:
         raise ConfigError("Intervals longer than 3650d are not supported")
     if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
@@ -57,7 +57,7 @@ def _workflow_id(value: Any) -> None:
 
 
 def parse_network(value: Any) -> IPv4Network | IPv6Network:
-    """A network, or a single address; never everybody.
+    """Parse a network, or a single address; refuse the network of all addresses.
 
     >>> parse_network("10.0.0.0/8"), parse_network("::1")
     (IPv4Network('10.0.0.0/8'), IPv6Network('::1/128'))

@@ -1,4 +1,4 @@
-"""Plain values as an `everwhen.yaml` that reads back as the same values."""
+"""The YAML writer: plain values as an `everwhen.yaml` that reads back as the same values."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import yaml
 from everwhen.config.yaml_reader import core_value
 
 _SHORT = 90
-# C1 and the marks that reverse the direction of writing, which YAML's own writer takes for printable.
+# C1 and the marks that change the text direction, which YAML's own writer treats as printable.
 _HIDDEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 class _Dumper(yaml.SafeDumper):  # type: ignore[misc]
-    """Quotes what YAML 1.1 or 1.2 would take for something else; short collections stay on their line."""
+    """Quotes what YAML 1.1 or 1.2 would read as another type; short collections stay on one line."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -61,7 +61,7 @@ for _kind, _represent in (
 
 
 def written(document: Mapping[str, Any]) -> str:
-    """The document as YAML; each section is set apart by an empty line.
+    """Return the document as YAML, with an empty line between sections.
 
     >>> print(written({"service": {"name": "no"}}), end="")
     service: {name: 'no'}
@@ -77,5 +77,5 @@ def written(document: Mapping[str, Any]) -> str:
         )
         for key, value in document.items()
     ]
-    # Whatever is hidden stands in double quotes, where it can be spelled out.
+    # Hidden characters are always in double quotes, where they can be escaped.
     return _HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", "\n".join(sections))

@@ -1,8 +1,8 @@
-"""From YAML to plain values that know their lines; refuses what is no plain data.
+"""The YAML reader: from text to plain values with their lines; it refuses what is not plain data.
 
-Read from the parser's events and not from composed nodes: composing recurses in C, so that a file of brackets
-ends the process, and costs four times as much. Types are those of YAML 1.2's core schema: `no`, `on`, `12:30`
-and `2026-12-25` are text. A key given twice is refused; `<<` merges as it does everywhere.
+It reads the parser's events and not composed nodes: composing recurses in C, so that a file of brackets crashes the
+process, and costs four times as much. Types are those of YAML 1.2's core schema: `no`, `on`, `12:30` and `2026-12-25`
+are text. A duplicate key is refused; `<<` merges as in other YAML readers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from everwhen.errors import shown
 
 MOST_BYTES = 16 << 20
 LONGEST_NUMBER = 1_000
-MOST_VALUES = 5_000_000  # counted as if every alias were written out
+MOST_VALUES = 5_000_000  # counted with every alias expanded
 
 _INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _DECIMAL = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
@@ -40,7 +40,7 @@ class _RefusedError(Exception):
 
 
 def read_document(text: str, file: str, report: Report) -> Document:
-    """The file's values; what is wrong with them is reported, and what can be read is read."""
+    """Return the values of a file; report what is wrong with them, and read on where possible."""
     if len(text) > MOST_BYTES:
         report.add(Place(file, 1), (), f"is larger than {MOST_BYTES >> 20} MiB; split it with include")
         return Document(file, None)
@@ -69,7 +69,7 @@ def _fault(error: yaml.MarkedYAMLError) -> str:
 
 
 def core_value(text: str) -> Any:
-    """What an unquoted text means in YAML 1.2.
+    """Return what an unquoted text means in YAML 1.2.
 
     >>> [core_value(text) for text in ("12", "1.5", "true", "no", "12:30", "2026-12-25", "")]
     [12, 1.5, True, 'no', '12:30', '2026-12-25', None]
@@ -78,7 +78,7 @@ def core_value(text: str) -> Any:
         return _CHOICES[text]
     if text[0] not in "0123456789+-.":
         return text
-    if len(text) > LONGEST_NUMBER:  # rather a text than something near it
+    if len(text) > LONGEST_NUMBER:  # text instead of an approximation
         return text
     if _INTEGER.fullmatch(text):
         return int(text, 0) if text[:2] in ("0o", "0x") else int(text)
@@ -86,7 +86,7 @@ def core_value(text: str) -> Any:
 
 
 class _Builder:
-    """Turns events into values, one file, one pass."""
+    """Converts the events of one file to values in one pass."""
 
     def __init__(self, text: str, file: str, report: Report) -> None:
         self._next = yaml.CSafeLoader(text).get_event
@@ -95,9 +95,7 @@ class _Builder:
         self._anchors: dict[str, tuple[Any, int]] = {}
         self.has_anchors = False
         self.count = 0
-        self._steps: list[
-            str | int
-        ] = []  # the path to where the reading is; a tuple per value would cost a fifth
+        self._steps: list[str | int] = []  # the current path; a tuple per value would cost a fifth
 
     def document(self) -> Any:
         self._next()
@@ -133,7 +131,7 @@ class _Builder:
         before = self.count
         build = self._items if isinstance(event, yaml.SequenceStartEvent) else self._block
         value = build()
-        if event.anchor is not None:  # known from here on: a value cannot hold itself
+        if event.anchor is not None:  # defined from here on: a value cannot contain itself
             self._keep(event.anchor, value, self.count - before + 1)
         return value
 

@@ -107,7 +107,7 @@ class Explanation:
 
 class _Verdict(NamedTuple):
     fate: Fate
-    fields: str
+    text: str
     reason: str | None = None
 
 
@@ -117,7 +117,7 @@ def explain_slot(evidence: Evidence) -> Explanation:
     verdict = _verdict(evidence, evidence.conditions.now)
     if verdict.reason == "down":  # none was running, by definition; a killed node may look alive for a while
         evidence = replace(evidence, schedulers=())
-    sentence = f"{spoken(zone, evidence.slot_at)} {verdict.fields}."
+    sentence = f"{spoken(zone, evidence.slot_at)} {verdict.text}."
     following = _following(evidence, verdict.fate)
     sentence = f"{sentence} {following}" if following else sentence
     next_run_at = evidence.state.next_run_at if evidence.state is not None else None
@@ -152,17 +152,17 @@ def _following(evidence: Evidence, fate: Fate) -> str | None:
 def _first_to_fire(evidence: Evidence, blocked: ComingSlot, slots: Iterator[ComingSlot]) -> str:
     """Name the first slot that nothing prevents, and the command for an earlier one."""
     plan = evidence.present or evidence.plan
-    fields = []
+    text = []
     if blocked.outlook.fate != "held":
         can_fire = next((slot for slot in islice(slots, MOST_AHEAD) if slot.outlook.fate != "skipped"), None)
         if can_fire is not None:
             at = can_fire.outlook.until if can_fire.outlook.fate == "held" else can_fire.due_at
-            fields.append(f"The next to fire: {spoken(plan.definition.zone, at or can_fire.due_at)}.")
+            text.append(f"The next to fire: {spoken(plan.definition.zone, at or can_fire.due_at)}.")
     if blocked.outlook.reason == "circuit_open" and plan.definition.breaker is not None:
-        fields.append(
+        text.append(
             f"To close the breaker now: everwhen system breaker {plan.definition.breaker.key} --reset."
         )
-    return " ".join(fields)
+    return " ".join(text)
 
 
 def _fated(plan: Plan, outlook: Outlook, due_at: int) -> str:
@@ -183,8 +183,8 @@ def _verdict(evidence: Evidence, now: int) -> _Verdict:
     if evidence.stopped_by == DELETED:
         return _Verdict("span", "lies after the schedule was deleted")
     if evidence.stopped_by is not None and evidence.slot_at > now:
-        fields = STANDING.get(evidence.stopped_by, SPANS[evidence.stopped_by])
-        return _Verdict("span", fields, evidence.stopped_by)
+        text = STANDING.get(evidence.stopped_by, SPANS[evidence.stopped_by])
+        return _Verdict("span", text, evidence.stopped_by)
     if evidence.stopped_by is not None:
         return _Verdict("span", SPANS[evidence.stopped_by], evidence.stopped_by)
     state = evidence.state
@@ -323,12 +323,12 @@ def _given_up(evidence: Evidence) -> str:
     if last.status not in FAILURES or definition.max_retries is None:
         return ""
     is_used_up = last.retry >= definition.max_retries
-    fields = "; its retries are used up" if is_used_up else "; it is not tried again"
+    text = "; its retries are used up" if is_used_up else "; it is not tried again"
     if definition.on_exhausted == "continue":
-        return f"{fields}, and the schedule goes on (on_exhausted: continue)"
+        return f"{text}, and the schedule goes on (on_exhausted: continue)"
     if state is not None and state.status == "dead" and state.last_completed_at == last.ended_at:
-        return f"{fields}, and the schedule died (on_exhausted: stop)"
-    return fields
+        return f"{text}, and the schedule died (on_exhausted: stop)"
+    return text
 
 
 def _rest(count: int) -> str:
@@ -340,8 +340,8 @@ def no_slot(plan: Plan, at: int, before: int | None, after: int | None) -> Expla
     zone = plan.definition.zone
     near = [spoken(zone, slot) for slot in (before, after) if slot is not None]
     verb = "are" if len(near) > 1 else "is"
-    fields = f"; the nearest {verb} {' and '.join(near)}" if near else ""
-    return Explanation(f"No slot at {spoken(zone, at)}{fields}.", "no_slot", zone)
+    text = f"; the nearest {verb} {' and '.join(near)}" if near else ""
+    return Explanation(f"No slot at {spoken(zone, at)}{text}.", "no_slot", zone)
 
 
 def no_slot_yet(plan: Plan, schedule: Schedule | None, conditions: Conditions) -> Explanation:
@@ -351,5 +351,5 @@ def no_slot_yet(plan: Plan, schedule: Schedule | None, conditions: Conditions) -
     if schedule is not None:
         stopped = explain_status(schedule, conditions.now) or explain_system(conditions, zone)
     is_asked = isinstance(plan.definition.trigger, OnRequest)
-    fields = f"No request has fired it yet: it {ON_REQUEST}." if is_asked else "No slot has come yet."
-    return Explanation(f"{fields} {stopped}" if stopped else fields, "no_slot", zone)
+    text = f"No request has fired it yet: it {ON_REQUEST}." if is_asked else "No slot has come yet."
+    return Explanation(f"{text} {stopped}" if stopped else text, "no_slot", zone)

@@ -81,8 +81,8 @@ def coming_slots(schedule: Schedule, conditions: Conditions, start: int = 0) -> 
 
 def explain_status(schedule: Schedule, now: int) -> str | None:
     """Say why a schedule that is not active fires nothing, and how to continue; None when it is active."""
-    fields = _status_to_json(schedule, now)
-    return None if fields is None else f"The schedule is {fields}."
+    text = _status_sentence(schedule, now)
+    return None if text is None else f"The schedule is {text}."
 
 
 def explain_system(conditions: Conditions, zone: Zone) -> str | None:
@@ -96,10 +96,10 @@ def explain_system(conditions: Conditions, zone: Zone) -> str | None:
 def because(plan: Plan, outlook: Outlook, due_at: int) -> str:
     """Return the clause that says what prevents a future slot."""
     assert outlook.reason is not None
-    fields = cause(AHEAD, outlook.reason, plan, due_at, were="will be")
+    text = cause(AHEAD, outlook.reason, plan, due_at, were="will be")
     if outlook.reason not in PRESENT or outlook.until is None:
-        return fields
-    return f"{fields} until {spoken(plan.definition.zone, outlook.until)}"
+        return text
+    return f"{text} until {spoken(plan.definition.zone, outlook.until)}"
 
 
 # -- the lines of E2 --
@@ -174,21 +174,21 @@ def _slots(
 # -- how to continue --
 
 
-def _status_to_json(schedule: Schedule, now: int) -> str | None:
+def _status_sentence(schedule: Schedule, now: int) -> str | None:
     state = schedule.state
     match state.status:
         case "active":
             return None
         case "paused":
-            return _paused_to_json(schedule)
+            return _paused_sentence(schedule)
         case "invalid":
             healing = "It goes on by itself when a reload, an edit or a restart finds it valid"
             return f"invalid: {state.status_reason or 'no reason is on record'}. {healing}"
         case "done" | "dead":
-            return f"{state.status}{_end_to_json(state)}. {_revive_to_json(schedule, now)}"
+            return f"{state.status}{_end_sentence(state)}. {_revive_hint(schedule, now)}"
 
 
-def _paused_to_json(schedule: Schedule) -> str:
+def _paused_sentence(schedule: Schedule) -> str:
     state = schedule.state
     note = "" if state.status_reason in (None, "paused") else f" ({state.status_reason})"
     resume = f"everwhen schedules resume {state.schedule_id}"
@@ -206,13 +206,13 @@ def _paused_to_json(schedule: Schedule) -> str:
     return f"paused{by}{note}. To go on: {resume}"
 
 
-def _end_to_json(state: State) -> str:
+def _end_sentence(state: State) -> str:
     if state.status == "dead":
         return f" after {state.current_retry:,} failures in a row" if state.current_retry else ""
     return ": its time had passed already" if state.status_reason == "in_the_past" else ""
 
 
-def _revive_to_json(schedule: Schedule, now: int) -> str:
+def _revive_hint(schedule: Schedule, now: int) -> str:
     schedule_id = schedule.state.schedule_id
     if can_revive(schedule, now):
         return f"To start it anew: everwhen schedules revive {schedule_id}"

@@ -21,13 +21,19 @@ NUMBERS_SKIPPED = 1_000_000
 
 
 def go_on_restored(
-    schedule: Schedule, backed_up_at: int, now: int, shared: Shared, *, catch_up: bool
+    schedule: Schedule,
+    backed_up_at: int,
+    now: int,
+    shared: Shared,
+    *,
+    catch_up: bool,
+    leap: int = NUMBERS_SKIPPED,
 ) -> Decision:
-    """Skip the job numbers that may have been used; end what was open, unless it is to be caught up."""
+    """Number jobs `leap` higher than any that may have been used; end what was open, unless it is to be caught up."""
     draft = Draft(schedule, now, shared)
     state = draft.state
     draft.state = state._replace(
-        fire_count=state.fire_count + NUMBERS_SKIPPED, numbers_skipped=state.numbers_skipped + NUMBERS_SKIPPED
+        fire_count=state.fire_count + leap, numbers_skipped=state.numbers_skipped + leap
     )
     if not catch_up:
         for job in schedule.outstanding:

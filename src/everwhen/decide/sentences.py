@@ -66,6 +66,7 @@ STANDING: Mapping[str, str] = {  # for future slots, as long as the span is not 
     "dead": "will not fire: the schedule is dead",
     "in_the_past": "will not fire: the schedule is done",
     "system": "will not fire while the system is paused",
+    "restored": "will not fire: it lies between a backup and its restore",  # the clock was put back since
 }
 ON_REQUEST = "is fired by a request, never by the clock"  # `unsupported_type`
 CANCELLED: Mapping[str, str] = {
@@ -81,9 +82,9 @@ CANCELLED: Mapping[str, str] = {
 _DAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
 
 
-def cause(fields: Mapping[str, str], reason: str, plan: Plan, at: int, *, were: str = "were") -> str:
+def cause(text: Mapping[str, str], reason: str, plan: Plan, at: int, *, were: str = "were") -> str:
     """Return the clause for a reason, with the schedule's own figures."""
-    return fields[reason].format_map(_figures(plan, at) | {"were": were})
+    return text[reason].format_map(_figures(plan, at) | {"were": were})
 
 
 def spoken(zone: Zone, instant: int) -> str:

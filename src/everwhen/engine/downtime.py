@@ -31,10 +31,10 @@ class Downtime:
         last = self._last_heartbeat_at
         if mark is None or last is None or self._is_another_alive(node, last):
             return
-        fields = describe_window(self._runtime.vitals.tally(mark))
+        text = describe_window(self._runtime.vitals.tally(mark))
         down = describe_seconds((self._started_at - last) // SECOND)
         since = moment_of(last).isoformat(timespec="seconds")
-        log.info("was down for %s, since the last heartbeat at %s: %s", down, since, fields)
+        log.info("was down for %s, since the last heartbeat at %s: %s", down, since, text)
 
     def _is_another_alive(self, node: str, last: int) -> bool:
         nodes = self._runtime.upkeep.nodes()

@@ -14,7 +14,7 @@ SIGNATURES = ("everwhen", "github")
 _TRIGGERS = {"interval": "every", "cron": "cron"}
 
 
-def agent_to_json(fields: Mapping[str, Any]) -> dict[str, Any]:
+def general_fields_of_agent(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Translate a schedule of an agent to the keys that every schedule is declared with.
 
     `{type: interval, interval: 5m}` becomes `every: 5m`; `{type: cron, cron | expression}` becomes `cron`; `webhook`

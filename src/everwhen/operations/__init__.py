@@ -1,1 +1,1 @@
-"""WHAT A PERSON CAN DO: one function each; every surface calls these."""
+"""Operations: one function for each thing that a user can do. REST, the command line and Python call these."""

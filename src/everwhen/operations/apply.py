@@ -1,9 +1,10 @@
-"""Bringing the store to what a configuration, or a program, declares, in one transaction between two evaluations.
+"""Applying what a configuration, or a program, declares to the store, in one transaction between two evaluations.
 
-New schedules are created, changed ones edited, those that left the file removed; what did not change is not touched,
-and counters, pauses and running jobs stay. The protocol: work out the changes on a snapshot, then write them with the
-number of the configuration that they were worked out against. When another process was faster, its number is
-another, nothing is written, and the changes are worked out anew. Whoever dies before the commit has changed nothing.
+New schedules are created, changed ones edited, those that left the file removed. Unchanged schedules are not touched,
+and counters, pauses and running jobs stay. The protocol: compute the changes on a snapshot, then write them together
+with the revision number of the configuration on which they are based. If another process was faster, the stored
+number differs, nothing is written, and the changes are computed again. A process that dies before the commit has
+changed nothing.
 """
 
 from __future__ import annotations
@@ -37,22 +38,22 @@ MOST_NAMED = 50
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a configuration did, by schedule id."""
+    """What applying a configuration changed, by schedule id."""
 
     created: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     switched: tuple[str, ...] = ()
-    upgraded: tuple[str, ...] = ()  # changed, though what is declared is what it was
+    upgraded: tuple[str, ...] = ()  # changed, although the declaration is the same as before
     no_longer_stop: tuple[str, ...] = ()  # changed to on_exhausted: continue
-    sections: tuple[str, ...] = ()  # what changed besides schedules: notify[0], workflows.1
+    sections: tuple[str, ...] = ()  # changes besides schedules: notify[0], workflows.1
 
     def __bool__(self) -> bool:
         return bool(self.created or self.changed or self.removed or self.switched or self.sections)
 
 
 def preview(runtime: Runtime, declared: Declarations, source: str = "config") -> ConfigChanges:
-    """What applying would change; nothing is written."""
+    """Return what applying would change, without writing."""
     catalogue = runtime.catalogue
     return reconcile.reconcile(declared, catalogue.of_source(source), catalogue.policies(source))
 
@@ -66,9 +67,10 @@ def apply(
     may_remove_most: bool = False,
     may_be_past: bool = True,
 ) -> Applied:
-    """Make the schedules of a source those that are declared; refused whole when it cannot be.
+    """Make the schedules of a source those that are declared; change nothing when any part of it is refused.
 
-    The source is the file (`config`), or a program by its name (`python:app`): each removes its own only.
+    The source is the file (`config`), or a program by its name (`python:app`). Each source removes only its own
+    schedules.
     """
     by = actor or source
     for _ in range(MOST_TRIES):
@@ -77,7 +79,7 @@ def apply(
         if changes.removes_most and not may_remove_most:
             raise RemovalError(len(changes.removed), changes.present)
         if (taken := _taken(runtime, changes)) and runtime.catalogue.config_revision(source)[0] != based_on:
-            continue  # created since we looked, by another process that applies the same
+            continue  # created since the preview, by another process that applies the same
         _refuse(taken, source)
         if changes.is_empty and digest == declared.digest and _has_sections(runtime, source):
             return Applied()
@@ -96,7 +98,7 @@ def apply(
 
 @dataclass(frozen=True, slots=True)
 class KeyChange:
-    """One word of a definition or a configuration, before and after."""
+    """One key of a definition or a configuration, before and after."""
 
     key: str
     before: object
@@ -104,9 +106,9 @@ class KeyChange:
 
 
 def changed_sections(runtime: Runtime, declared: Declarations, source: str = "config") -> list[KeyChange]:
-    """The entries of workflows, messages, notify and api that are others than those in force.
+    """Return the entries of workflows, messages, notify and api that differ from those in force.
 
-    What a release that kept none of them left in force is not known, and nothing is said about it.
+    A release that did not store these entries left it unknown which were in force: then the result is empty.
     """
     if source != "config":
         return []
@@ -126,7 +128,7 @@ def _has_sections(runtime: Runtime, source: str) -> bool:
 
 
 def _write(runtime: Runtime, changes: Reconciliation) -> bool:
-    """Whether it was written; when somebody else was faster, the changes have to be worked out anew."""
+    """Write the changes; return False when another process was faster and they have to be computed again."""
     try:
         return runtime.catalogue.reconcile(runtime.clock.now(), changes)
     except (
@@ -139,7 +141,7 @@ def _write(runtime: Runtime, changes: Reconciliation) -> bool:
 
 
 def _policies(runtime: Runtime, declared: Declarations, source: str) -> dict[str, QuietHoursPolicy]:
-    """The quiet hours that schedules may name: those of the file, and for programs all that there are."""
+    """Return the quiet hours that schedules may name: for the file its own, for programs all stored ones as well."""
     stored = [] if source == "config" else runtime.catalogue.policies()
     return {policy.policy_id: policy for policy in (*stored, *declared.policies)}
 
@@ -149,7 +151,7 @@ def _taken(runtime: Runtime, changes: ConfigChanges) -> list[Declared]:
 
 
 def _refuse(taken: Sequence[Declared], source: str) -> None:
-    """An id that came another way (REST, the file, another program) is not taken over."""
+    """Refuse ids that belong to another source (REST, the file, another program): they are not taken over."""
     if not taken:
         return
     external = (
@@ -167,7 +169,7 @@ def _refuse(taken: Sequence[Declared], source: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Writing:
-    """Changes on their way into the store: whose they are, and when."""
+    """Changes that are about to be written to the store, with their source, actor and time."""
 
     declared: Declarations
     changes: ConfigChanges
@@ -177,7 +179,7 @@ class _Writing:
     policies: Mapping[str, QuietHoursPolicy]
     may_be_past: bool
     sections: tuple[str, ...]
-    upgraded: frozenset[str]  # the same words as last time mean something else to this release
+    upgraded: frozenset[str]  # ids whose unchanged declaration means something else to this release
 
     @property
     def applied(self) -> Applied:
@@ -221,7 +223,7 @@ class _Writing:
         found: list[tuple[str, Change]] = []
         for change in self.changes.changed:
             after, before = change.after, change.before
-            # An `after` whose words stayed means the instant that it meant.
+            # An `after` whose text did not change keeps its instant.
             if after.trigger != before.trigger:
                 after = counted_from(self.now, after)
             quiet = self._quiet(after)
@@ -248,7 +250,7 @@ class _Writing:
 
 
 def counted_from(now: int, definition: Definition) -> Definition:
-    """An `after` counts from here, and not from when the file was read, perhaps by another clock (T6)."""
+    """Count an `after` from `now`, not from when the file was read, perhaps by another clock (T6)."""
     trigger = definition.trigger
     if not isinstance(trigger, Once) or trigger.kind != "after":
         return definition
@@ -256,7 +258,10 @@ def counted_from(now: int, definition: Definition) -> Definition:
 
 
 def _upgraded(runtime: Runtime, changes: ConfigChanges, source: str) -> frozenset[str]:
-    """Those that change because of the release: its words are the same, and the release before has read them last."""
+    """Return the schedules that change because of the release.
+
+    Their declaration is the same as before, and the release before this one was the last to read it.
+    """
     if not changes.changed:
         return frozenset()
     before = {schedule.state.schedule_id for schedule in runtime.catalogue.from_before(source)}

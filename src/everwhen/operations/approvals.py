@@ -1,4 +1,4 @@
-"""Approving and declining what waits for approval, and resuming, which may be an approval as well (AP2)."""
+"""Approving and declining schedules that wait for approval, and resuming, which may approve as well (AP2)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from everwhen.ports.runtime import Runtime
 
 
 def approve_schedule(runtime: Runtime, schedule_id: str, caller: Caller, *, revision: int) -> None:
-    """Let a schedule go on as the revision that was looked at."""
+    """Approve a schedule at the revision that was reviewed; it fires from then on."""
 
     def change(schedule: Schedule, now: int, shared: Shared) -> Decision:
         _refuse_to_answer(schedule, caller)
@@ -25,7 +25,7 @@ def approve_schedule(runtime: Runtime, schedule_id: str, caller: Caller, *, revi
 
 
 def decline_schedule(runtime: Runtime, schedule_id: str, caller: Caller, *, note: str | None) -> None:
-    """Delete a schedule that waits, and put on record who declined it."""
+    """Delete a schedule that waits for approval, and record who declined it."""
 
     def change(schedule: Schedule, now: int, shared: Shared) -> Decision:
         _refuse_to_answer(schedule, caller)
@@ -50,7 +50,7 @@ def resume_schedule(
 
 
 def permit_revival(caller: Caller) -> Permit:
-    """Nobody revives what waits for approval: it is looked at first."""
+    """Refuse to revive a schedule that waits for approval: it has to be reviewed first."""
 
     def permit(schedule: Schedule) -> None:
         caller.refuse_unapproved(schedule)

@@ -1,11 +1,11 @@
-"""What happened and what was said, for whoever may see it, as lists, newest first.
+"""Audit events and messages that a caller may see, as lists, newest first.
 
-The audit has the events on record, and beside them firings and retries, starts and ends, read from the jobs, and the
-slots that are held at this moment. These are several sequences; a page interleaves them by their instants and goes on
-with each where it was.
+The audit contains the events on record. It also contains firings and retries, starts and ends, which are read from
+the jobs, and the slots that are held at this moment. These are several sequences; a page merges them by their
+instants and continues each where the page before ended.
 
-A token with an owner sees what is that owner's; what belongs to nobody in particular (a start, a reload, somebody who
-was turned away) is for tokens without one.
+A token with an owner sees what belongs to that owner. What has no owner (a start, a reload, a refused caller) is only
+for tokens without one.
 """
 
 from __future__ import annotations
@@ -37,13 +37,16 @@ from everwhen.ports.messages import Message, MessageFilter
 from everwhen.ports.runtime import Runtime
 
 T = TypeVar("T")
-Key = tuple[int, ...]  # the larger the newer
-MOST_HOLDS = 1_000  # that one look takes
+Key = tuple[int, ...]  # larger is newer
+MOST_HOLDS = 1_000  # that one query reads
 
 
 class Back(NamedTuple):
-    """Where a list goes on: in front of this event, this job and this hold, and in front of the job whose start, and of
-    the one whose end, was told last; 0: there are no more of them."""
+    """Where a list continues.
+
+    Before this event, this job and this hold; before the job whose start, and before the one whose end, was listed
+    last. 0: there are no more.
+    """
 
     event: int
     job: int
@@ -55,7 +58,10 @@ class Back(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Some of many; `total` is counted up to a bound. `back`: where the next page of the audit goes on, if any does."""
+    """One page of many entries.
+
+    `total` is counted up to a limit. `back`: where the next page of the audit continues, if there is one.
+    """
 
     items: Sequence[T]
     total: int = 0
@@ -64,7 +70,7 @@ class Page(Generic[T]):
 
 
 class _Lane(NamedTuple):
-    """What one sequence has for a page, and where it goes on behind that; None: it ends there."""
+    """The entries of one sequence for a page, and the position at which it continues; None: it ends there."""
 
     found: Sequence[tuple[Key, FeedEntry]] = ()
     rest: Key | None = None
@@ -81,7 +87,7 @@ def list_feed(
     limit: int,
     before: Back | None = None,
 ) -> Page[FeedEntry]:
-    """What the caller may see; of one schedule also when it is deleted."""
+    """Return what the caller may see; of one schedule also when it is deleted."""
     visible = narrowed(runtime, wanted, caller, schedule_id)
     if visible is None:
         return Page(())
@@ -96,7 +102,7 @@ def list_feed(
 def list_messages(
     runtime: Runtime, wanted: MessageFilter, caller: Caller, *, limit: int, before: int | None = None
 ) -> Page[Message]:
-    """Messages that the caller may see."""
+    """Return messages that the caller may see."""
     owner = caller.token.owner
     if owner is not None and wanted.owner not in (None, owner):
         return Page(())
@@ -106,18 +112,18 @@ def list_messages(
     return Page(items, min(total, COUNTED), total > COUNTED)
 
 
-# -- interleaving --
+# -- merging --
 
 
 def _newest(lanes: Sequence[_Lane], limit: int) -> Page[FeedEntry]:
-    """At one instant a job comes behind an event: so it is told first."""
+    """Merge the sequences, newest first; at one instant a job is newer than an event, so it comes first."""
     numbered = [[(number, entry) for _, entry in lane.found] for number, lane in enumerate(lanes)]
     shown = list(islice(heapq.merge(*numbered, key=lambda one: -facts_of(one[1]).at), limit))
     numbers = [number for number, _ in shown]
     rests = [_rest(lane, numbers.count(number)) for number, lane in enumerate(lanes)]
     held, ended, started, job, event = rests
     back = Back(*(event or (0,)), *(job or (0,)), *(held or (0, 0)), *(started or (0,)), *(ended or (0,)))
-    # Jobs end in another order than they were enqueued in, which is the order that their lanes are read in.
+    # Jobs end in another order than they were enqueued in, but their sequences are read in the order of enqueueing.
     newest = sorted((entry for _, entry in shown), key=lambda one: -facts_of(one).at)
     return Page(
         newest,
@@ -128,7 +134,7 @@ def _newest(lanes: Sequence[_Lane], limit: int) -> Page[FeedEntry]:
 
 
 def _rest(lane: _Lane, shown: int) -> Key | None:
-    """Where a sequence goes on when so many of what was found are shown."""
+    """Return where a sequence continues when `shown` of its entries are on the page."""
     if shown == len(lane.found):
         return lane.rest
     if shown:
@@ -158,7 +164,7 @@ def _recorded(runtime: Runtime, wanted: Wanted, limit: int, before: int | None) 
 
 
 def _fired(runtime: Runtime, wanted: Wanted, limit: int, before: int | None) -> _Lane:
-    """Where they match rarely the walk through the jobs ends early, and goes on with the next page."""
+    """Return firings and retries; when few jobs match, the scan stops early and continues with the next page."""
     if not wanted.wants("schedule.fired", "schedule.retried"):
         return _Lane()
     if wanted.job_id is not None:
@@ -184,7 +190,7 @@ def _fired_job(runtime: Runtime, wanted: Wanted, before: int | None) -> _Lane:
 
 
 class _Stage(NamedTuple):
-    """Starts or ends: which types they are, the statuses that jobs have which got there, and how one is told."""
+    """Starts or ends: their types, the statuses of jobs that reached them, and the function that makes the event."""
 
     types: Mapping[str, Collection[JobStatus]]
     item: Callable[[Progress], Derived | None]
@@ -195,7 +201,7 @@ _ENDS = _Stage({kind: (status,) for status, kind in ENDS.items()}, event_of_end)
 
 
 def _progress(runtime: Runtime, wanted: Wanted, limit: int, before: int | None, stage: _Stage) -> _Lane:
-    """Starts, or ends, by the order of their jobs; one enqueued before `since` may have ended after it."""
+    """Return starts, or ends, in the order of their jobs; a job enqueued before `since` may have ended after it."""
     kinds = [kind for kind in stage.types if wanted.wants(kind)]
     if not kinds or before == 0:
         return _Lane()
@@ -228,7 +234,7 @@ def _origins(wanted: Wanted) -> Sequence[Origin]:
 
 
 def _held(runtime: Runtime, wanted: Wanted, before: Key | None) -> _Lane:
-    """Those of the moment: a row does not remember what it held before."""
+    """Return the slots held at this moment: a row does not keep earlier holds."""
     if not wanted.wants("schedule.held"):
         return _Lane()
     holds = runtime.firings.holds(uid=wanted.uid, owner=wanted.owner, limit=MOST_HOLDS)

@@ -1,9 +1,10 @@
-"""A copy of the whole database in a file that is either complete or not there."""
+"""A backup of the whole database, in a file that is either complete or absent."""
 
 from __future__ import annotations
 
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 from everwhen.errors import BackupError
@@ -14,12 +15,14 @@ from everwhen.ports.upkeep import Progress
 def back_up(
     runtime: Runtime, path: Path, *, may_replace: bool = False, progress: Progress = lambda _share: None
 ) -> int:
-    """Copy the database to `path`, while it is in use; how many bytes there are.
+    """Copy the database to `path` while it is in use; return the size in bytes.
 
-    The copy grows under another name, readable by its owner only, and gets its own when it is on disk whole.
+    The copy is written under a temporary name, readable by its owner only, and renamed when it is completely on disk.
     """
     if path.is_dir():
         raise BackupError(f"{path} is a directory; name the file that is to be written", path)
+    if path.exists() and not path.is_file():
+        raise BackupError(f"{path} is a pipe, a device or a socket; name a file that is to be written", path)
     if path.exists() and not may_replace:
         raise BackupError(f"{path} is there already; name another file, or say --force", path)
     growing = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
@@ -33,7 +36,9 @@ def back_up(
     except OSError as error:
         raise BackupError(f"{path} cannot be written: {error.strerror}; nothing was changed", path) from error
     finally:
-        growing.unlink(missing_ok=True)
+        for suffix in ("", "-journal"):
+            with suppress(OSError):  # a folder that cannot be written to has none
+                Path(f"{growing}{suffix}").unlink(missing_ok=True)
 
 
 def _put_in_place(growing: Path, path: Path, may_replace: bool) -> None:
@@ -41,7 +46,7 @@ def _put_in_place(growing: Path, path: Path, may_replace: bool) -> None:
         growing.replace(path)
         return
     try:
-        path.hardlink_to(growing)  # unlike a rename it refuses a name that somebody took meanwhile
+        path.hardlink_to(growing)  # unlike a rename, a link fails if the name was taken meanwhile
     except FileExistsError as error:
         raise BackupError(f"{path} is there already; name another file, or say --force", path) from error
 

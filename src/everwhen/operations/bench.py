@@ -1,6 +1,6 @@
-"""How fast this database is, on this machine: schedules of its own are created, fired, run as no-ops and deleted.
+"""A benchmark of this database on this machine: it creates, fires and runs schedules of its own as no-ops.
 
-It is meant for a database that nobody else uses; where there are schedules already, it refuses.
+It needs a database that no other process uses; it refuses one that already has schedules.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Figure:
 
 
 def bench(runtime: Runtime, count: int, progress: Callable[[float], None]) -> Iterator[Figure]:
-    """Measure one thing after another, each on what the one before has left."""
+    """Measure one step after another, each on the state that the previous one left."""
     if runtime.ledger.counts().schedules:
         raise SchedulerError("the benchmark wants a database of its own; this one has schedules")
     works: list[tuple[str, int, Callable[[], object]]] = [

@@ -1,4 +1,4 @@
-"""Circuit breakers, as people look at and close them."""
+"""Circuit breakers: show, list and reset them."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ LOOKED_AT = 500  # schedules of a group
 
 
 def get_breaker(runtime: Runtime, key: str, *, limit: int = 20) -> tuple[Breaker, list[Transition]]:
-    """A breaker and its latest changes, newest first."""
+    """Return a breaker and its latest transitions, newest first."""
     return runtime.ledger.breaker(key), runtime.ledger.transitions(key, limit=limit)
 
 
 def find_breaker(
     runtime: Runtime, key: str, caller: Caller, *, limit: int = 20
 ) -> tuple[Breaker, list[Transition]]:
-    """The same for a caller: one that no schedule of his has is not there."""
+    """Return the same for a caller; raise UnknownBreakerError when none of the caller's schedules has it."""
     found = get_breaker(runtime, key, limit=limit)
     if caller.token.owner is None and (found[1] or found[0] != Breaker(key)):
-        return found  # it moved, so it is or was somebody's
+        return found  # it has changed, so a schedule has or had it
     if not _is_visible(runtime, key, caller):
         raise UnknownBreakerError(key)
     return found
 
 
 def list_breakers(runtime: Runtime, caller: Caller) -> list[Breaker]:
-    """Those that ever counted a failure, by key, as far as the caller may see them."""
+    """Return the breakers that ever counted a failure, by key, as far as the caller may see them."""
     found = runtime.ledger.breakers()
     if caller.token.owner is None:
         return found
@@ -37,14 +37,14 @@ def list_breakers(runtime: Runtime, caller: Caller) -> list[Breaker]:
 
 
 def reset_breaker(runtime: Runtime, key: str, *, actor: str | None = None) -> bool:
-    """Close it by hand; False when it was closed already."""
+    """Close a breaker by hand; return False when it was closed already."""
     was_open = runtime.catalogue.reset_breaker(runtime.clock.now(), key, actor)
     runtime.wake_scheduler()
     return was_open
 
 
 def _is_visible(runtime: Runtime, key: str, caller: Caller) -> bool:
-    """Whether a schedule that the caller may see has this breaker: by itself, or through its group."""
+    """Tell whether a schedule that the caller may see has this breaker, by itself or through its group."""
     alone = runtime.catalogue.entry(key)
     if alone is not None and caller.token.sees(alone.schedule.state.owner) and _has(alone, key):
         return True

@@ -1,9 +1,9 @@
-"""Moves an installation to another database, so that each slot fires on one of the two only.
+"""The move of an installation to another database, so that each slot fires on only one of the two.
 
-Three commits, in this order: the source is marked `moving` and closed for writers; the target gets all rows and the id
-of the copy; the source is marked `moved`. From the first on no node starts on the source, and none that still has it
-open can write. A crash after any of them is mended by the same call: it asks the target, with its tables locked,
-whether it holds this copy, and goes on from there. See docs/decisions/copy.md.
+Three commits, in this order: the source is marked `moving` and closed for writers; the target gets all rows and the
+id of the copy; the source is marked `moved`. After the first commit no node starts on the source, and none that still
+has it open can write. The same call recovers from a crash after any of them: it checks in the target, with its tables
+locked, whether it holds this copy, and continues from there. See docs/decisions/copy.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def copy_database(
 ) -> Received:
     """Copy everything, then mark the source as moved; `to` is the target's address without its password.
 
-    `is_forced`: what an earlier copy to another address became does not matter.
+    `is_forced` ignores what became of an earlier copy to another address.
     """
     found = source.move()
     move = _continued(found, to, is_forced) or Move(secrets.token_hex(8), to, "moving", now)
@@ -48,7 +48,7 @@ def copy_database(
     except UncertainCopyError:
         raise
     except BaseException:
-        # The mark of an earlier attempt stays: only the target knows what became of that one.
+        # The mark of an earlier attempt stays: only the target knows whether that attempt succeeded.
         if is_own and not is_there:
             with suppress(SchedulerError):
                 _take_back(source, found)
@@ -63,7 +63,7 @@ def _take_back(source: CopySource, before: Move | None) -> None:
 
 
 def _continued(found: Move | None, to: str, is_forced: bool) -> Move | None:
-    """The move that is to be finished; None where a new one begins."""
+    """Return the move to finish; None if a new one begins."""
     if found is None or (is_forced and found.to != to):
         return None
     if found.to != to:

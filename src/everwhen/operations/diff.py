@@ -24,7 +24,7 @@ What = Literal["created", "changed", "removed"]
 
 @dataclass(frozen=True, slots=True)
 class ScheduleChange:
-    """What becomes of one schedule."""
+    """The change of one schedule."""
 
     schedule_id: str
     what: What
@@ -35,7 +35,7 @@ class ScheduleChange:
 
 
 def diff(runtime: Runtime, declared: Declarations) -> list[ScheduleChange]:
-    """Everything that applying would change, by schedule; nothing is written."""
+    """Return everything that applying would change, by schedule, without writing."""
     now = runtime.clock.now()
     changes = preview(runtime, declared)
     policies = {policy.policy_id: policy for policy in declared.policies}
@@ -51,7 +51,7 @@ def diff(runtime: Runtime, declared: Declarations) -> list[ScheduleChange]:
 
 
 def _touched(declared: Declarations, changes: ConfigChanges, stored: dict[str, Schedule]) -> list[Declared]:
-    """Those that are edited, switched, or whose quiet hours are others now."""
+    """Return the schedules that are edited or switched, or whose quiet hours change."""
     names = {change.declared.schedule_id for change in changes.changed}
     names |= {one.schedule_id for one in changes.switched}
     other_hours = {policy.policy_id for policy in changes.policies}
@@ -102,7 +102,7 @@ def _key_change(key: str, before: object, after: object) -> KeyChange:
 
 
 def _masked_value(key: str, value: Any) -> Any:
-    """A value of a definition without its secrets; a payload, and what a target runs, are JSON inside the words."""
+    """Mask the secrets in a value of a definition; payloads and targets are JSON inside the fields."""
     if key == "target" and value is not None:
         return [value[0], masked(json.loads(value[1]))]
     return masked(json.loads(value) if key == "payload" and value is not None else value, key)

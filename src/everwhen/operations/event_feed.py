@@ -1,8 +1,8 @@
-"""What happened, in the order of commits: the events on record, and the firings beside them (L2, L4).
+"""The event feed in the order of commits: the events on record, and firings, which are read from the jobs (L2, L4).
 
-Events and jobs are two sequences, each in the order of its commits; what is told interleaves them by their instants. A
-place is therefore a number in each of them, and whoever goes on from a place misses nothing and hears nothing twice.
-Holds stand on the schedules' rows and have no sequence, so they have no place here.
+Events and jobs are two sequences, each in the order of its commits; the feed merges them by their instants. A
+position is therefore a number in each of them: a reader that continues from a position misses nothing and gets
+nothing twice. Holds are on the rows of schedules and have no sequence, so the feed does not contain them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def facts_of(entry: FeedEntry) -> Event | Derived:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is asked for: all that is given must hold; of several types, one."""
+    """A filter: all given conditions must hold; one of several types is enough."""
 
     types: frozenset[str] = frozenset()
     uid: str | None = None
@@ -55,7 +55,7 @@ class Wanted:
 
 
 class FeedItem(NamedTuple):
-    """Something that happened, and its number in its sequence."""
+    """An entry of the feed, and its number in its sequence."""
 
     sequence: int
     number: int
@@ -63,7 +63,7 @@ class FeedItem(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The last event and the last job that were told."""
+    """A position in the feed: the last event and the last job that were delivered."""
 
     event: int
     job: int
@@ -73,7 +73,7 @@ class Place(NamedTuple):
 
 
 def feed_after(runtime: Runtime, place: Place, *, limit: int) -> list[FeedItem]:
-    """What was committed behind a place."""
+    """Return what was committed after a position."""
     events = [FeedItem(EVENTS, one.id, one) for one in runtime.ledger.events_after(place.event, limit=limit)]
     jobs = [
         FeedItem(JOBS, one.row_id, event_of_firing(one))
@@ -83,7 +83,7 @@ def feed_after(runtime: Runtime, place: Place, *, limit: int) -> list[FeedItem]:
 
 
 def last_place(runtime: Runtime) -> Place:
-    """Behind everything that was committed."""
+    """Return the position after everything that was committed."""
     return Place(runtime.ledger.last_event_id(), runtime.firings.last())
 
 
@@ -96,7 +96,10 @@ def list_after(
     place: Place,
     limit: int,
 ) -> tuple[list[FeedEntry], Place]:
-    """What came behind a place, the oldest first, and how far was looked: it may be nothing, and there be more."""
+    """Return the visible entries after a position, the oldest first, and the position up to which entries were read.
+
+    The list may be empty although there are more entries after that position.
+    """
     visible = narrowed(runtime, wanted, caller, schedule_id)
     looked = feed_after(runtime, place, limit=limit)
     for item in looked:
@@ -105,7 +108,7 @@ def list_after(
 
 
 def narrowed(runtime: Runtime, wanted: Wanted, caller: Caller, schedule_id: str | None) -> Wanted | None:
-    """To what the caller may see, of one schedule also when it is deleted; None: that is nothing."""
+    """Narrow a filter to what the caller may see, also for a deleted schedule; None if that is nothing."""
     if schedule_id is not None:
         wanted = replace(wanted, uid=runtime.ledger.uid_of(schedule_id))
         if wanted.uid is None:

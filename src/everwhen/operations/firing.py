@@ -1,4 +1,4 @@
-"""Firing by request: a person's trigger, and the webhook or chat that a schedule waits for. Never the clock."""
+"""Firing on request: a user's trigger, and the webhook or chat that a schedule waits for. The clock fires elsewhere."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from everwhen.ports.runtime import Runtime
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """What came of a request: the id of its job, or the reason why there is none."""
+    """The result of a request: the id of its job, or the reason why there is none."""
 
     job_id: str | None
     skip_reason: SkipReason | None = None
-    is_repeated: bool = False  # the request came before, and this is what came of it then
+    is_repeated: bool = False  # the request is a repetition, and this is its first result
 
     @property
     def is_skipped(self) -> bool:
@@ -44,9 +44,9 @@ def trigger_schedule(
     permit: Permit = anybody,
     budget: Budget | None = None,
 ) -> Firing:
-    """Run it now, beside its slots: the schedule and its counters do not move (X3).
+    """Run a schedule now, in addition to its slots: the schedule and its counters do not change (X3).
 
-    `budget` is that of the token that asks; FiringLimitError when it is spent.
+    `budget` is that of the caller's token; FiringLimitError when it is exhausted.
     """
     budgets = budgets_of(budget)
 
@@ -64,12 +64,12 @@ def budgets_of(budget: Budget | None) -> tuple[Budget, ...]:
 
 
 def keys_of(budgets: Sequence[Budget]) -> list[str]:
-    """What a transaction locks to count against budgets."""
+    """Return the keys that a transaction locks to count against budgets."""
     return [budget.key for budget in budgets]
 
 
 class Once(NamedTuple):
-    """What names a request that fires once, however often it comes, and for how many microseconds."""
+    """The key of a request that fires once, however often it arrives, and for how many microseconds that holds."""
 
     key: str
     kept: int
@@ -84,11 +84,11 @@ def fire_schedule(
     once: Once | None = None,
     budget: Budget | None = None,
 ) -> Firing:
-    """Fire a webhook or chat schedule: an own job, or a skip that is on record.
+    """Fire a webhook or chat schedule: the result is an own job, or a skip that is on record.
 
-    `once` is remembered by the transaction that fires: when the same request comes again, to whichever process and
-    also after a restart, nothing is fired, and the answer is what came of it the first time. It counts for `budget`,
-    that of the token that asks, and for the limits of the token that made the schedule, whoever asks.
+    The transaction that fires also stores `once`: when the same request arrives again, at any process and also after
+    a restart, nothing fires, and the result is that of the first time. The firing counts for `budget`, that of the
+    caller's token, and for the limits of the token that created the schedule, whoever the caller is.
     """
     budgets = budgets_of(budget)
 
@@ -124,8 +124,8 @@ def _ask_once(runtime: Runtime, schedule_id: str, request: Change, once: Once) -
 
     def remember(decision: Decision) -> Answer:
         firing = _firing(decision)
-        fields = json.dumps([firing.job_id, firing.skip_reason])
-        asked.append(Answer(f"hook:{decision.after.uid}", once.key, "", fields, once.kept))
+        answer = json.dumps([firing.job_id, firing.skip_reason])
+        asked.append(Answer(f"hook:{decision.after.uid}", once.key, "", answer, once.kept))
         return asked[-1]
 
     try:
@@ -133,7 +133,7 @@ def _ask_once(runtime: Runtime, schedule_id: str, request: Change, once: Once) -
     except RepeatedRequestError:
         who, key = asked[-1][:2]
         known = runtime.tokens.answer(who, key, since=runtime.clock.now() - ANSWERS_KEPT)
-        if known is None:  # it was forgotten in this very moment
+        if known is None:  # it expired just now
             raise
         job_id, skip_reason = json.loads(known.answer)
         return Firing(job_id, skip_reason, is_repeated=True)

@@ -1,7 +1,7 @@
-"""Which groups (plugins, agents, workflows) somebody may use, decided here for every way that leads to them (X9).
+"""The rule which groups (plugins, agents, workflows) a caller may use, decided here for every access path (X9).
 
-Whoever is confined to an owner reaches the groups of that owner and those that are shared. All others are like groups
-that do not exist.
+A caller that is confined to an owner may use the groups of that owner and the shared ones. To such a caller all other
+groups do not exist.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from everwhen.operations.schedules import invalidate_schedule
 from everwhen.ports.catalogue import Entry, ScheduleFilter
 from everwhen.ports.runtime import Runtime
 
-UNUSABLE = "its owner may not use the"  # how the reason begins
+UNUSABLE = "its owner may not use the"  # how the reason starts
 _PAGE = 500
 _LOOKED_AT: tuple[Status, ...] = ("active", "paused")
 
@@ -25,28 +25,28 @@ log = logging.getLogger("everwhen")
 
 
 def may_use(group: Group | None, owner: str | None) -> bool:
-    """Whether a caller reaches a group; `owner` is the one that the caller is confined to, None for nobody."""
+    """Tell whether a caller may use a group; `owner` is the one that the caller is confined to, None without one."""
     return group is not None and (owner is None or is_shared(group) or group.get("owner") == owner)
 
 
 def usable_groups(groups: Groups, owner: str | None) -> Groups:
-    """The groups that there are for a caller."""
+    """Return the groups that a caller may use."""
     if owner is None:
         return groups
     return {key: group for key, group in groups.items() if may_use(group, owner)}
 
 
 def is_hidden(groups: Groups, name: str, owner: str | None) -> bool:
-    """Whether a group of that name is there, and not for this caller; kinds share one name space."""
+    """Tell whether a group of that name exists but is hidden from this caller; kinds share one name space."""
     found = [group for (_, known), group in groups.items() if known == name]
     return bool(found) and not any(may_use(group, owner) for group in found)
 
 
 def refuse_unusable(groups: Groups, schedule: Schedule, owner: str) -> None:
-    """UnknownGroupError when a caller may not run what a schedule runs, or there is no such group any more.
+    """Raise UnknownGroupError when a caller may not run what a schedule runs, or the group no longer exists.
 
-    A group that nobody here knows may be declared by a program, and what runs it with it; what was submitted is then
-    of a group that is gone.
+    A group that is unknown here may be declared by a program, together with the schedules that run it. A submitted
+    schedule with an unknown group belongs to a group that was removed.
     """
     kind, name = schedule.definition.target.kind, schedule.definition.group
     if name is None:
@@ -58,17 +58,17 @@ def refuse_unusable(groups: Groups, schedule: Schedule, owner: str) -> None:
 
 
 def _is_submitted(state: State) -> bool:
-    """Whether it came over REST: its uid is its id (R5)."""
+    """Tell whether a schedule came over REST: its uid is its id (R5)."""
     return state.uid == state.schedule_id
 
 
-# -- what is stored --
+# -- stored schedules --
 
 
 def invalidate_unusable(runtime: Runtime, groups: Groups) -> list[str]:
-    """Stop every submitted schedule that runs what its owner may not use; their ids.
+    """Stop every submitted schedule that runs what its owner may not use; return their ids.
 
-    An active one becomes invalid, a paused one stays so beyond the end of its pause.
+    An active one becomes invalid; a paused one stays paused beyond the end of its pause.
     """
     found: list[str] = []
     makers: dict[str, str | None] | None = None
@@ -86,7 +86,7 @@ def invalidate_unusable(runtime: Runtime, groups: Groups) -> list[str]:
 
 
 def _suspects(runtime: Runtime, kind: str, name: str) -> Iterator[State]:
-    """Schedules of a group that an owner submitted and that run by themselves, now or when their pause ends."""
+    """Yield schedules of a group that an owner submitted and that fire by themselves, now or when their pause ends."""
     for status in _LOOKED_AT:
         after: str | None = None
         wanted = ScheduleFilter(status=status, group=name, target=kind)
@@ -99,12 +99,12 @@ def _suspects(runtime: Runtime, kind: str, name: str) -> Iterator[State]:
 
 
 def stays_unusable(runtime: Runtime, groups: Groups, schedule: Schedule) -> bool:
-    """Whether an invalid schedule still runs what its owner may not use, as far as the groups here tell."""
+    """Tell whether an invalid schedule still runs what its owner may not use, as far as the groups here show."""
     definition, state = schedule.definition, schedule.state
     if definition.group is None or state.owner is None or not _is_submitted(state):
         return False
     group = groups.get((definition.target.kind, definition.group))
-    if group is None:  # nobody here knows whose it is
+    if group is None:  # its owner is not known here
         return (state.status_reason or "").startswith(UNUSABLE)
     entry = runtime.catalogue.entry(state.schedule_id)
     return entry is not None and _fault(entry, group, _owners_of_tokens(runtime)) is not None
@@ -115,7 +115,7 @@ def _owners_of_tokens(runtime: Runtime) -> dict[str, str | None]:
 
 
 def _fault(entry: Entry, group: Group, makers: dict[str, str | None]) -> str | None:
-    """Why a stored schedule breaks X9. It is told to its owner, who is not told whose the group is."""
+    """Return why a stored schedule breaks X9. Its owner reads this, so it does not name the owner of the group."""
     definition, owner = entry.schedule.definition, entry.schedule.state.owner
     named = f'{definition.target.kind} "{definition.group}"'
     maker = makers.get(entry.token_id or "")
@@ -127,7 +127,7 @@ def _fault(entry: Entry, group: Group, makers: dict[str, str | None]) -> str | N
 
 
 def _is_beyond(definition: Definition, group: Group, tenant: str) -> bool:
-    """Whether it says what a tenant cannot say, or shares what each tenant has of its own."""
+    """Tell whether a definition sets what a tenant may not set, or shares what each tenant has of its own."""
     rules = [rule for rule in (definition.guard, definition.breaker) if rule is not None]
     if not all(rule.key.endswith(f"@{tenant}") for rule in rules):
         return True

@@ -1,6 +1,6 @@
-"""Jobs on the terms of the token that asks: listed, looked at, cancelled, run again.
+"""Jobs within the rights of the caller's token: list, show, cancel, run again.
 
-A job is its schedule's owner's. Of a schedule that is deleted the record says whose it was.
+A job belongs to the owner of its schedule. For a deleted schedule the record holds the owner.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def list_jobs(
     before: int | None = None,
     offset: int = 0,
 ) -> JobPage:
-    """Jobs that the caller may see, newest first; of a schedule that is deleted, too, when it is asked for by id."""
+    """Return the jobs that the caller may see, newest first; of a deleted schedule too, if it is requested by id."""
     if schedule_id is not None:
         uid = _uid_of(runtime, schedule_id)
         if uid is None or not caller.token.sees(_owner_of(runtime, uid)):
@@ -49,7 +49,7 @@ def list_jobs(
 
 
 def get_job(runtime: Runtime, job_id: str, caller: Caller) -> Job:
-    """A job; someone else's is not there."""
+    """Return a job; raise UnknownJobError for a job of another owner too."""
     job = jobs.get_job(runtime, job_id)
     if caller.token.owner is not None and not caller.token.sees(_owner_of(runtime, job.uid)):
         raise UnknownJobError(job_id)
@@ -57,13 +57,16 @@ def get_job(runtime: Runtime, job_id: str, caller: Caller) -> Job:
 
 
 def get_output(runtime: Runtime, job_id: str, caller: Caller) -> tuple[Job, list[OutputPiece]]:
-    """A job, and what is kept of its output. The job is read first: when it has ended, all of its output is there."""
+    """Return a job and what is kept of its output.
+
+    The job is read first: when it has ended, all of its output is there.
+    """
     job = get_job(runtime, job_id, caller)
     return job, runtime.ledger.output(job_id)
 
 
 def cancel_job(runtime: Runtime, job_id: str, caller: Caller) -> Job:
-    """End a job that is queued or running."""
+    """Cancel a job that is queued or running."""
     job = get_job(runtime, job_id, caller)
     if not job.is_outstanding:
         raise StatusError("cancel", job.status)
@@ -71,7 +74,7 @@ def cancel_job(runtime: Runtime, job_id: str, caller: Caller) -> Job:
 
 
 def rerun_job(runtime: Runtime, job_id: str, caller: Caller, *, if_running: IfRunning = "queue") -> Firing:
-    """Run a job that has ended once more, with its slot and its payload, by the definition of today (X3)."""
+    """Run an ended job once more, with its slot and its payload, by the current definition of its schedule (X3)."""
     job = get_job(runtime, job_id, caller)
     if job.is_outstanding:
         raise StatusError("rerun", job.status)
@@ -98,7 +101,7 @@ def _uid_of(runtime: Runtime, schedule_id: str) -> str | None:
 
 
 def _owner_of(runtime: Runtime, uid: str) -> str | None:
-    """Whose a schedule is; of a deleted one the newest event about it says it."""
+    """Return the owner of a schedule; for a deleted one from the newest event about it."""
     schedule = runtime.catalogue.get(uid)
     if schedule is not None:
         return schedule.state.owner

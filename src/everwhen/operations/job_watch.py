@@ -1,7 +1,7 @@
-"""Starts and ends of jobs, told while somebody looks: no index and no row of theirs is paid for by jobs (L2).
+"""Starts and ends of jobs, computed only while a client watches: jobs pay for no index and no row for them (L2).
 
-A watch knows the jobs that have not ended, and looks at each of them again until it has. So none of their ends is
-passed over, whatever the order of commits, and what a look costs is bounded by what is outstanding.
+A watch keeps the jobs that have not ended, and polls each of them until it has. So it misses none of their ends,
+whatever the order of commits, and the cost of a poll is bounded by the number of outstanding jobs.
 """
 
 from __future__ import annotations
@@ -12,22 +12,20 @@ from everwhen.model.derived import Derived, Progress, event_of_end, event_of_sta
 from everwhen.ports.runtime import Runtime
 
 PORTION = 1_000
-MOST_FOLLOWED = 20_000  # jobs; where there are more, the ends of some of them are not told
-MOST_NEW = (
-    20_000  # jobs since the last look; beyond that nobody has looked for long, and the watch begins anew
-)
+MOST_FOLLOWED = 20_000  # jobs; with more, the ends of some of them are not reported
+MOST_NEW = 20_000  # jobs since the last poll; with more, that was long ago, and the watch starts again
 
 
 class JobWatch:
-    """One reader's view. Not for two threads at once."""
+    """The view of one reader. Not for two threads at once."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._firings = runtime.firings
-        self._row: int | None = None  # the last job that was looked at
-        self._told: dict[int, int] = {}  # by row: how many starts of a job that has not ended were told
+        self._row: int | None = None  # the last job that was read
+        self._told: dict[int, int] = {}  # by row: the reported starts of each job that has not ended
 
     def look(self) -> list[Derived]:
-        """What began and what ended since the last look; nothing at the first."""
+        """Return the starts and ends since the last call; nothing at the first call."""
         if self._row is None:
             self._begin()
             return []

@@ -1,4 +1,4 @@
-"""Jobs, as people look them up, cancel them, and fill in those that are missing."""
+"""Jobs: show and cancel them, report their outcome, and backfill missing ones."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ MOST_LOOKED_AT = 100_000
 
 
 def cancel_job(runtime: Runtime, job_id: str, *, actor: str | None = None) -> Job:
-    """End a job: a queued one at once, a running one as soon as its worker has killed it."""
+    """Cancel a job: a queued one ends at once, a running one as soon as its worker has killed it."""
     job = get_job(runtime, job_id)
     now = runtime.clock.now()
     try:
         runtime.catalogue.change(
             now, job.uid, lambda s, now, shared: by_hand.cancel_job(s, job_id, now, shared, actor=actor)
         )
-    except UnknownScheduleError:  # deleted, and its run goes on (X4)
+    except UnknownScheduleError:  # deleted, but its run continues (X4)
         runtime.catalogue.cancel_orphan(now, job_id)
     runtime.wake_workers()
     return get_job(runtime, job_id)
@@ -52,7 +52,7 @@ def report_outcome(
     error: str | None = None,
     retry: bool = True,
 ) -> Job:
-    """Say how work ended that a 202 had promised; the token of the request is good for one report."""
+    """Report how work ended that was accepted with a 202; the token of the request is valid for one report."""
     if status not in ("succeeded", "failed"):
         raise OutcomeError(f"status {shown(status)!r} is neither succeeded nor failed")
     if status == "succeeded":
@@ -66,14 +66,14 @@ def report_outcome(
             raise OutcomeError(
                 f'job "{shown(job_id)}" does not wait for an outcome yet; try again in a second'
             )
-        raise UnknownJobError(job_id)  # over, or another token: who may not know is not told
+        raise UnknownJobError(job_id)  # ended, or another token: the caller does not learn which
     runtime.wake_scheduler()
     runtime.wake_workers()
     return get_job(runtime, job_id)
 
 
 def get_output(runtime: Runtime, job_id: str) -> list[OutputPiece]:
-    """What is kept of a job's output, in pieces: the first and the last of each stream of each attempt."""
+    """Return what is kept of a job's output, in pieces: the first and the last of each stream of each attempt."""
     get_job(runtime, job_id)
     return runtime.ledger.output(job_id)
 
@@ -87,7 +87,7 @@ def get_job(runtime: Runtime, job_id: str) -> Job:
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """Which slots a backfill filled (or would fill), or the reason why it filled none."""
+    """The slots that a backfill filled (or would fill), or the reason why it filled none."""
 
     slots: tuple[int, ...]
     skip_reason: SkipReason | None = None
@@ -104,9 +104,9 @@ def backfill(
     permit: Permit = anybody,
     budget: Budget | None = None,
 ) -> Backfill:
-    """Jobs for the slots of a past span that have none; the schedule and its counters do not move (X3).
+    """Create jobs for the slots of a past span that have none; the schedule and its counters do not change (X3).
 
-    `budget` is that of the token that asks.
+    `budget` is that of the caller's token.
     """
     schedule = get_schedule(runtime, schedule_id)
     permit(schedule)
@@ -135,7 +135,7 @@ def backfill(
 
 
 def _slots_between(runtime: Runtime, uid: str, first: int, last: int) -> list[int]:
-    """The slots of the revisions in force then, without those that have a job."""
+    """Return the slots of the revisions in force then, without those that have a job."""
     with runtime.ledger.history([uid]) as record:
         (history,) = record.histories
         planned = by_hand.slots_of_history(history, first, last, most=MOST_LOOKED_AT)

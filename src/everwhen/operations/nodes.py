@@ -1,4 +1,4 @@
-"""Which nodes there are: role, version, heartbeat, and how far each one's clock is from the database's."""
+"""The nodes: role, version, heartbeat, and the offset of each one's clock from the database's."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from everwhen.ports.runtime import Runtime
 
 
 def list_nodes(runtime: Runtime, *, also_gone: bool = False) -> list[Node]:
-    """Those that live, the oldest start first; with `also_gone` every one that is remembered."""
+    """Return the live nodes, the oldest start first; with `also_gone` every recorded node."""
     return [node for node in runtime.upkeep.nodes() if also_gone or node.is_alive]

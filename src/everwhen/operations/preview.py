@@ -1,4 +1,4 @@
-"""What a schedule would do, before there is one: in words, its next instants, and what clock changes do to them."""
+"""A preview of a schedule before it is created: in words, its next instants, and what clock changes do to them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from everwhen.timetable.occurrences import series_of
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The trigger in words; the slots, each with a note where a clock change touches it."""
+    """The trigger in words, and the slots, each with a note if a clock change affects it."""
 
     sentence: str
     slots: list[UpcomingSlot]
@@ -25,7 +25,7 @@ class Preview:
 
 
 def preview(runtime: Runtime, declared: Declared, count: int) -> Preview:
-    """Nothing is written."""
+    """Preview a declared schedule without writing."""
     definition, now = declared.definition, runtime.clock.now()
     plan = Plan(declared.schedule_id, definition, quiet_hours_of(runtime, definition))
     state = edit.create(plan, declared.schedule_id, now).state

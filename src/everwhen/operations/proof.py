@@ -1,4 +1,4 @@
-"""Proving the record: every slot exactly once, every count as the jobs make it (L1)."""
+"""The check of the ledger: every slot exactly once, every count as the jobs make it (L1)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from everwhen.verify.ledger import LedgerReport, check_ledger
 
 
 def prove(runtime: Runtime, progress: Progress = lambda _share: None) -> LedgerReport:
-    """Check the whole ledger, from one snapshot; the service may go on meanwhile."""
+    """Check the whole ledger, from one snapshot; the service may run meanwhile."""
     expected = max(sum(runtime.ledger.counts().schedules.values()), 1)
     with runtime.ledger.history() as record:
         return check_ledger(_watched(record, expected, progress), runtime.clock.now())
@@ -21,9 +21,7 @@ def prove(runtime: Runtime, progress: Progress = lambda _share: None) -> LedgerR
 def _watched(record: History, expected: int, progress: Progress) -> History:
     def histories() -> Iterator[ScheduleHistory]:
         for number, history in enumerate(record.histories):
-            progress(
-                min(number / expected, 0.99)
-            )  # deleted schedules have lives too, and nobody counted them
+            progress(min(number / expected, 0.99))  # `expected` does not count deleted schedules
             yield history
 
     return replace(record, histories=histories())

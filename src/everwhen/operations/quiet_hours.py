@@ -1,4 +1,4 @@
-"""Quiet-hours policies: made, listed, changed, deleted. Those of the configuration file are changed there."""
+"""Quiet-hours policies: created, listed, changed, deleted. Policies of the configuration file are changed there."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from everwhen.ports.runtime import Runtime
 
 @dataclass(frozen=True, slots=True)
 class PolicyEntry:
-    """A policy, and whether it stands in the file (`config`) or came over REST (`api`)."""
+    """A policy, and whether it comes from the file (`config`) or over REST (`api`)."""
 
     policy: QuietHoursPolicy
     source: str
 
 
 def create_quiet_hours(runtime: Runtime, policy: QuietHoursPolicy) -> None:
-    """A new policy; an id that is taken is refused."""
+    """Create a policy; refuse an id that is taken."""
     runtime.catalogue.add_policy(runtime.clock.now(), policy)
 
 
 def change_quiet_hours(
     runtime: Runtime, policy_id: str, change: Callable[[QuietHoursPolicy], QuietHoursPolicy]
 ) -> QuietHoursPolicy:
-    """Make another of a policy, at once for everything that uses it; slots that it holds are looked at again."""
+    """Change a policy at once for every schedule that uses it; slots that it holds are evaluated again."""
     after = runtime.catalogue.change_policy(runtime.clock.now(), policy_id, change)
     runtime.wake_scheduler()
     return after
 
 
 def list_entries(runtime: Runtime) -> list[PolicyEntry]:
-    """Every policy by id, each with where it came from."""
+    """Return every policy with its source, by id."""
     declared = {policy.policy_id for policy in runtime.catalogue.policies("config")}
     return [
         PolicyEntry(policy, "config" if policy.policy_id in declared else "api")
@@ -49,5 +49,5 @@ def get_entry(runtime: Runtime, policy_id: str) -> PolicyEntry:
 
 
 def delete_own_quiet_hours(runtime: Runtime, policy_id: str) -> None:
-    """Remove a policy that came over REST; one that a schedule uses is refused, and so are those of the file."""
+    """Delete a policy that came over REST; refuse one that a schedule uses, and those of the file."""
     runtime.catalogue.delete_own_policy(policy_id)

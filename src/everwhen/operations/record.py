@@ -1,4 +1,4 @@
-"""What one schedule did, as the record has it: slots, figures, revisions; also after it was deleted (X4)."""
+"""What one schedule did, from the record: slots, figures, revisions; also after it was deleted (X4)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from everwhen.ports.ledger import EventFilter, JobFilter
 from everwhen.ports.runtime import Runtime
 
 Fate = Literal["fired", "skipped", "missed", "caught_up", "held"]
-MOST_LOOKED_AT = 1_000  # jobs that figures are made from
+MOST_LOOKED_AT = 1_000  # jobs from which figures are computed
 
 _FATES: dict[str, Fate] = {
     "schedule.skipped": "skipped",
@@ -28,7 +28,7 @@ _FATES: dict[str, Fate] = {
 
 @dataclass(frozen=True, slots=True)
 class SlotEntry:
-    """One slot, or a range of slots that one event stands for: the first, the last, how many."""
+    """One slot, or a range of slots that one event covers: the first, the last, their number."""
 
     slot_at: int
     fate: Fate
@@ -41,7 +41,7 @@ class SlotEntry:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """How the last jobs went; durations in microseconds."""
+    """Statistics of the last jobs; durations in microseconds."""
 
     looked_at: int
     succeeded: int
@@ -49,15 +49,15 @@ class Figures:
     cancelled: int
     shortest: int | None = None
     median: int | None = None
-    nearly_longest: int | None = None  # 95 of 100 are shorter
+    nearly_longest: int | None = None  # the 95th percentile
     longest: int | None = None
     since: int | None = None
 
 
 def uid_for(runtime: Runtime, schedule_id: str, caller: Caller, at: int = FOR_EVER) -> str:
-    """The uid behind an id that the caller may ask about, also when its schedule is deleted.
+    """Return the uid of an id that the caller may read, also when its schedule is deleted.
 
-    One that was deleted and added again has two lives under one id; `at` chooses the one that had begun by then.
+    An id that was deleted and added again has had two schedules; `at` selects the one that existed then.
     """
     entry = runtime.catalogue.entry(schedule_id)
     if entry is not None:
@@ -71,7 +71,7 @@ def uid_for(runtime: Runtime, schedule_id: str, caller: Caller, at: int = FOR_EV
 
 
 def _gone(runtime: Runtime, schedule_id: str, caller: Caller, at: int) -> str | None:
-    """The uid that the record knows under an id, if the caller may see it."""
+    """Return the uid on record for an id, if the caller may see it."""
     uid = runtime.ledger.uid_of(schedule_id, at) if _is_a_name(schedule_id) else None
     last = runtime.ledger.events(EventFilter(uid=uid), limit=1) if uid is not None else []
     return uid if last and caller.token.sees(last[0].event.owner) else None
@@ -83,7 +83,7 @@ def _is_a_name(schedule_id: str) -> bool:
 
 
 def slots_of(runtime: Runtime, uid: str, *, limit: int, before: int | None = None) -> list[SlotEntry]:
-    """What became of the slots before an instant, newest first."""
+    """Return what happened to the slots before an instant, newest first."""
     own = JobFilter(uid=uid, origins=("schedule", "catch_up"), until=before)
     jobs = runtime.ledger.jobs(own, limit=limit)
     events = runtime.ledger.events(
@@ -116,7 +116,7 @@ def _entry(event: Event) -> SlotEntry:
 
 
 def figures_of(runtime: Runtime, uid: str) -> Figures:
-    """How the last jobs of a schedule went."""
+    """Compute the statistics of the last jobs of a schedule."""
     jobs = runtime.ledger.jobs(JobFilter(uid=uid), limit=MOST_LOOKED_AT)
     ended = [job for job in jobs if job.ended_at is not None]
     return Figures(
@@ -148,7 +148,7 @@ def _durations(lengths: Sequence[int]) -> dict[str, int]:
 
 
 def revisions_of(runtime: Runtime, uid: str) -> list[Revision]:
-    """The revisions of a definition, newest first."""
+    """Return the revisions of a definition, newest first."""
     with runtime.ledger.history([uid]) as record:
         history = next(iter(record.histories))
         return list(reversed(history.revisions))

@@ -1,4 +1,7 @@
-"""Reload: read the file again, and take it whole or not at all. A refused one is put on record; the old one stays."""
+"""Reload: read the file again, and apply it as a whole or not at all.
+
+A refusal is recorded, and the old configuration stays in force.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ def reload(
     actor: str | None = None,
     may_remove_most: bool = False,
 ) -> Applied:
-    """Read and apply; ConfigError says why not, and then nothing has changed."""
+    """Read and apply; raise ConfigError with the reason when the file is refused, and change nothing then."""
     try:
         return apply(runtime, read(), actor=actor, may_remove_most=may_remove_most)
     except ConfigError as error:

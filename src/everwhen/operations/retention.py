@@ -1,4 +1,4 @@
-"""Forgetting what is older than it needs to be, in portions that nobody notices."""
+"""Deletion of rows beyond their retention, in portions small enough not to disturb the service."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def prune(
     dry_run: bool = False,
     tell: Callable[[Portion], None] = lambda _portion: None,
 ) -> dict[Kept, int]:
-    """Delete everything beyond retention; how many rows of each kind went (or, for a dry run, would go)."""
+    """Delete everything beyond retention; return the number of deleted rows by kind (a dry run only counts them)."""
     before = cutoffs(retention or Retention(), runtime.clock.now())
     rows: dict[Kept, int] = {}
     place: Place | None = FRONT

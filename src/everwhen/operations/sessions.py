@@ -1,4 +1,7 @@
-"""Sessions of browsers: begun with a token, known by a secret in a cookie, ended by hand, by time or with the token."""
+"""Browser sessions: started with a token, identified by a secret in a cookie.
+
+They end by hand, by time or with the token.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,14 @@ LASTS = 12 * HOUR
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
-    """A session and its secret, which is in the cookie alone."""
+    """A session and its secret, which only the cookie holds."""
 
     session: Session
     secret: str
 
 
 def begin_session(runtime: Runtime, token: Token) -> NewSession:
-    """Let a browser in as this token; not for longer than the token is good."""
+    """Start a session for this token; it does not outlast the token."""
     now = runtime.clock.now()
     secret = secrets.token_urlsafe(32)
     expires_at = now + LASTS if token.expires_at is None else min(now + LASTS, token.expires_at)
@@ -33,7 +36,7 @@ def begin_session(runtime: Runtime, token: Token) -> NewSession:
 
 
 def find_session(runtime: Runtime, secret: str) -> Token | None:
-    """The token of a session, if both are in force."""
+    """Return the token of a session, if both are in force."""
     now = runtime.clock.now()
     token = runtime.tokens.find_session(hash_of(secret), now)
     return token if token is not None and token.is_good(now) else None
@@ -44,7 +47,7 @@ def end_session(runtime: Runtime, secret: str) -> None:
 
 
 def proof_of(secret: str) -> str:
-    """What a page of ours knows of its session and no other page can: to be sent with every change (CSRF)."""
+    """Return the CSRF token of a session: only our own pages can know it, and they send it with every change."""
     return hmac.new(secret.encode(errors="replace"), b"everwhen csrf", "sha256").hexdigest()
 
 

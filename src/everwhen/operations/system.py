@@ -1,4 +1,4 @@
-"""The runtime as a whole: how it stands, what waits in it, which nodes live, what comes next."""
+"""The state of the runtime as a whole: what waits in it, which nodes are alive, what comes next."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from everwhen.ports.ledger import Counts
 from everwhen.ports.runtime import Runtime
 
 MOST_NODES = 100
-SHOWN_FOR = DAY  # how long a node that is gone is shown
+SHOWN_FOR = DAY  # how long a dead node is listed
 OVERDUE = MINUTE
 MOST_OVERDUE = 1_000
 
@@ -30,12 +30,12 @@ class LoopFigures:
 
 @dataclass(frozen=True, slots=True)
 class SystemStatus:
-    """How the runtime stands. `lag`: how long the earliest due slot has been waiting; 0 when nothing waits."""
+    """The state of the runtime. `lag`: how long the earliest due slot has been waiting; 0 when nothing waits."""
 
     now: int
     paused_at: int | None
     lag: int
-    overdue: int  # schedules behind by more than a minute, counted up to a bound
+    overdue: int  # schedules late by more than a minute, counted up to a limit
     counts: Counts
     nodes: list[Node]
     breakers: list[Breaker]  # those that are not closed
@@ -61,12 +61,12 @@ def system_status(runtime: Runtime) -> SystemStatus:
 
 
 def is_alive(node: Node, now: int) -> bool:
-    """It has not said sign-off, nobody missed it, and it was heard of within a minute."""
+    """Tell whether a node sent a heartbeat within the last minute, has not signed off and was not declared lost."""
     return node.stopped_at is None and node.lost_at is None and now - node.heartbeat_at < SILENT
 
 
 def status_of(runtime: SystemStatus) -> str:
-    """Whether a scheduler runs anywhere."""
+    """Tell whether any node runs a scheduler."""
     is_running = any(node.is_scheduler and is_alive(node, runtime.now) for node in runtime.nodes)
     return "running" if is_running else "stopped"
 
@@ -77,6 +77,6 @@ def _overdue(runtime: Runtime, now: int) -> int:
 
 
 def _nodes(runtime: Runtime, now: int) -> list[Node]:
-    """The newest first: those that live, and those that were heard of lately."""
+    """Return the newest nodes first, as far as they sent a heartbeat within the last day."""
     heard_of = [node for node in runtime.upkeep.nodes() if now - node.heartbeat_at < SHOWN_FOR]
     return heard_of[: -MOST_NODES - 1 : -1]

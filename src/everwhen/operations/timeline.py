@@ -1,7 +1,7 @@
-"""What was and what will be, on one line: jobs and skips of the past from the ledger, slots to come from calendars.
+"""A timeline of past and future: jobs and skips of the past from the ledger, upcoming slots from calendars.
 
-The work is bounded, whatever the span and the number of schedules: above 10,000 bars the past is counted by stretches,
-and the future is told up to the instant at which as many are reached.
+The work is bounded, whatever the span and the number of schedules: above 10,000 bars the past is counted by
+intervals, and the future ends at the instant at which that many are reached.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ Kind = Literal["job", "skipped", "missed", "upcoming"]
 
 
 class Bar(NamedTuple):
-    """One slot: what became of it, or what will."""
+    """One slot: what happened to it, or what will."""
 
     kind: Kind
     schedule_id: str
     slot_at: int
     due_at: int
-    slots: int = 1  # that one event stands for
+    slots: int = 1  # that one event covers
     reason: str | None = None
     job: Job | None = None
     is_estimate: bool = False
 
 
 class Stretch(NamedTuple):
-    """A part of the span, and how many there are in it by kind; of jobs, by status."""
+    """A part of the span, with the number of entries by kind; of jobs, by status."""
 
     start: int
     end: int
@@ -49,7 +49,7 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """Bars, or (`stretches`) how many there are. `complete_until`: the future is told up to there."""
+    """Bars, or their numbers (`stretches`). `complete_until`: the end of the part of the future that is included."""
 
     now: int
     bars: list[Bar]
@@ -62,7 +62,7 @@ class Timeline:
 
 
 def timeline(runtime: Runtime, start: int, end: int, *, owner: str | None = None) -> Timeline:
-    """The span [start, end), of all schedules or of an owner's."""
+    """Return the span [start, end), of all schedules or of an owner's."""
     if not 0 < end - start <= LONGEST:
         raise TimetableError("to must be after from, by at most 400 days", key="to", value=end)
     now = runtime.clock.now()
@@ -95,13 +95,13 @@ class _Future(NamedTuple):
 
 
 def _future(runtime: Runtime, start: int, end: int, owner: str | None) -> _Future:
-    """The first slots to come, in order, those that are due and not decided yet among them.
+    """Return the first upcoming slots in order, including those that are due and not decided yet.
 
-    They are looked for in the schedules that are due soonest. Where there are more than these, the others' slots begin
-    where the last of these is due next, and up to there nothing is missing.
+    Only the schedules that are due soonest are read. If there are more, the slots of the others begin where the first
+    of those is due, and up to there nothing is missing.
     """
     if not any((each.state.next_run_at or end) < end for each in runtime.catalogue.soonest(1, owner=owner)):
-        return _Future([], end)  # a span of the past, nearly always
+        return _Future([], end)  # nearly always a span of the past
     soonest = runtime.catalogue.soonest(MOST_BARS + 1, owner=owner)
     if len(soonest) > MOST_BARS:
         end = min(end, soonest.pop().state.next_run_at or end)
@@ -123,7 +123,7 @@ def _to_come(slot: UpcomingSlot) -> Bar:
 
 
 def _stretches(runtime: Runtime, start: int, end: int, bars: list[Bar], owner: str | None) -> list[Stretch]:
-    """Jobs are counted by the database, all of them; the rest from the bars."""
+    """Count by intervals: the database counts all jobs, the other kinds are counted from the bars."""
     width = -(-(end - start) // STRETCHES)
     counts: list[Counter[str]] = [Counter() for _ in range(STRETCHES)]
     for found in runtime.ledger.job_counts(

@@ -1,4 +1,4 @@
-"""Tokens: made, shown once, found again by their hash, revoked. The secret of a token is never stored."""
+"""Tokens: created, shown once, found by their hash, revoked. The secret of a token is never stored."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LONGEST_NAME = 200
 
 @dataclass(frozen=True, slots=True)
 class NewToken:
-    """A token and its secret, which nobody can be told again."""
+    """A token and its secret, which cannot be shown again."""
 
     token: Token
     secret: str
@@ -35,7 +35,7 @@ def create_token(
     lasts: int | None = None,
     maker: Token | None = None,
 ) -> NewToken:
-    """Make a token. `maker` is the token that asks, None whoever sits at the machine; `lasts` in seconds."""
+    """Create a token. `maker` is the token of the caller, None for a user of the machine; `lasts` is in seconds."""
     _refuse_nonsense(name, role, owner)
     if maker is not None and not (maker.may("admin") and maker.sees(owner)):
         raise AccessError("only an admin may make tokens, and one with an owner only for that owner")
@@ -59,7 +59,7 @@ def create_token(
 
 
 def _expiry(maker: Token | None, now: int, lasts: int | None) -> int | None:
-    """When a new token ends: not later than the one that makes it, and then where nothing else is said."""
+    """Return when a new token expires: not later than its maker, and together with its maker by default."""
     wanted = None if lasts is None else now + lasts * SECOND
     last = None if maker is None else maker.expires_at
     if wanted is None or last is None:
@@ -73,7 +73,7 @@ def _expiry(maker: Token | None, now: int, lasts: int | None) -> int | None:
 
 
 def first_token(runtime: Runtime, preset: str | None = None) -> NewToken | None:
-    """The admin token of a runtime that never had one; None when it has. `preset` is its secret, where given."""
+    """Create the admin token of a runtime that never had one, or return None; `preset` is its secret, if given."""
     if preset is not None and len(preset) < SHORTEST_PRESET:
         raise TokenError(
             f"EVERWHEN_ADMIN_TOKEN is shorter than {SHORTEST_PRESET} characters; take a longer one"
@@ -86,18 +86,18 @@ def first_token(runtime: Runtime, preset: str | None = None) -> NewToken | None:
 
 
 def find_token(runtime: Runtime, secret: str) -> Token | None:
-    """The token with this secret, if it is in force."""
+    """Return the token with this secret, if it is in force."""
     token = runtime.tokens.find(hash_of(secret))
     return token if token is not None and token.is_good(runtime.clock.now()) else None
 
 
 def list_tokens(runtime: Runtime, *, maker: Token | None = None) -> list[Token]:
-    """Tokens, newest first; those that the caller may see."""
+    """Return the tokens that the caller may see, newest first."""
     return [token for token in runtime.tokens.all() if maker is None or maker.sees(token.owner)]
 
 
 def revoke_token(runtime: Runtime, token_id: str, *, maker: Token | None = None) -> None:
-    """End a token at once. What it made stays."""
+    """Revoke a token at once. What it created stays."""
     now = runtime.clock.now()
     known = {token.token_id for token in list_tokens(runtime, maker=maker)}
     event = Event("token.revoked", now, actor=actor_of(maker), detail={"token_id": token_id})
@@ -106,7 +106,7 @@ def revoke_token(runtime: Runtime, token_id: str, *, maker: Token | None = None)
 
 
 def record_denial(runtime: Runtime, *, actor: str | None, reason: str, detail: dict[str, object]) -> None:
-    """Somebody was turned away; the audit says who, from where and why, never with what secret."""
+    """Record that a caller was refused: who, from where and why, but never the secret."""
     runtime.tokens.record(
         [Event("auth.denied", runtime.clock.now(), actor=actor, reason=reason, detail=detail)]
     )

@@ -1,4 +1,4 @@
-"""What will fire: exact slots with their jitter, and what will become of them as far as it is known."""
+"""Upcoming slots with their jitter, and what will happen to them as far as that is known."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _ALONE = Conditions()
 
 @dataclass(frozen=True, slots=True)
 class UpcomingSlot:
-    """A slot to come. `is_estimate`: it depends on when something before it ends.
+    """An upcoming slot. `is_estimate`: it depends on when something before it ends.
 
-    `until`: how long the reason of a skip holds, where that is known; a slot that will be held fires then.
+    `until`: how long the reason of a skip holds, if that is known; a slot that will be held fires then.
     """
 
     schedule_id: str
@@ -33,25 +33,25 @@ class UpcomingSlot:
 
 
 def upcoming(runtime: Runtime, schedule_id: str, count: int = 10) -> list[UpcomingSlot]:
-    """The next slots of one schedule."""
+    """Return the next slots of one schedule."""
     schedule = get_schedule(runtime, schedule_id)
     return upcoming_of(schedule, count, conditions_of(runtime, [schedule]))
 
 
 def upcoming_of_all(runtime: Runtime, count: int, *, owner: str | None = None) -> list[UpcomingSlot]:
-    """The next slots of all schedules, or of those of an owner: they come from the schedules that are due soonest."""
+    """Return the next slots of all schedules, or of an owner's: they come from the schedules that are due soonest."""
     soonest = runtime.catalogue.soonest(count, owner=owner)
     return list(islice(in_order(soonest, conditions_of(runtime, soonest)), count))
 
 
 def conditions_of(runtime: Runtime, schedules: Sequence[Schedule]) -> Conditions:
-    """The limits and breakers of these schedules, and the switch of the system."""
+    """Return the limits and breakers of these schedules, and whether the system is paused."""
     shared = runtime.catalogue.shared_of(*schedules)
     return Conditions(runtime.clock.now(), shared, runtime.catalogue.system_paused_at())
 
 
 def explain_silence(runtime: Runtime, schedule: Schedule | None = None) -> str | None:
-    """Why nothing of a schedule (of any, where none is given) fires as it stands, and how to go on."""
+    """Explain why a schedule (any schedule, if none is given) does not fire in its present state, and what to do."""
     conditions = Conditions(runtime.clock.now(), system_paused_at=runtime.catalogue.system_paused_at())
     if schedule is None:
         return explain_system(conditions, zone(runtime.timezone))
@@ -59,18 +59,18 @@ def explain_silence(runtime: Runtime, schedule: Schedule | None = None) -> str |
 
 
 def upcoming_of(schedule: Schedule, count: int, conditions: Conditions = _ALONE) -> list[UpcomingSlot]:
-    """The next slots of a schedule as it stands."""
+    """Return the next slots of a schedule in its present state."""
     return list(islice(coming(schedule, conditions), count))
 
 
 def in_order(schedules: Iterable[Schedule], conditions: Conditions, start: int = 0) -> Iterator[UpcomingSlot]:
-    """The slots of many schedules on one line; only those that are taken are worked out."""
+    """Merge the slots of many schedules by due time; slots are computed only when consumed."""
     lines = (coming(schedule, conditions, start) for schedule in schedules)
     return merge(*lines, key=lambda slot: (slot.due_at, slot.schedule_id))
 
 
 def coming(schedule: Schedule, conditions: Conditions, start: int = 0) -> Iterator[UpcomingSlot]:
-    """The slots of one schedule that are due from `start` on, one by one."""
+    """Yield the slots of one schedule that are due at or after `start`."""
     schedule_id = schedule.state.schedule_id
     for slot in coming_slots(schedule, conditions, start):
         fate, reason, until = slot.outlook

@@ -1,4 +1,4 @@
-"""What schedules of the release before are given by this one (SEMANTICS 10): each once, as a revision `upgraded`."""
+"""The upgrade of schedules that the release before stored (SEMANTICS 10): each once, as a revision `upgraded`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from everwhen.operations.apply import Applied
 from everwhen.ports.runtime import Runtime
 
 Protect = Callable[[str, Definition], Definition | None]
-"""The definition with the protections of what it runs; None when that is not known here."""
+"""Returns the definition with the protections of what it runs; None when that is not known here."""
 
 ACTOR = "upgrade"
 SOURCES = ("api", "python")
@@ -25,9 +25,9 @@ _MOST_NAMED = 20
 
 
 def protect_schedules(runtime: Runtime, protect: Protect) -> list[str]:
-    """Give schedules that came over REST or from Python the protections of what they run; the ids of the changed.
+    """Give schedules from REST or Python the protections of what they run; return the ids of the changed ones.
 
-    A schedule whose target is not configured here stays as it is, and is looked at again at the next start.
+    A schedule whose target is not configured here stays as it is, and is checked again at the next start.
     """
     upgraded: list[str] = []
     kept: list[Schedule] = []
@@ -37,7 +37,7 @@ def protect_schedules(runtime: Runtime, protect: Protect) -> list[str]:
         if protected == schedule.definition:
             kept.append(schedule)
         elif protected is not None:
-            with suppress(UnknownScheduleError):  # deleted since we looked
+            with suppress(UnknownScheduleError):  # deleted since it was read
                 runtime.catalogue.change(runtime.clock.now(), schedule_id, _upgrade(protect))
                 upgraded.append(schedule_id)
     for start in range(0, len(kept), _PORTION):
@@ -46,7 +46,7 @@ def protect_schedules(runtime: Runtime, protect: Protect) -> list[str]:
 
 
 def upgrade_notes(applied: Applied, protected: Sequence[str] = ()) -> list[str]:
-    """A line for operators on each way in which schedules are others without that anybody edited them."""
+    """Return a line for operators on each way in which the upgrade changed schedules without an edit."""
     changes = (
         (protected, "limits, breaker and timeout of what it runs hold for"),
         (applied.upgraded, "the same words mean more to this release, a new revision was written of"),
@@ -65,7 +65,7 @@ def _named(ids: Sequence[str]) -> str:
 
 def _upgrade(protect: Protect) -> Callable[[Schedule, int, Shared], Decision]:
     def change(schedule: Schedule, now: int, shared: Shared) -> Decision:
-        """Decided on the row as it is by then: another node may have been faster."""
+        """Decide on the current row: another node may have been faster."""
         schedule_id = schedule.state.schedule_id
         protected = protect(schedule_id, schedule.definition)
         if protected is None or protected == schedule.definition:

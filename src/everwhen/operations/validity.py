@@ -1,4 +1,4 @@
-"""Schedules that could not run, looked at again: what is found valid is active by itself (R7)."""
+"""Repeated checks of invalid schedules: one that is found valid becomes active by itself (R7)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from everwhen.operations.schedules import get_schedule, list_schedules, restore_
 from everwhen.ports.runtime import Runtime
 
 FaultOf = Callable[[str, Definition], str | None]
-"""Why a schedule with this id and definition cannot run now; None when it can."""
+"""Returns why a schedule with this id and definition cannot run now; None when it can."""
 
 _PAGE = 500
 
@@ -19,7 +19,7 @@ _PAGE = 500
 def restore_valid_schedules(
     runtime: Runtime, fault_of: FaultOf, groups: Callable[[], Groups] = dict
 ) -> list[str]:
-    """Restore every invalid schedule that has no fault any more, nor a group that its owner may not use; their ids."""
+    """Restore every invalid schedule that has no fault any more and whose owner may use its group; return their ids."""
     restored: list[str] = []
     after: str | None = None
     while page := list_schedules(runtime, status="invalid", limit=_PAGE, after=after):

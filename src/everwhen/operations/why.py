@@ -1,4 +1,4 @@
-"""Why did it fire, or why not? Answered from the record, for schedules that are gone as well."""
+"""Explanations why a slot fired, or why not, from the record; for deleted schedules as well."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from everwhen.verify.periods import restored_spans
 NEAR = 30 * SECOND
 SWITCH: tuple[EventType, ...] = ("system.paused", "system.resumed")
 STARTED: tuple[EventType, ...] = ("scheduler.started",)
-MOST_STARTS = 1_000  # of schedulers since a slot, that are looked through for the first
+MOST_STARTS = 1_000  # of schedulers since a slot, among which the first is searched
 
 
 def why(runtime: Runtime, schedule_id: str, at: int | None = None) -> Explanation:
-    """What became of the slot nearest to an instant (default: the last one, or the first to come)."""
+    """Explain what happened to the slot nearest to an instant (default: the last slot, or the first to come)."""
     now = runtime.clock.now()
     with runtime.ledger.history([_uid(runtime, schedule_id, at)]) as record:
         history, system, retained_from = next(iter(record.histories)), record.system, record.retained_from
-        slot_at = _nearest(history, now, at)
+        slot_at = _nearest(history, system, now, at)
     schedule = None if history.state is None else Schedule(history.state, history.revisions[-1].plan)
     if isinstance(slot_at, Explanation):
         return slot_at
@@ -52,7 +52,10 @@ def why(runtime: Runtime, schedule_id: str, at: int | None = None) -> Explanatio
 def _evidence(
     runtime: Runtime, history: ScheduleHistory, system: Sequence[Recorded], slot_at: int
 ) -> Evidence:
-    """Everything on record about one slot. A deferred slot has moved on its row; the rest are due as they were."""
+    """Collect everything on record about one slot.
+
+    The row holds the moved due time of a deferred slot; all other slots are due as their calendar says.
+    """
     jobs = runtime.ledger.jobs(JobFilter(uid=history.uid, slot_at=slot_at, origins=OWN_ORIGINS), limit=100)
     revision = _revision_at(history, slot_at)
     breaker = revision.plan.definition.breaker
@@ -79,9 +82,9 @@ def _evidence(
 
 
 def _silence(runtime: Runtime, schedulers: Sequence[Node], due_at: int) -> tuple[int | None, int | None]:
-    """The last heartbeat before an instant and the next start after it.
+    """Return the last heartbeat before an instant and the next start after it.
 
-    The first start after it has both on record (G2); without that event the nodes tell, as long as they are kept.
+    The first start after it has both on record (G2). Without that event the nodes are used, as long as they are kept.
     """
     starts = runtime.ledger.events(EventFilter(types=STARTED, since=due_at), limit=MOST_STARTS)
     if starts and len(starts) < MOST_STARTS:
@@ -95,12 +98,12 @@ def _silence(runtime: Runtime, schedulers: Sequence[Node], due_at: int) -> tuple
 
 
 def _transitions_before(runtime: Runtime, key: str, slot_at: int) -> list[Transition]:
-    """The change of the breaker that was in force at the slot, and the few before it."""
+    """Return the transition of the breaker that was in force at the slot, and the few before it."""
     return [move for move in runtime.ledger.transitions(key, limit=200) if move.at <= slot_at][:3]
 
 
 def _uid(runtime: Runtime, schedule_id: str, at: int | None) -> str:
-    """Of an id that was deleted and added again, the life that had begun by then; the newest if no time is asked."""
+    """Return the uid of an id; if the id was deleted and added again, the one in use at `at`, by default the newest."""
     uid = runtime.ledger.uid_of(schedule_id, FOR_EVER if at is None else at)
     if uid is None:
         raise UnknownScheduleError(schedule_id)
@@ -112,10 +115,13 @@ def _revision_at(history: ScheduleHistory, instant: int) -> Revision:
     return in_force[-1] if in_force else history.revisions[0]
 
 
-def _nearest(history: ScheduleHistory, now: int, at: int | None) -> int | Explanation | None:
-    """The slot that is meant; None where there is none yet."""
+def _nearest(
+    history: ScheduleHistory, system: Sequence[Recorded], now: int, at: int | None
+) -> int | Explanation | None:
+    """Return the slot in question; None if there is none yet."""
     if at is None:
-        return _last_slot(history) or (None if history.state is None else history.state.next_slot_at)
+        last = [slot for slot in (_last_slot(history), _last_restored(history, system)) if slot is not None]
+        return max(last, default=None if history.state is None else history.state.next_slot_at)
     plan = _revision_at(history, at).plan
     if plan.definition.is_chain or isinstance(plan.definition.trigger, OnRequest):
         return min(_slots_on_record(history, at), key=lambda slot: abs(slot - at), default=None)
@@ -128,7 +134,10 @@ def _nearest(history: ScheduleHistory, now: int, at: int | None) -> int | Explan
 
 
 def _last_slot(history: ScheduleHistory) -> int | None:
-    """The last slot that was decided; of what the row does not know (it is gone, or requests) the record tells."""
+    """Return the last decided slot.
+
+    The record supplies it when the row cannot: it is deleted, or the schedule fires on request.
+    """
     state = history.state
     if state is not None and state.last_slot_at is not None:
         return state.last_slot_at
@@ -136,8 +145,22 @@ def _last_slot(history: ScheduleHistory) -> int | None:
     return None if is_open else max(_decided_slots(history, FOR_EVER), default=None)
 
 
+def _last_restored(history: ScheduleHistory, system: Sequence[Recorded]) -> int | None:
+    """Return the last slot between a backup and its restore: it came due, and no row records its outcome."""
+    spans = restored_spans(system)
+    if not spans or history.revisions[0].in_force_at > spans[-1].after:
+        return None
+    after, until = spans[-1].after, spans[-1].until
+    plan = _revision_at(history, after).plan
+    is_on_record = plan.definition.is_chain or isinstance(plan.definition.trigger, OnRequest)
+    if is_on_record or _stopped_by(history, after) is not None:
+        return None
+    slot_at = plan.calendar(_anchor_at(history, after)).last_until(until)
+    return slot_at if slot_at is not None and slot_at > after else None
+
+
 def _slots_on_record(history: ScheduleHistory, at: int) -> Iterator[int]:
-    """The slots that no calendar knows, a chain's and those of requests; of a range the one nearest to `at`."""
+    """Yield the slots that no calendar computes, those of chains and requests; of a range, the one nearest to `at`."""
     yield from _decided_slots(history, at)
     if history.state is not None:
         yield from (
@@ -152,13 +175,13 @@ def _decided_slots(history: ScheduleHistory, at: int) -> Iterator[int]:
         if event.type in OF_SLOTS and event.slot_at is not None:
             yield _within(event.detail, event.slot_at, event.slot_count, at)
     state = history.state
-    if state is not None and state.skip_first_at is not None:  # gathered on the row, and no event yet
+    if state is not None and state.skip_first_at is not None:  # collected on the row, not yet in an event
         ends = {"first": state.skip_first_at, "last": state.skip_last_at}
         yield _within(ends, state.skip_first_at, state.skip_count, at)
 
 
 def _within(ends: Mapping[str, object], slot_at: int, count: int, at: int) -> int:
-    """The slot of a range that is nearest to an instant; the slots of a range are evenly apart."""
+    """Return the slot of a range that is nearest to an instant; the slots of a range are evenly spaced."""
     first, last = ends.get("first"), ends.get("last")
     if count == 1 or not isinstance(first, int) or not isinstance(last, int):
         return slot_at
@@ -167,7 +190,7 @@ def _within(ends: Mapping[str, object], slot_at: int, count: int, at: int) -> in
 
 
 def _anchor_at(history: ScheduleHistory, instant: int) -> int | None:
-    """The anchor in force then: events that move it carry it."""
+    """Return the anchor in force at an instant: events that move it contain it."""
     anchor: int | None = None
     for recorded in history.events:
         event = recorded.event
@@ -178,7 +201,7 @@ def _anchor_at(history: ScheduleHistory, instant: int) -> int | None:
 
 
 def _stopped_by_system(system: Sequence[Recorded], slot_at: int) -> SpanReason | None:
-    """A span of all schedules that the slot lies in: before a backup was restored, or of the switch."""
+    """Return why no schedule fired at the slot: the time before a backup was restored, or a pause of the system."""
     if any(span.after < slot_at <= span.until for span in restored_spans(system)):
         return "restored"
     switched = [r.event.type for r in system if r.event.at <= slot_at and r.event.type in SWITCH]
@@ -186,7 +209,7 @@ def _stopped_by_system(system: Sequence[Recorded], slot_at: int) -> SpanReason |
 
 
 def _stopped_by(history: ScheduleHistory, slot_at: int) -> str | None:
-    """Why the schedule was not active at the slot; None when it was."""
+    """Return why the schedule was not active at the slot; None when it was."""
     stopped: str | None = None
     for recorded in history.events:
         event = recorded.event

@@ -1,1 +1,1 @@
-"""WHAT WE NEED: the protocols that adapters fulfil. Each verb of a store is one whole transaction."""
+"""The ports: protocols that adapters implement. Each method of a store port is one whole transaction."""

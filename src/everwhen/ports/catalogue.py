@@ -1,4 +1,4 @@
-"""Schedules, revisions and policies: what people and files declare."""
+"""The catalogue port: schedules, revisions and policies, as users and files declare them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Remember = Callable[[Decision], Answer]
 
 
 class NewSchedule(NamedTuple):
-    """A schedule about to be written: its first state and events, and the plan they were made from."""
+    """A schedule about to be written: its first state and events, and the plan that they were made from."""
 
     creation: Creation
     plan: Plan
@@ -28,7 +28,7 @@ class NewSchedule(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What creating is bound to: how many schedules its token may have, and the answer to be remembered with it."""
+    """The conditions of a creation: the quota of its token, and the answer to be remembered with it."""
 
     token_id: str
     max_schedules: int | None = None
@@ -36,7 +36,7 @@ class Terms(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A schedule with what only those who look at it ask for."""
+    """A schedule with the columns that only listings show."""
 
     schedule: Schedule
     source: str
@@ -50,8 +50,8 @@ class Entry(NamedTuple):
 class Reconciliation:
     """Everything that a configuration changes, to be written in one transaction.
 
-    It was worked out against configuration revision `based_on`; when another has come since, it is not written.
-    Changes of one schedule are decided one after another, each on what the one before left.
+    It was computed against configuration revision `based_on` and is not written when a newer revision exists. Changes
+    of one schedule are decided one after another, each on the state that the previous one left.
     """
 
     based_on: int
@@ -70,21 +70,21 @@ class Reconciliation:
 
 @dataclass(frozen=True, slots=True)
 class ScheduleFilter:
-    """Which schedules: all that are given must hold."""
+    """A filter for schedules: all conditions that are set must hold."""
 
     status: Status | None = None
     group: str | None = None
     owner: str | None = None
     type: str | None = None
     target: str | None = None
-    text: str | None = None  # somewhere in its id or name
+    text: str | None = None  # contained in its id or name
 
 
 class Catalogue(Protocol):
-    """What is declared, one transaction a verb."""
+    """The declared schedules and policies; each method is one transaction."""
 
     def create(self, now: int, schedules: Sequence[NewSchedule], terms: Terms | None = None) -> list[State]:
-        """Write new schedules, all or none; an id that exists is refused."""
+        """Write new schedules, all or none; refuse an id that exists."""
         ...
 
     def change(
@@ -96,11 +96,11 @@ class Catalogue(Protocol):
         remember: Remember | None = None,
         limits: Collection[str] = (),
     ) -> Decision:
-        """Decide about one schedule and write it, with a new revision where its plan changed.
+        """Decide about one schedule and write the decision, with a new revision if its plan changed.
 
-        Further decisions are made on what the one before left, all in one transaction; the last is returned. What
-        was decided is remembered in it, where wanted: a request that comes again changes nothing and is refused.
-        `limits` are the keys of further limits that a single decision needs.
+        Further decisions are made on the state that the previous one left, all in one transaction; the last one is
+        returned. `remember` stores the answer to the request in the same transaction: a repeated request changes
+        nothing and is refused. `limits` are the keys of further limits that a single decision needs.
         """
         ...
 
@@ -113,7 +113,7 @@ class Catalogue(Protocol):
         *,
         limits: Collection[str] = (),
     ) -> Decision:
-        """Decide about those of the slots that have no job yet, and write it; another may fill some meanwhile."""
+        """Decide about the slots that have no job yet, and write it; another caller may fill some of them first."""
         ...
 
     def cancel_orphan(self, now: int, job_id: str) -> None:
@@ -125,97 +125,97 @@ class Catalogue(Protocol):
         ...
 
     def get(self, schedule_id: str) -> Schedule | None:
-        """One schedule as it stands."""
+        """Return one schedule as it is now."""
         ...
 
     def entry(self, schedule_id: str) -> Entry | None:
-        """One schedule as people look at it."""
+        """Return one schedule as listings show it."""
         ...
 
     def id_of_key(self, key: str) -> str | None:
-        """The id of the schedule that was put under a caller's own key."""
+        """Return the id of the schedule that was created under a caller's own key."""
         ...
 
     def entries(
         self, wanted: ScheduleFilter, *, limit: int, before: int | None = None, offset: int = 0
     ) -> list[Entry]:
-        """Schedules, newest first; `before` is the row_id of the last of the page before."""
+        """Return schedules, newest first; `before` is the row_id of the last entry of the previous page."""
         ...
 
     def count(self, wanted: ScheduleFilter, *, most: int) -> int:
-        """How many there are; counting ends at `most`."""
+        """Return how many schedules match; counting stops at `most`."""
         ...
 
     def soonest(self, count: int, *, owner: str | None = None) -> list[Schedule]:
-        """The schedules that are due soonest."""
+        """Return the schedules that are due soonest."""
         ...
 
     def of_source(self, source: str) -> list[Schedule]:
-        """The schedules that came from there: `config`, `api`, `python` (added), `python:{name}` (declared)."""
+        """Return the schedules of a source: `config`, `api`, `python` (added), `python:{name}` (declared)."""
         ...
 
     def from_before(self, source: str, *, only_groups: bool = False) -> list[Schedule]:
-        """Schedules of a source, or those that run a group's work, with a newest revision of the release before."""
+        """Return schedules of a source, or its group schedules only, whose newest revision an earlier release wrote."""
         ...
 
     def keep_as_they_are(self, schedules: Sequence[Schedule]) -> None:
-        """Those are as they should be: they are no longer among those from before."""
+        """Mark the newest revisions of these schedules as up to date: `from_before` no longer returns them."""
         ...
 
     def due_to_resume(self, now: int) -> list[str]:
-        """The ids of paused schedules whose pause has an end that has come."""
+        """Return the ids of paused schedules whose pause ends by now."""
         ...
 
     def shared_of(self, *schedules: Schedule) -> Shared:
-        """The limits and breakers of these schedules as they stand."""
+        """Return the current limits and breakers of these schedules."""
         ...
 
     def states(self, wanted: ScheduleFilter, *, limit: int, after: str | None = None) -> list[State]:
-        """Schedules by id, from the one after `after` on."""
+        """Return the states of schedules in order of id, starting behind `after`."""
         ...
 
     def reset_breaker(self, now: int, key: str, actor: str | None = None) -> bool:
-        """Close a breaker by hand; False when it was closed already."""
+        """Close a breaker on request; False when it was closed already."""
         ...
 
     def policies(self, source: str | None = None) -> list[QuietHoursPolicy]:
-        """Every quiet-hours policy, or those that came from there."""
+        """Return every quiet-hours policy, or those of a source."""
         ...
 
     def config_revision(self, source: str = "config") -> tuple[int, str]:
-        """The number and the digest of what is declared there; 0 and nothing when nothing is."""
+        """Return the number and the digest of the last revision of a source; 0 and an empty string when it has none."""
         ...
 
     def config_places(self) -> dict[str, str]:
-        """Where each schedule of the configuration in force stands: file and line by id."""
+        """Return where each schedule of the current configuration is declared: file and line by id."""
         ...
 
     def config_sections(self) -> dict[str, str] | None:
-        """The entries of the configuration in force that declare no schedules; None where none is on record."""
+        """Return the entries of the current configuration that declare no schedules; None where none is recorded."""
         ...
 
     def reconcile(self, now: int, changes: Reconciliation) -> bool:
-        """Write a configuration, all of it or nothing; False when another came between."""
+        """Write a configuration, all of it or nothing; False when another one was written since `based_on`."""
         ...
 
     def add_policy(self, now: int, policy: QuietHoursPolicy) -> None:
-        """A new policy; an id that is taken is refused."""
+        """Write a new policy; refuse an id that is taken."""
         ...
 
     def change_policy(
         self, now: int, policy_id: str, change: Callable[[QuietHoursPolicy], QuietHoursPolicy]
     ) -> QuietHoursPolicy:
-        """Replace a policy of the API by what the change makes of it; one of the file is refused."""
+        """Replace a policy that the API made by the result of `change`; refuse one of the configuration file."""
         ...
 
     def delete_own_policy(self, policy_id: str) -> None:
-        """Remove a policy of the API that no schedule uses."""
+        """Remove a policy that the API made and that no schedule uses."""
         ...
 
     def system_paused_at(self) -> int | None:
-        """Since when the system switch is on; None when it is off."""
+        """Return since when the system is paused; None when it is not."""
         ...
 
     def set_system_paused(self, now: int, is_paused: bool, actor: str | None = None) -> None:
-        """The one stored switch: nothing fires or is claimed while it is on."""
+        """Set the stored system switch: nothing fires or is claimed while the system is paused."""
         ...

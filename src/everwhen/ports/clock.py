@@ -1,4 +1,4 @@
-"""The clock that the shell reads."""
+"""The clock port."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ class Clock(Protocol):
     """Wall-clock instants for slots, monotonic seconds for sleeps, leases and timeouts."""
 
     def now(self) -> int:
-        """This instant, in microseconds since 1970."""
+        """Return the current instant, in microseconds since 1970."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never go back and never jump."""
+        """Return seconds that never go back and never jump."""
         ...

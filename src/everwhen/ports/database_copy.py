@@ -1,4 +1,4 @@
-"""Moving an installation from one database to another: what the operation needs of the source and of the target."""
+"""Copying an installation from one database to another: the protocols of the source and of the target."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Move(NamedTuple):
-    """The mark on a source: which copy of it is, or was, made to which address (shown without its password)."""
+    """The mark on a source: which copy is being made, or was made, to which address (shown without its password)."""
 
     copy_id: str
     to: str
@@ -53,7 +53,7 @@ class ReplacedText(NamedTuple):
 
 
 class Received(NamedTuple):
-    """What the target holds of this copy. `is_new` is False where it had arrived before."""
+    """The rows of this copy in the target. `is_new` is False where the copy had arrived earlier."""
 
     rows: Mapping[str, int]
     replaced: Sequence[ReplacedText]
@@ -63,7 +63,7 @@ class Received(NamedTuple):
 
 
 class CopySource(Protocol):
-    """The database that is left. Each verb is one transaction under the lock of its writers."""
+    """The database to move away from. Each method is one transaction under the lock of its writers."""
 
     def move(self) -> Move | None:
         """Return the mark; None where the database was never moved."""
@@ -72,12 +72,13 @@ class CopySource(Protocol):
     def begin_move(self, move: Move, *, now: int, silent: int) -> None:
         """Mark the database and close it for every other writer.
 
-        Raises CopyError while a node beats: one that has not stopped, heard of less than `silent` ago.
+        Raises CopyError while a node is alive: one that has not signed off and whose last heartbeat is younger than
+        `silent`.
         """
         ...
 
     def hand_over(self, move: Move, deliver: Callable[[SourceSchema], T]) -> T:
-        """Call `deliver` with the tables while nobody else can write; afterwards mark the database as moved."""
+        """Call `deliver` with the tables while no other process can write; then mark the database as moved."""
         ...
 
     def forget_move(self) -> None:
@@ -86,12 +87,13 @@ class CopySource(Protocol):
 
 
 class CopyTarget(Protocol):
-    """The database that is moved to."""
+    """The database to move to."""
 
     def receive(self, move: Move, source: SourceSchema, progress: Progress) -> Received:
         """Write every row and the id of the copy, in one transaction.
 
-        Finds out first, with every table locked, whether this copy is there already. Raises CopyError where other rows
-        are, or where a row cannot be written; UncertainCopyError where nobody knows whether the commit took place.
+        First checks, with every table locked, whether this copy exists already. Raises CopyError where the target has
+        other rows or a row cannot be written, and UncertainCopyError where it is unknown whether the commit took
+        place.
         """
         ...

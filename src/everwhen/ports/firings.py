@@ -1,4 +1,4 @@
-"""Jobs in the order in which they were enqueued, and held slots: what is told beside the audit (L2, L4)."""
+"""Jobs in the order in which they were enqueued, and held slots: the feed items that are not in the audit (L2, L4)."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from everwhen.model.derived import Firing, Hold, Progress
 
 
 class Firings(Protocol):
-    """Nothing here writes, and every question is bounded."""
+    """Reads of jobs and held slots. No method writes, and every query is bounded."""
 
     def after(self, row_id: int, *, limit: int) -> list[Firing]:
-        """Jobs behind a row, by row_id; never one before which another may still appear."""
+        """Return jobs behind a row, by row_id; never one that another may still precede."""
         ...
 
     def last(self) -> int:
-        """The row behind which a stream begins that begins now; 0 when there is none."""
+        """Return the row behind which a stream that starts now begins; 0 when there is none."""
         ...
 
     def progress_after(self, row_id: int, *, limit: int) -> list[Progress]:
-        """How far the jobs behind a row have come, by row_id; the same jobs as `after`."""
+        """Return the progress of the jobs behind a row, by row_id; the same jobs as `after`."""
         ...
 
     def progress_of(self, row_ids: Collection[int]) -> list[Progress]:
-        """How far these jobs have come; those that are gone are not among them."""
+        """Return the progress of these jobs, without those that no longer exist."""
         ...
 
     def outstanding(self, *, limit: int) -> list[Progress]:
-        """Jobs that are queued or running, in no order; where there are more than `limit`, some of them."""
+        """Return jobs that are queued or running, in no order; at most `limit` of them."""
         ...
 
     def owners(self, uids: Collection[str]) -> dict[str, str | None]:
-        """Whose schedules these are; those that are gone are not among them."""
+        """Return the owners of these schedules, without those that no longer exist."""
         ...
 
     def holds(self, *, uid: str | None = None, owner: str | None = None, limit: int) -> list[Hold]:
-        """Slots that are held, in no order; where there are more than `limit`, some of them."""
+        """Return held slots, in no order; at most `limit` of them."""
         ...

@@ -1,6 +1,6 @@
-"""The ledger, to be read: jobs, events, breaker transitions, and whole histories for the checker.
+"""Reads of the ledger: jobs, events, breaker transitions, and whole histories for the checker.
 
-Nothing here writes. Lists are read newest first, in pages: `before` is the last number of the page before.
+Nothing here writes. Lists are newest first, in pages: `before` is the last number of the previous page.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from everwhen.model.shared import FOR_EVER
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Which jobs: all that are given must hold. Slots from `since` on and before `until`; enqueued likewise."""
+    """A filter for jobs: all conditions that are set must hold.
+
+    `since` (inclusive) and `until` (exclusive) bound the slots; `enqueued_since` and `enqueued_until` likewise.
+    """
 
     uid: str | None = None
     statuses: Collection[JobStatus] = ()
@@ -29,7 +32,7 @@ class JobFilter:
     slot_at: int | None = None
     since: int | None = None
     until: int | None = None
-    owner: str | None = None  # of their schedules, as long as these are there
+    owner: str | None = None  # of their schedules, as long as these exist
     group: str | None = None
     enqueued_since: int | None = None
     enqueued_until: int | None = None
@@ -37,7 +40,7 @@ class JobFilter:
 
 @dataclass(frozen=True, slots=True)
 class JobPage:
-    """Some of many jobs; `total` is counted up to a bound. `next_before`: where the next page goes on, if any does."""
+    """One page of jobs; `total` is counted up to a bound. `next_before`: where the next page begins, if any."""
 
     jobs: list[Job]
     total: int = 0
@@ -47,8 +50,10 @@ class JobPage:
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """Which events: all that are given must hold. Recorded from `since` on and before `until`; of slots before
-    `slots_until`."""
+    """A filter for events: all conditions that are set must hold.
+
+    `since` is inclusive, `until` exclusive, both by time of recording; `slots_until` excludes later slots.
+    """
 
     uid: str | None = None
     types: Collection[EventType] = ()
@@ -60,7 +65,7 @@ class EventFilter:
 
 
 class SpanCount(NamedTuple):
-    """How many jobs of one status have their slots in one stretch of a span, which are numbered from 0."""
+    """The number of jobs of one status with slots in one bucket of a span; buckets (`stretch`) are numbered from 0."""
 
     stretch: int
     status: JobStatus
@@ -69,7 +74,7 @@ class SpanCount(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How much there is: schedules by status, and outstanding jobs by theirs."""
+    """Totals: schedules by status, and outstanding jobs by status."""
 
     schedules: dict[Status, int]
     jobs: dict[JobStatus, int]
@@ -77,75 +82,77 @@ class Counts:
 
 
 class Ledger(Protocol):
-    """What happened, in order. Each verb reads one snapshot."""
+    """The record of what happened, in order. Each method reads one snapshot."""
 
     def history(self, uids: Sequence[str] | None = None) -> AbstractContextManager[History]:
-        """Whole lives, handed out one by one within the block; None: all, also of deleted schedules."""
+        """Yield whole histories, one by one, inside the block; None: of all schedules, deleted ones included."""
         ...
 
     def uid_of(self, schedule_id: str, at: int = FOR_EVER) -> str | None:
-        """The uid behind an id, also when it is deleted: of the newest that had begun by then, else of the first that
-        had it; a uid answers itself."""
+        """Return the uid behind an id, deleted schedules included; a uid is returned as it is.
+
+        Of several schedules with the id, it is the newest that had begun by `at`, else the first one.
+        """
         ...
 
     def job(self, job_id: str) -> Job | None:
-        """One job."""
+        """Return one job."""
         ...
 
     def output(self, job_id: str) -> list[OutputPiece]:
-        """What is kept of a job's output, by attempt, stream and position."""
+        """Return the stored output of a job, by attempt, stream and position."""
         ...
 
     def jobs(self, wanted: JobFilter, *, limit: int, before: int | None = None) -> list[Job]:
-        """Jobs, newest first; `before` is a row_id."""
+        """Return jobs, newest first; `before` is a row_id."""
         ...
 
     def job_page(
         self, wanted: JobFilter, *, limit: int, before: int | None = None, offset: int = 0
     ) -> JobPage:
-        """Jobs as people look through them, newest first, in bounded time: a page may have fewer than `limit`."""
+        """Return a page of jobs for people, newest first, in bounded time: it may have fewer than `limit`."""
         ...
 
     def jobs_between(self, since: int, until: int, *, owner: str | None, limit: int) -> list[Job]:
-        """Jobs with a slot in [since, until), the earliest first."""
+        """Return jobs with a slot in [since, until), the earliest first."""
         ...
 
     def job_counts(self, since: int, until: int, *, owner: str | None, width: int) -> list[SpanCount]:
-        """The same counted: how many of which status in each stretch of that width."""
+        """Count the jobs of `jobs_between` by status, for each bucket of that width."""
         ...
 
     def events(self, wanted: EventFilter, *, limit: int, before: int | None = None) -> list[Recorded]:
-        """Events, newest first; `before` is an id."""
+        """Return events, newest first; `before` is an id."""
         ...
 
     def count_events(self, wanted: EventFilter, *, most: int) -> int:
-        """How many there are; counting ends at `most`."""
+        """Return how many events match; counting stops at `most`."""
         ...
 
     def events_after(self, event_id: int, *, limit: int) -> list[Recorded]:
-        """Events in commit order, for streams (L4)."""
+        """Return events in commit order, for streams (L4)."""
         ...
 
     def last_event_id(self) -> int:
-        """The last event in commit order, after which a stream begins that has missed nothing; 0 when there is none."""
+        """Return the last event in commit order, behind which a stream starts without a gap; 0 if there is none."""
         ...
 
     def events_of_slot(self, uid: str, slot_at: int) -> list[Recorded]:
-        """What became of one slot, as far as it has events, those that count it in a range included."""
+        """Return the events about one slot, including those that count it in a range."""
         ...
 
     def breaker(self, key: str) -> Breaker:
-        """One breaker as it stands; closed when it never moved."""
+        """Return one breaker as it is now; closed when it never changed."""
         ...
 
     def breakers(self) -> list[Breaker]:
-        """Every breaker that ever moved, by key."""
+        """Return every breaker that ever changed, by key."""
         ...
 
     def transitions(self, key: str, *, limit: int) -> list[Transition]:
-        """The changes of a breaker, newest first."""
+        """Return the transitions of a breaker, newest first."""
         ...
 
     def counts(self) -> Counts:
-        """How much there is now."""
+        """Return the current totals."""
         ...

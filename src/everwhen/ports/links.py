@@ -1,4 +1,4 @@
-"""Where links wait for their time (`rq-chain`)."""
+"""The queue in which links wait until they are due (`rq-chain`)."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from everwhen.model.link import Link
 
 
 class Links(Protocol):
-    """A queue that hands a link to one of its workers when it is due; QueueError when it cannot be reached."""
+    """A queue that delivers a link to one of its workers when it is due; raises QueueError when it is unreachable."""
 
     def put(self, link: Link, now: int) -> bool:
-        """Have it handed out at its instant, or at once where that is past; False when it waits there already.
+        """Schedule a link for its instant, or for now if that has passed; False when it is scheduled already.
 
-        A link of the same id that was handed out before, and whose errand is still to be done, counts for nothing:
-        then this one goes in beside it, once in a while.
+        A link with the same id that was delivered earlier, and whose work is not done, does not count: this one is
+        added next to it, at most once per period.
         """
         ...
 
     def ping(self) -> None:
-        """Whether it can be reached."""
+        """Raise QueueError when the queue cannot be reached."""
         ...
 
     def close(self) -> None: ...

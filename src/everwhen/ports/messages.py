@@ -1,7 +1,7 @@
-"""Messages in the order in which they were written, and how far each subscriber has got with them.
+"""Messages in the order in which they were written, and the position of each subscriber in them.
 
-Delivery is at least once: whoever takes messages holds the subscription for a while, delivers them in order, and
-moves the cursor; when it dies first, the next one to hold it delivers them again.
+Delivery is at least once: a node holds the subscription for a limited time, delivers messages in order, and moves the
+cursor. When it dies first, the next node that holds the subscription delivers them again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Message(NamedTuple):
 
 
 class MessageFilter(NamedTuple):
-    """Which messages: all that are given must hold. Written from `since` on and before `until`."""
+    """A filter for messages: all conditions that are set must hold. `since` is inclusive, `until` exclusive."""
 
     owner: str | None = None
     schedule_id: str | None = None
@@ -33,7 +33,7 @@ class MessageFilter(NamedTuple):
 
 
 class Subscription(NamedTuple):
-    """Where a subscriber stands. `cursor` is the id of the last message that it has had."""
+    """The position of a subscriber. `cursor` is the id of the last message that was delivered to it."""
 
     subscriber: str
     cursor: int
@@ -44,53 +44,53 @@ class Subscription(NamedTuple):
     held_until: int | None = None
 
     def is_free(self, now: int, node: str) -> bool:
-        """Whether this node may deliver: nobody else holds it, and it is not waiting after a failure."""
+        """Check that this node may deliver: no other node holds it, and it is not waiting after a failure."""
         is_held = self.node not in (None, node) and self.held_until is not None and self.held_until > now
         return not is_held and (self.next_attempt_at is None or self.next_attempt_at <= now)
 
 
 class Messages(Protocol):
-    """What was said, and to whom. Each verb is one transaction."""
+    """Messages and their subscriptions. Each method is one transaction."""
 
     def subscribe(self, now: int, subscriber: str) -> Subscription:
-        """Where the subscriber stands; a new one begins behind the messages that there are."""
+        """Return the position of the subscriber; a new one begins behind the existing messages."""
         ...
 
     def take(self, now: int, subscriber: str, *, node: str, limit: int, held_until: int) -> Sequence[Message]:
-        """The next messages for a subscriber, held for this node; none when somebody else delivers."""
+        """Return the next messages for a subscriber, held for this node; none when another node delivers."""
         ...
 
     def advance(
         self, now: int, subscriber: str, *, node: str, cursor: int | None, held_until: int | None
     ) -> bool:
-        """Everything up to the cursor is delivered; False when this node does not hold the subscription any more.
+        """Mark everything up to the cursor as delivered; False when this node no longer holds the subscription.
 
-        A cursor is a place in the order of commits and says nothing by its size. None: nothing was delivered.
+        A cursor is a position in commit order; its size has no meaning. None: nothing was delivered.
         """
         ...
 
     def postpone(
         self, now: int, subscriber: str, *, node: str, cursor: int | None, until: int, error: str
     ) -> None:
-        """The message after the cursor could not be delivered; it is tried again then."""
+        """Record that the message after the cursor could not be delivered; it is retried at `until`."""
         ...
 
     def after(self, message_id: int, *, limit: int) -> Sequence[Message]:
-        """Messages in commit order, for streams and lists."""
+        """Return messages in commit order, for streams and lists."""
         ...
 
     def last_id(self) -> int:
-        """The last message in commit order, after which a stream begins that has missed nothing; 0 when none was."""
+        """Return the last message in commit order, behind which a stream starts without a gap; 0 if there is none."""
         ...
 
     def list(self, wanted: MessageFilter, *, limit: int, before: int | None = None) -> Sequence[Message]:
-        """Messages, newest first; `before` is an id."""
+        """Return messages, newest first; `before` is an id."""
         ...
 
     def count(self, wanted: MessageFilter, *, most: int) -> int:
-        """How many there are; counting ends at `most`."""
+        """Return how many messages match; counting stops at `most`."""
         ...
 
     def subscriptions(self) -> Sequence[Subscription]:
-        """Where every subscriber stands."""
+        """Return the position of every subscriber."""
         ...

@@ -1,4 +1,4 @@
-"""Who wants to know what happens while it happens."""
+"""Observers of runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from everwhen.ports.target import Run
 
 
 class Observer(Protocol):
-    """Told by the worker; must not raise and must not take long."""
+    """A receiver of the starts and ends of runs, called by the worker; it must not raise and must return quickly."""
 
     def started(self, run: Run) -> None: ...
 
@@ -17,7 +17,7 @@ class Observer(Protocol):
 
 
 class Several:
-    """Observers that are told one after another."""
+    """Several observers, called one after another."""
 
     def __init__(self, *observers: Observer) -> None:
         self._observers = observers
@@ -32,7 +32,7 @@ class Several:
 
 
 class Nobody:
-    """An observer that looks away."""
+    """An observer that ignores everything."""
 
     def started(self, run: Run) -> None:
         return None

@@ -1,4 +1,4 @@
-"""Jobs that are handed over to a queue: which go, which are on their way, and what becomes of those that get lost."""
+"""Jobs that are dispatched to a queue: which to send, which are sent, and what happens to lost ones."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ from everwhen.model.delivery import Delivery
 
 
 class Outbox(Protocol):
-    """The database's side of a hand-over; the essay is in `stores.flows.outbox`."""
+    """The database side of a hand-over; the protocol is described in `stores.flows.outbox`."""
 
     def hand_over(self, now: int, *, limit: int, until: int) -> list[Delivery]:
-        """Mark up to `limit` ready jobs as on their way, to be looked after at `until`; the messages to be sent."""
+        """Mark up to `limit` ready jobs as sent, to be checked at `until`; return the messages to send."""
         ...
 
     def next_at(self, now: int) -> int | None:
-        """The earliest instant at which there is something to hand over or to look after."""
+        """Return the earliest instant at which a job is to be handed over or checked."""
         ...
 
     def take(self, now: int, *, node: str, job_id: str, number: int) -> ClaimedJob | None:
-        """Claim what a message brought; None when the message is old, or the job has to wait after all."""
+        """Claim the job of a message; None when the message is out of date or the job must wait."""
         ...
 
     def overdue(self, now: int, *, limit: int) -> list[Delivery]:
-        """Jobs that should have been claimed by now, the longest first."""
+        """Return jobs that should have been claimed by now, the longest overdue first."""
         ...
 
     def leave(self, deliveries: Sequence[tuple[Delivery, int]]) -> None:
-        """Their messages wait still: look after each at that instant."""
+        """Record that these messages still wait in the queue: check each again at that instant."""
         ...
 
     def put_back(self, now: int, deliveries: Sequence[Delivery]) -> int:
-        """Their messages are gone: they are ready again; how many were."""
+        """Make the jobs of lost messages ready again; return how many."""
         ...
 
     def count_failed(self, now: int, failed: Sequence[tuple[Delivery, str]]) -> int:
-        """The queue's worker failed with these before they began: rescued, or lost after the third time; how many."""
+        """Count failures of the queue's worker before a job began: rescues, then (the fourth) lost; return how many."""
         ...
 
     def to_withdraw(self, *, limit: int) -> list[Delivery]:
-        """Messages about jobs that are over: cancelled, or run by somebody else."""
+        """Return messages that are no longer needed: their jobs are cancelled, or another worker ran them."""
         ...
 
     def withdrawn(self, deliveries: Sequence[Delivery]) -> None:
-        """These messages are gone from the queue."""
+        """Record that these messages are removed from the queue."""
         ...
 
     def on_its_way(self, job_id: str) -> Delivery | None:
-        """The message that a queued job waits for."""
+        """Return the message that a queued job waits for."""
         ...

@@ -1,4 +1,4 @@
-"""Plugins as they are installed now, and what they remember."""
+"""Installed plugins, and their stored state."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from everwhen.model.manifest import Manifest
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """A plugin that can be run: its manifest, its folder, and its program after links were followed; and what an
-    operator should be warned of."""
+    """A plugin that can be run: manifest, folder, its program with links resolved, and warnings for the operator."""
 
     manifest: Manifest
     folder: str
@@ -23,13 +22,13 @@ class Plugins(Protocol):
     """The plugins that are installed."""
 
     def find(self, name: str) -> Plugin | None:
-        """The plugin as it is on disk now; None when there is none; ManifestError when it cannot be used."""
+        """Return the plugin as it is on disk now; None when there is none; ManifestError when it is unusable."""
         ...
 
 
 class PluginState(Protocol):
-    """What plugins asked to be remembered. It is written by the settling of their jobs, never here."""
+    """The stored state of plugins. The settling of their jobs writes it; this port only reads."""
 
     def state_of(self, plugin: str) -> dict[str, Any]:
-        """Everything that the plugin has stored; empty for one that never stored anything."""
+        """Return everything that the plugin has stored; empty when it never stored anything."""
         ...

@@ -1,4 +1,4 @@
-"""A queue that carries messages to workers which are not ours (RQ, Celery)."""
+"""A queue that delivers messages to external workers (RQ, Celery)."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from everwhen.model.delivery import Delivery, Found
 
 
 class Queue(Protocol):
-    """Every verb raises QueueError while the queue is away, and may be repeated."""
+    """An external queue. Every method raises QueueError while it is unreachable, and may be repeated."""
 
     @property
     def name(self) -> str:
-        """What people call it: RQ, Celery."""
+        """Return its display name: RQ, Celery."""
         ...
 
     def ping(self) -> None:
-        """Whether it can be reached."""
+        """Raise QueueError when the queue cannot be reached."""
         ...
 
     def put(self, deliveries: Sequence[Delivery]) -> None:
-        """Send messages; one that is there already is left alone where the queue can tell."""
+        """Send messages; skip those that are in the queue already, where the queue can detect that."""
         ...
 
     def find(self, deliveries: Sequence[Delivery]) -> list[Found]:
-        """What became of each of these messages."""
+        """Return what happened to each of these messages."""
         ...
 
     def withdraw(self, deliveries: Sequence[Delivery]) -> None:
-        """Take messages back as far as that is possible."""
+        """Remove messages from the queue, as far as that is possible."""
         ...
 
     def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""The ports that operations and engine work through, handed in together by the composition root."""
+"""The ports that operations and engine use, assembled by the composition root."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The hot port: tick, claim, settle, rescue; whole batches, and the decisions made inside the transaction.
+"""The slots port, the hot path: tick, claim, settle, rescue, in batches, with decisions made inside the transaction.
 
-A tick claims due rows, asks `decide` what becomes of them, and commits the answer with the claim or not at all;
-so do claims, settlements and rescues.
+A tick claims due rows, lets `decide` decide about them, and commits the decisions together with the claim or not at
+all. Claims, settlements and rescues do the same.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ Held = tuple[str, int]  # a job and the fence of its claim
 
 @dataclass(frozen=True, slots=True)
 class TickReport:
-    """What one evaluation did. `more`: slots that are due were left for the next.
+    """The result of one evaluation. `more`: some due slots are left for the next one.
 
-    `next_catch_up_at`: when the next catch-up job may begin, where they are staggered. `none_due`: there is nothing
-    to decide at all, neither of late nor further back.
+    `next_catch_up_at`: when the next catch-up job may begin, if they are staggered. `none_due`: there is nothing to
+    decide at all, neither recent slots nor old ones.
     """
 
     schedules: int = 0
@@ -54,7 +54,7 @@ class JobEnd:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Jobs that ended for jobs that begin. `is_sooner`: a slot is due sooner than a scheduler may think."""
+    """The result of settling and claiming together. `is_sooner`: a slot is due sooner than a scheduler may expect."""
 
     settled: int
     claimed: list[ClaimedJob]
@@ -62,52 +62,53 @@ class Exchange:
 
 
 class Slots(Protocol):
-    """Everything that happens to slots and jobs while the clock runs."""
+    """Operations on slots and jobs while the clock runs."""
 
     @property
     def can_exchange(self) -> bool:
-        """Whether one transaction can settle and claim."""
+        """Return whether one transaction can settle and claim."""
         ...
 
     def tick(self, now: int, *, limit: int, behind: bool, alive_since: int | None = None) -> TickReport:
-        """Decide due and released slots: those of late (`behind=False`), or those further back.
+        """Decide due and released slots: recent ones (`behind=False`), or older ones.
 
-        `alive_since`: the first heartbeat of whoever decides, which lives until now whatever its last one says.
+        `alive_since`: the first heartbeat of the deciding node, which counts as alive until now whatever its last one
+        is.
         """
         ...
 
     def tick_one(self, now: int, uid: str) -> TickReport:
-        """Decide the due and released slots of this one schedule, however far back they lie."""
+        """Decide the due and released slots of this one schedule, however old they are."""
         ...
 
     def approaching(self, until: int, *, limit: int) -> Approaching:
-        """What somebody has to look after by then; nothing while the system is paused."""
+        """Return what needs a process by then; nothing while the system is paused."""
         ...
 
     def queued_of(self, uid: str) -> list[Job]:
-        """The queued jobs of one schedule, which may be deleted, in order of slot_at."""
+        """Return the queued jobs of one schedule, which may be deleted, in order of slot_at."""
         ...
 
     def next_wake_at(self) -> int | None:
-        """The earliest instant at which a slot is due, a held one is released, or a pause has its end."""
+        """Return the earliest instant at which a slot is due, a held one is released, or a pause ends."""
         ...
 
     def claim_jobs(
         self, now: int, *, node: str, limit: int, queues: Sequence[str] | None = None
     ) -> list[ClaimedJob]:
-        """Take up to `limit` ready jobs for this node, within every capacity."""
+        """Claim up to `limit` ready jobs for this node, within every capacity."""
         ...
 
     def claim_job(self, now: int, *, node: str, job_id: str) -> ClaimedJob | None:
-        """Take this one job, whatever its queue, within every capacity; None when it cannot be had."""
+        """Claim this one job, whatever its queue, within every capacity; None when it cannot be claimed."""
         ...
 
     def next_ready_at(self, queues: Sequence[str] | None = None) -> int | None:
-        """The earliest instant at which a queued job, of those queues, may be claimed."""
+        """Return the earliest instant at which a queued job, of those queues, may be claimed."""
         ...
 
     def settle(self, now: int, ends: Sequence[JobEnd]) -> int:
-        """Write how jobs ended and what follows from it; returns how many still mattered."""
+        """Write how jobs ended and what follows from it; return how many of the ends were valid."""
         ...
 
     def exchange(
@@ -119,65 +120,65 @@ class Slots(Protocol):
         limit: int,
         queues: Sequence[str] | None = None,
     ) -> Exchange:
-        """Settle, and take up to `limit` ready jobs, in one transaction: half the commits of a busy worker."""
+        """Settle, and claim up to `limit` ready jobs, in one transaction: half the commits of a busy worker."""
         ...
 
     def report(self, now: int, job_id: str, token_hash: str, outcome: Outcome) -> bool:
-        """End a job whose work went on elsewhere; False when it does not wait for this token."""
+        """End a job whose work continued externally; False when it does not wait for this token."""
         ...
 
     def end_overdue(self, now: int) -> int:
-        """End jobs that went on elsewhere and are past their deadline, or were cancelled."""
+        """End jobs whose work continued externally and that are past their deadline, or were cancelled."""
         ...
 
     def write_output(self, now: int, pieces: Sequence[OutputPiece], gaps: Sequence[OutputGap]) -> None:
-        """Keep what runs printed, and drop what is kept no longer."""
+        """Store output of runs, and delete what exceeds its bounds."""
         ...
 
     def rescue(self, now: int, *, node: str, lease: int) -> int:
-        """Put jobs of nodes whose lease has expired back into the queue, or end them as lost; how many there were.
+        """Requeue jobs of nodes whose lease has expired, or end them as lost; return how many.
 
-        Expired is a heartbeat older than the lease, or as far in the future: it is from before the clock was put
-        back.
+        A lease has expired when the heartbeat is older than the lease, or equally far in the future: then it dates
+        from before the clock was set back.
         """
         ...
 
     def put_orphans_back(self, now: int, *, node: str, held: Collection[Held]) -> int:
-        """Put jobs that are on record as this node's, and that it does not hold, back into the queue; how many.
+        """Requeue jobs that are recorded as this node's but that it does not hold; return how many.
 
-        The answer to a claim can be lost after its commit: nobody runs such a job, and nobody else may take it.
+        The response to a claim can be lost after its commit: no node runs such a job, and no other node may claim it.
         """
         ...
 
     def give_back(self, now: int, *, node: str, held: Collection[Held], is_lost: bool = False) -> int:
-        """Put jobs that this node interrupts because it stops back into the queue; how many.
+        """Requeue jobs that this node interrupts because it stops; return how many.
 
-        It is none of the three rescues. With `on_lost: fail` the job ends as lost. `is_lost`: the node was frozen
-        beyond its lease, and nobody took its jobs: it is a rescue like any other.
+        This does not count as one of the three rescues. With `on_lost: fail` the job ends as lost. `is_lost`: the
+        node was frozen beyond its lease and no other node took its jobs; then it is an ordinary rescue.
         """
         ...
 
     def cancel_requests(self, node: str) -> list[str]:
-        """The ids of jobs that this node runs and that were cancelled meanwhile."""
+        """Return the ids of jobs that this node runs and that were cancelled since."""
         ...
 
     def heartbeat(
         self, now: int, *, node: str, version: str, is_scheduler: bool, is_worker: bool = True
     ) -> None:
-        """One write per node: it is alive, and its jobs are its own."""
+        """Record that the node is alive and keeps its jobs: one write per node."""
         ...
 
     def record(self, events: Sequence[Event]) -> None:
-        """Append to the audit what happened to no schedule in particular."""
+        """Append events that concern no particular schedule to the audit."""
         ...
 
     def last_heartbeat_at(self) -> int | None:
-        """When any scheduler was last seen alive."""
+        """Return when any scheduler was last alive."""
         ...
 
     def sign_off_node(self, now: int, *, node: str, is_passing: bool = False) -> None:
-        """A clean stop gives the lease up.
+        """Give the lease up on a clean stop.
 
-        `is_passing`: one of very many nodes with short lives; where it holds nothing any more, nobody needs its row.
+        `is_passing`: one of very many short-lived nodes; its row is deleted if it holds no job any more.
         """
         ...

@@ -1,4 +1,4 @@
-"""What a slot runs."""
+"""Targets: what a slot runs."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ T = TypeVar("T")
 
 
 class Output(Protocol):
-    """Where a run's output goes while it runs. Takes pieces from any thread; never blocks, never raises."""
+    """The destination of a run's output while it runs. Accepts pieces from any thread; never blocks, never raises."""
 
     def write(self, stream: Stream, data: bytes, /) -> None: ...
 
 
 class Nowhere:
-    """Output that nobody keeps."""
+    """Output that is discarded."""
 
     def write(self, stream: Stream, data: bytes, /) -> None:
         return None
 
 
 class StopFlag:
-    """Whether a run is to end, as a `threading.Event`; one is made only for who waits, for nearly nobody does."""
+    """The request that a run end, like a `threading.Event`, which is made only for a waiting thread: that is rare."""
 
     __slots__ = ("_event", "_is_set")
     _guard = threading.Lock()
@@ -52,7 +52,7 @@ class StopFlag:
                 self._event.set()
 
     def wait(self, seconds: float | None = None) -> bool:
-        """Sleep, at most so long; True when the run is to end."""
+        """Sleep for at most that many seconds; True when the run is to end."""
         with self._guard:
             if self._is_set:
                 return True
@@ -62,10 +62,10 @@ class StopFlag:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What every target gets: which job, of which slot, with which payload, until when.
+    """The argument of every target: which job, of which slot, with which payload, and its deadline.
 
-    `still_running` is filled by a target that cannot be stopped (a thread): what goes on after the run has
-    ended, and keeps its worker taken until then (R9). `stopping` is set when its node is told to stop.
+    A target that cannot be stopped (a thread) fills `still_running`: work that continues after the run has ended and
+    keeps its worker occupied until then (R9). `stopping` is set when its node receives the request to stop.
     """
 
     job_id: str
@@ -89,10 +89,10 @@ class Run:
         return self.origin == "catch_up"
 
     async def is_node_stopping(self) -> bool:
-        """Whether the node is told to stop, asked by a run that a signal has ended.
+        """Return whether the node is asked to stop, for a run that a signal has ended.
 
-        A signal to a whole control group reaches a run's processes before the node acts on its own, so the answer
-        waits a moment.
+        A signal to a whole control group may reach a run's processes before the node handles its own, so this waits a
+        moment.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + SIGNALS_APART
@@ -101,12 +101,12 @@ class Run:
         return self.stopping.is_set()
 
     async def until_told(self, work: Future[T]) -> T:
-        """What work that cannot be stopped comes to; told to end, it is left behind (R9)."""
+        """Return the result of work that cannot be stopped; on cancellation, leave it running (R9)."""
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[None] = loop.create_future()
 
         def wake(_work: Future[T]) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed: no task waits any more
                 loop.call_soon_threadsafe(_resolve, ended)
 
         work.add_done_callback(wake)
@@ -120,15 +120,15 @@ class Run:
 
 
 class Target(Protocol):
-    """One kind of work. It never raises for what the work does: that is an Outcome.
+    """One kind of work. It does not raise when the work fails: it returns an Outcome.
 
-    An async `run` is a task of the node's event loop and must not block it. When the time is up, or somebody
-    cancels the job, the task is cancelled and `run.cancelled` is set: it ends what it started, then returns or
-    lets CancelledError pass. The worker then says `timed_out` or `cancelled`, with the returned error as detail.
-    A plain `run` is called in a thread and can only look at `run.cancelled`.
+    An async `run` is a task of the node's event loop and must not block it. When the time is up, or the job is
+    cancelled, the task is cancelled and `run.cancelled` is set: it ends what it started, then returns or lets
+    CancelledError pass. The worker then reports `timed_out` or `cancelled`, with the returned error as detail. A
+    plain `run` is called in a thread and can only check `run.cancelled`.
 
-    May also have `kill()`: end everything at once, from any thread; and `async close()`: the loop ends. One of
-    another package counts as a code target over REST, unless it has `runs_code = False`.
+    It may also have `kill()`, which ends everything at once, from any thread, and `async close()`, called when the
+    loop ends. A target of another package counts as a code target over REST, unless it has `runs_code = False`.
     """
 
     def run(self, spec: str, run: Run) -> Awaitable[Outcome] | Outcome: ...

@@ -1,4 +1,4 @@
-"""Tokens, and what was answered to requests that may be repeated; a refusal at the door goes on record here, too."""
+"""Tokens, remembered answers to requests that may be repeated, and the record of refused requests."""
 
 from __future__ import annotations
 
@@ -10,44 +10,44 @@ from everwhen.model.token import Answer, Session, Token
 
 
 class Tokens(Protocol):
-    """Who may call, one transaction a verb. Secrets do not come here, only their hashes."""
+    """Tokens and sessions; each method is one transaction. It receives only the hashes of secrets."""
 
     def add(self, token: Token, hash: str, event: Event) -> bool:
-        """Keep a token and say so in the audit; False when its secret is one that is known."""
+        """Store a token and record it in the audit; False when its secret is known already."""
         ...
 
     def add_first(self, token: Token, hash: str, event: Event) -> bool:
-        """The same, if there has never been a token; False when there has."""
+        """Store a token as `add` does, if there has never been one; False otherwise."""
         ...
 
     def find(self, hash: str) -> Token | None:
-        """The token with this hash, also when it is revoked."""
+        """Return the token with this hash, even a revoked one."""
         ...
 
     def all(self) -> list[Token]:
-        """Every token, newest first."""
+        """Return every token, newest first."""
         ...
 
     def revoke(self, now: int, token_id: str, event: Event) -> bool:
-        """End a token and say so in the audit; False when there is none that is in force."""
+        """Revoke a token and record it in the audit; False when no valid token has this id."""
         ...
 
     def add_session(self, session: Session) -> None:
-        """Keep a session."""
+        """Store a session."""
         ...
 
     def find_session(self, hash: str, now: int) -> Token | None:
-        """The token of a session that is not over; also when the token is revoked."""
+        """Return the token of a session that has not ended, even a revoked token."""
         ...
 
     def end_session(self, hash: str) -> None:
-        """End a session; one that is over stays so."""
+        """End a session; one that has ended stays unchanged."""
         ...
 
     def answer(self, token_id: str, key: str, *, since: int) -> Answer | None:
-        """What was answered to a request with this key."""
+        """Return the answer to an earlier request with this key."""
         ...
 
     def record(self, events: Sequence[Event]) -> None:
-        """Put on record who was turned away."""
+        """Record refused requests."""
         ...

@@ -1,4 +1,4 @@
-"""Keeping runtime: forgetting what is old, copies for the cupboard, and which nodes there are."""
+"""The upkeep port: retention, backups, and the list of nodes."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import Protocol
 from everwhen.model.node import Node
 from everwhen.model.retention import Cutoffs, Place, Portion
 
-Progress = Callable[[float], None]  # the share that is done, from 0 to 1
+Progress = Callable[[float], None]  # the completed share, from 0 to 1
 
 
 class Upkeep(Protocol):
-    """What nobody waits for."""
+    """Maintenance in the background."""
 
     def forget(self, before: Cutoffs, place: Place, *, limit: int, dry_run: bool = False) -> Portion:
-        """One portion of what is older than its cutoff, in one transaction; `limit` bounds the rows looked at.
+        """Delete one portion of what is older than its cutoff, in one transaction; `limit` bounds the rows examined.
 
-        Whatever was forgotten when, the ledger checker finds nothing wrong with the rest.
+        Whatever was deleted, the ledger checker finds no fault in the rest.
         """
         ...
 
     def nodes(self) -> list[Node]:
-        """Every node that is remembered, the oldest start first."""
+        """Return every recorded node, the oldest start first."""
         ...
 
     def note_lost(self, now: int, *, node: str, lease: int) -> list[Node]:
-        """Put on record, once each, the other nodes whose lease has expired (`node.lost`); which ones.
+        """Record, once each, the other nodes whose lease has expired (`node.lost`), and return them.
 
-        Expired is a heartbeat older than the lease, or as far in the future: it is from before the clock was put
-        back.
+        A lease has expired when the heartbeat is older than the lease, or equally far in the future: then it dates
+        from before the clock was set back.
         """
         ...
 
     def backup(self, path: Path, progress: Progress) -> None:
-        """A consistent copy of the whole database, taken while it is in use; `path` is there when all of it is."""
+        """Write a consistent copy of the whole database while it is in use; `path` appears once it is complete."""
         ...

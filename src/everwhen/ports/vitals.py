@@ -1,4 +1,4 @@
-"""What is counted about a whole database, for those who watch over it: how it stands, and what was decided since."""
+"""Counts over a whole database for monitoring: its current condition, and what was decided since."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import NamedTuple, Protocol
 
 
 class Signs(NamedTuple):
-    """How a database stands at one moment. `overdue` is counted up to a bound."""
+    """The condition of a database at one moment. `overdue` is counted up to a bound."""
 
     schedules: Mapping[str, int]  # by status
     held: Mapping[str, int]  # by reason
-    jobs: Mapping[str, int]  # those outstanding, by status
+    jobs: Mapping[str, int]  # outstanding ones, by status
     breakers: Mapping[str, int]  # by state
     overdue: int
     is_paused: bool
     gathered: Mapping[str, int] = MappingProxyType(
         {}
-    )  # skips that are on rows and in no event yet (L5), by reason
+    )  # skips that are counted on rows and are in no event yet (L5), by reason
 
 
 class Mark(NamedTuple):
-    """Up to where was counted, in the words of one kind of database."""
+    """The position up to which was counted; its numbers have a meaning for one kind of database only."""
 
     events: int
     jobs: int
@@ -37,23 +37,23 @@ class Tally(NamedTuple):
 
 
 class Vitals(Protocol):
-    """Counts; each verb reads one snapshot, and none is asked more often than somebody looks."""
+    """Counts. Each method reads one snapshot, and is called only when a client asks for the figures."""
 
     def signs(self, overdue_since: int, *, most_overdue: int) -> Signs:
-        """How it stands; overdue is what should have fired before that instant."""
+        """Return the current condition; overdue are slots that should have fired before that instant."""
         ...
 
     def mark(self) -> Mark:
-        """Here counting may begin."""
+        """Return the current position, at which counting may begin."""
         ...
 
     def tally(self, since: Mark) -> Tally:
-        """What was committed since; tallies that follow each other count each event and each firing once."""
+        """Count what was committed since; consecutive tallies count each event and each firing once."""
         ...
 
 
 class Crowd(NamedTuple):
-    """Schedules that stand alike: how many they are, and how many skips are gathered on their rows."""
+    """Schedules in the same condition: how many there are, and how many skips their rows count."""
 
     status: str
     held_reason: str | None
@@ -63,7 +63,7 @@ class Crowd(NamedTuple):
 
 
 def counted_by(crowds: Iterable[Crowd], word: str, number: str = "schedules") -> dict[str, int]:
-    """Counts by one of the fields of each crowd, where it has one.
+    """Add up the counts by one field of each crowd, where it is set.
 
     >>> crowds = [Crowd("active", None, None, 3, 0), Crowd("active", "at_capacity", "budget", 1, 7)]
     >>> counted_by(crowds, "status"), counted_by(crowds, "skip_reason", "skips")
@@ -85,6 +85,6 @@ def signs_of(
     *,
     is_paused: bool,
 ) -> Signs:
-    """How a database stands, from what was read of it in one snapshot."""
+    """Compute the condition of a database from what was read of it in one snapshot."""
     held, gathered = counted_by(crowds, "held_reason"), counted_by(crowds, "skip_reason", "skips")
     return Signs(counted_by(crowds, "status"), held, jobs, breakers, overdue, is_paused, gathered)

@@ -9,13 +9,13 @@ from typing import Any, Protocol
 from everwhen.model.schedule import Target
 
 DispatchEvent = Callable[[str, dict[str, Any], str | None], Any]
-"""`dispatch_event("schedule", event_data, owner)`. When it has returned, and what it returned is no awaitable or
-that is done, the work is done; when it raises, the work has failed."""
+"""`dispatch_event("schedule", event_data, owner)`. The work is done when the call has returned and any
+awaitable that it returned is done; the work has failed when the call raises."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workflow:
-    """A workflow: a handler of this process, or another target. Without `triggers` every trigger node is known."""
+    """A workflow: a handler of this process, or another target. Without `triggers`, every trigger node is accepted."""
 
     workflow_id: str
     run: DispatchEvent | Target

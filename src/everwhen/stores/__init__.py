@@ -1,1 +1,1 @@
-"""Where everything is kept: the only package that speaks SQL."""
+"""The databases: the only package that contains SQL."""

@@ -1,15 +1,16 @@
-"""The file that a backup of PostgreSQL is: rows as the server writes them, table by table, compressed.
+"""The file format of a PostgreSQL backup: rows as the server writes them, table by table, compressed.
 
-A gzip stream, so that a file that was cut off or altered is told by its checksum at the latest. In it, the first line
-is JSON: what this is, when it was taken, which migrations the schema had. Then for each table a line with its name and
-columns, and its rows in pieces, each behind its length; a length of 0 ends the table. The last line says how many
-tables there were. Nothing in here knows a database.
+It is a gzip stream, so that at the latest the checksum reveals a truncated or altered file. Its first line is JSON:
+the format, when it was taken, and which migrations the schema had. Then each table has a line with its name and
+columns, and its rows in pieces, each preceded by its length; a length of 0 ends the table. The last line contains the
+number of tables. This module does not depend on a database.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import stat
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,16 +20,16 @@ from typing import Any, NamedTuple, NoReturn
 from everwhen.errors import BackupError
 
 FORMAT = 1
-_COMPRESSION = 3  # a quarter of the size at the speed of a disk; more is slow for little
+_COMPRESSION = 3  # a quarter of the size at the speed of a disk; higher levels are slow for little gain
 _PIECE = 1 << 18
-_MOST = 1 << 30  # PostgreSQL has no larger field, and we write no larger piece
+_MOST = 1 << 30  # PostgreSQL has no larger field, and the writer writes no larger piece
 _LONGEST_LINE = 1 << 20
 _SQLITE, _PG_DUMP, _GZIP = b"SQLite format 3\0", b"PGDMP", b"\x1f\x8b"
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a backup says of itself. `applied`: number and step of each migration that its schema has."""
+    """The header of a backup. `applied`: number and step of each migration that its schema has."""
 
     taken_at: int
     version: str
@@ -36,7 +37,7 @@ class Header:
 
 
 class TableRows(NamedTuple):
-    """One table: its name, the columns that were written, and its rows in pieces, to be read before the next."""
+    """One table: its name, its columns, and its rows in pieces, to be read before the next table."""
 
     name: str
     columns: Sequence[str]
@@ -44,7 +45,7 @@ class TableRows(NamedTuple):
 
 
 class BackupWriter:
-    """Writes a backup into a file that is empty; whole once it was left without an error."""
+    """A writer of a backup into an empty file; the backup is complete after an exit without an error."""
 
     def __init__(self, path: Path, header: Header) -> None:
         self._file = gzip.GzipFile(path, "wb", compresslevel=_COMPRESSION)
@@ -87,7 +88,7 @@ class BackupWriter:
 
 
 class BackupReader:
-    """Reads a backup from its beginning to its end, once; BackupError for what is none, or is not whole."""
+    """A reader of a backup from beginning to end, once; BackupError for other files, and for incomplete ones."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -123,7 +124,7 @@ class BackupReader:
             pieces = self._pieces()
             yield TableRows(str(fields["table"]), [str(name) for name in fields.get("columns", ())], pieces)
             for _ in pieces:
-                pass  # whoever did not want them all
+                pass  # skip what the caller did not read
         if fields != {"tables": count} or self._read(1):
             self._refuse("is damaged: its end does not fit")
 
@@ -170,8 +171,12 @@ class BackupReader:
 
 
 def refuse_other_kind(path: Path, *, is_postgres: bool) -> None:
-    """BackupError for a file that is no backup of that kind of database, by how it begins."""
+    """Raise BackupError for a file whose beginning shows that it is not a backup of that kind of database."""
     try:
+        if (
+            not stat.S_ISREG(path.stat().st_mode) and not path.is_dir()
+        ):  # a pipe would be waited for, for ever
+            raise BackupError(f"{path} is no file; nothing was changed", path)
         with path.open("rb") as file:
             beginning = file.read(len(_SQLITE))
     except OSError as error:

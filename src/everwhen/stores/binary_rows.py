@@ -1,7 +1,7 @@
-"""Rows of SQLite in the binary format of PostgreSQL's COPY: exact, and no float or datetime in between.
+"""Rows of SQLite in the binary format of PostgreSQL's COPY: exact, without floats or datetimes in between.
 
-Texts arrive as bytes. What PostgreSQL cannot hold is replaced as everywhere (`storable`) and noted with its row; a
-value that does not fit its column is a CopyError that names table, row and column.
+Texts arrive as bytes. What PostgreSQL cannot store is replaced as in other writes (`storable`) and recorded with its
+row; a value that does not fit its column is a CopyError that names table, row and column.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Pack = Callable[[Any], bytes]
 
 
 class TablePacker:
-    """Packs the rows of one table; `replaced` are the first texts that had to be changed."""
+    """A packer for the rows of one table; `replaced` are the first texts that had to be changed."""
 
     def __init__(self, table: SourceTable, types: Sequence[str]) -> None:
         self.replaced: list[ReplacedText] = []
@@ -64,14 +64,14 @@ class TablePacker:
                 ]
             )
         except _Unstorable:
-            return self._pack(self._replace(row))  # nothing of it is unstorable any more
+            return self._pack(self._replace(row))  # the replaced row contains nothing unstorable
         except (error, TypeError, KeyError, ValueError):
             raise self._misfit(row) from None
 
     def _replace(self, row: tuple[Any, ...]) -> tuple[Any, ...]:
         try:
             return tuple([self._replaced_value(index, value, row) for index, value in enumerate(row)])
-        except ValueError:  # no JSON at all
+        except ValueError:  # not valid JSON at all
             raise self._misfit(row) from None
 
     def _replaced_value(self, index: int, value: Any, row: tuple[Any, ...]) -> Any:
@@ -103,13 +103,13 @@ class TablePacker:
         return CopyError(f"the row {self.key_of(row)} of {self._table.name} cannot be copied")
 
     def key_of(self, row: tuple[Any, ...]) -> str:
-        """Name a row by its key."""
+        """Return the key of a row as text, to name it."""
         values = dict(zip(self._table.columns, row, strict=True))
         return shown(", ".join(f"{name} {_readable(values[name])}" for name in self._table.key))
 
 
 class _Unstorable(Exception):  # noqa: N818 - not an error: the text is replaced
-    """A text that PostgreSQL cannot hold."""
+    """A text that PostgreSQL cannot store."""
 
 
 def _readable(value: object) -> object:

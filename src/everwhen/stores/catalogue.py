@@ -41,7 +41,7 @@ from everwhen.stores.transaction import Row, Snapshot, Store, Transaction
 
 
 class StoredCatalogue:
-    """What is declared, kept in a store."""
+    """The declared schedules and policies, kept in a store."""
 
     def __init__(self, store: Store, plans: PlanCache) -> None:
         self._store = store
@@ -213,6 +213,6 @@ class StoredCatalogue:
 
 
 def _given(wanted: ScheduleFilter) -> dict[str, str]:
-    """What is asked of columns, by their names."""
+    """Return the conditions on columns, by column name."""
     values = {name: getattr(wanted, name) for name in ("status", "group", "owner", "type", "target")}
     return {name: value for name, value in values.items() if value is not None}

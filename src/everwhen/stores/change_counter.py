@@ -1,7 +1,7 @@
-"""Whether any process has committed to an SQLite file: how processes on one machine wake each other.
+"""Detection of commits to an SQLite file by any process: how processes on one machine wake each other.
 
-`PRAGMA data_version` costs 4 µs. Looking at the -shm file would cost less, but closing a descriptor of it
-drops the locks that SQLite holds there.
+`PRAGMA data_version` costs 4 µs. Reading the -shm file would cost less, but closing a descriptor of it drops the
+locks that SQLite holds there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from everwhen.stores.sqlite_errors import translated
 
 
 class ChangeCounter:
-    """A number that moves with the commits of all other connections; its own never commits."""
+    """A number that changes with the commits of all other connections; its own never commits."""
 
     def __init__(self, path: str, *, busy_timeout: float) -> None:
         self._path = path
@@ -37,11 +37,11 @@ class ChangeCounter:
             except BaseException:
                 self._drop()
                 raise
-            # Versions count from the opening of a connection; a later one must not repeat its numbers.
+            # Versions count from the opening of a connection; a later connection must not repeat the numbers.
             return (self._opened << 32) + int(version)
 
     def renew(self) -> None:
-        """The next value is read by another connection."""
+        """Read the next value with a new connection."""
         with self._guard:
             self._drop()
 

@@ -1,16 +1,16 @@
 """An exclusive lock between the processes of one machine: flock on a file that is never deleted.
 
-The kernel gives the lock up when the last descriptor of it closes, so a process that is killed leaves none
-behind. Three things would undo that, and are met here:
+The kernel releases the lock when its last descriptor closes, so a process that is killed leaves none behind. Three
+things would break that, and are handled here:
 
-- A child made by fork (without exec) shares the description, and with it the lock: a parent killed in the
-  middle of a write would leave the lock to a child that knows nothing of it. The child closes its copy.
+- A child made by fork (without exec) shares the description, and with it the lock: a parent killed during a write would
+  leave the lock to a child that does not use it. The child closes its copy.
 - A program started by exec would inherit the descriptor. It is opened close-on-exec.
-- Someone deletes the file. Newcomers would lock another of the same name, so whoever has got the lock looks
-  whether its file still has a name, and otherwise takes the new one.
+- The file is deleted. Later processes would lock another file of the same name. So a process that has obtained the lock
+  checks that its file still has a name, and otherwise takes the new one.
 
-Python cannot wait for flock with a limit (only a signal ends the wait, and only in the main thread), so a
-contended lock is asked for again and again, in pauses short against another process's turn.
+Python cannot wait for flock with a timeout (only a signal ends the wait, and only in the main thread), so a contended
+lock is polled, with pauses that are short compared to another process's turn.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class FileLock:
     """The lock as a context manager, for one thread at a time; StoreError when it is not free in time."""
 
     def __init__(self, path: str, *, timeout: float, beside: str | None = None) -> None:
-        """`beside`: the file that the lock is for, whose owner and mode it gets."""
+        """Open the lock file. `beside`: the file that the lock is for, whose owner and mode it gets."""
         self.path = path
         self._beside = beside
         self.timeout = timeout
@@ -71,7 +71,7 @@ class FileLock:
         return False
 
     def _open(self) -> int:
-        # Reading is enough for flock, so whoever may read the file may keep everybody from writing.
+        # Read access is enough for flock, so any user who may read the file may prevent every write.
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, PRIVATE)
             if self._beside is not None:

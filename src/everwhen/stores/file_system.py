@@ -1,7 +1,7 @@
-"""Which file system a path lies on, and the refusal of those that reach over a network.
+"""The file system of a path, and the refusal of network file systems.
 
-SQLite's WAL is coordinated through shared memory, and ours through flock: neither holds between two machines,
-and a database damaged that way is found out weeks later. Asked of Linux; elsewhere nothing is refused.
+SQLite coordinates its WAL through shared memory, and everwhen through flock: neither works between two machines, and
+a database damaged that way is noticed weeks later. The check works on Linux; on other systems nothing is refused.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def network_refusal(path: str, kind: str) -> str:
 
 
 def file_system_of(path: str, mountinfo: str) -> str:
-    """The type of the mount that an absolute, resolved path lies on; empty when the text names none.
+    """Return the type of the mount that contains an absolute, resolved path; empty when the text names none.
 
     >>> file_system_of("/srv/a.db", "27 1 254:0 / / rw - ext4 /dev/vda rw\\n30 27 0:5 / /srv rw - nfs4 h: rw")
     'nfs4'
@@ -51,7 +51,7 @@ def file_system_of(path: str, mountinfo: str) -> str:
         if not separator or len(fields) < 5:
             continue
         point = PurePosixPath(_unescaped(fields[4]))
-        # Not only deeper but as deep: what is mounted later on the same point covers what was there.
+        # Not only deeper but equally deep: a later mount on the same point covers the earlier one.
         if len(point.parts) >= deepest and PurePosixPath(path).is_relative_to(point):
             deepest, kind = len(point.parts), after.split(" ")[0]
     return kind

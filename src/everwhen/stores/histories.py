@@ -1,4 +1,4 @@
-"""Jobs in order of uid, woven together with everything else that is known of those uids."""
+"""Merging jobs, in order of uid, with the other records of those uids."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from everwhen.model.job import Job
 def merge_histories(
     uids: Sequence[str], jobs: Iterable[Job], history: Callable[[str, Iterable[Job]], ScheduleHistory]
 ) -> Iterator[ScheduleHistory]:
-    """One life after another, each with its jobs, in one pass over both; also jobs that nothing else tells of."""
+    """Yield histories one by one, each with its jobs, in one pass over both; also for jobs without other records."""
     groups = groupby(jobs, key=lambda job: job.uid)
     upcoming = next(groups, None)
     for uid in uids:

@@ -1,9 +1,9 @@
-"""How a page of jobs is found among millions: through an index where one serves, else by a walk that is bounded.
+"""The search for a page of jobs among millions: through an index if one fits, else by a bounded scan.
 
-Jobs have no index by schedule: every firing would pay for it. But the jobs of one schedule lie beside each other in the
-unique key on job_id, so those of schedules that fired little are taken from there and sorted. What fires much is met
-soon by a walk from the newest job backwards; should it not be, the walk ends after a while, and the page says where
-the next one goes on.
+Jobs have no index by schedule: every firing would pay for it. But the jobs of one schedule are adjacent in the unique
+key on job_id, so those of schedules that fired rarely are read from there and sorted. Jobs of schedules that fire
+often are soon found by a scan backwards from the newest job. If they are not, the scan ends at its bound, and the
+page says where the next one begins.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from everwhen.ports.ledger import JobFilter, JobPage
 
 MOST_UIDS = 1_000
 FEW_JOBS = 50_000
-WALK = 200_000  # jobs that one request looks at
+WALK = 200_000  # jobs that one request examines
 COUNTED = 10_000
 
 
 class Index(NamedTuple):
-    """A partial index, with its condition word for word: a database uses it only where it sees that this holds."""
+    """A partial index, with its exact condition: a database uses the index only where it recognises that this holds."""
 
     name: str
     condition: str
@@ -39,21 +39,21 @@ _INDEXES = (
 
 
 class Rows(NamedTuple):
-    """The oldest and the newest job that there is; 0 and 0 when there is none."""
+    """The row_ids of the oldest and the newest job; 0 and 0 when there is none."""
 
     oldest: int
     newest: int
 
 
 class Way(NamedTuple):
-    """How to look: at the jobs of these schedules alone, or (None) at all; through which index, or by a walk."""
+    """A search path: the jobs of these schedules only, or (None) all jobs; through which index, or by a scan."""
 
     uids: list[str] | None
     is_walk: bool
     by: Index | None = None
 
     def floor(self, rows: Rows, before: int | None) -> int:
-        """The last row to look at."""
+        """Return the last row to examine."""
         if not self.is_walk:
             return 0
         top = rows.newest + 1 if before is None else min(before, rows.newest + 1)
@@ -61,7 +61,7 @@ class Way(NamedTuple):
 
 
 def way_of(wanted: JobFilter, schedules: Sequence[tuple[str, int]] | None) -> Way:
-    """`schedules`: the uids that are asked for, with how often each fired; None: any."""
+    """Choose the search path. `schedules`: the wanted uids, with how often each fired; None: any."""
     fired = sum(count for _, count in schedules or ())
     if schedules is not None and len(schedules) <= MOST_UIDS and fired <= FEW_JOBS:
         return Way([uid for uid, _ in schedules], is_walk=False)
@@ -73,7 +73,7 @@ def way_of(wanted: JobFilter, schedules: Sequence[tuple[str, int]] | None) -> Wa
 def page_of(
     jobs: list[Job], count: int, *, limit: int, floor: int, rows: Rows, way: Way, is_all: bool
 ) -> JobPage:
-    """What was found, how much there is in all, and where the next page goes on."""
+    """Return the page: the jobs found, how many there are in all, and where the next page begins."""
     is_more = count > COUNTED
     is_approximate = is_more or (way.is_walk and way.floor(rows, None) > rows.oldest)
     total = min(count, COUNTED)

@@ -1,12 +1,12 @@
-"""Who writes next: the lanes of a process's writer, and the mutex that serves them. Knows no database.
+"""The order of writes: the lanes of a process's writer, and the mutex that serves them, independent of any database.
 
-The mutex is handed from thread to thread: whoever releases it names the next holder, the one that waits in
-the smallest lane, and in that lane the longest. Nobody can barge in between, so a burst of API writes never
-delays a tick by more than the turn that is under way. Lanes are not fair to each other on purpose:
-retention waits as long as anything else wants to write.
+The mutex is passed from thread to thread: the thread that releases it chooses the next holder, the one that waits in
+the lowest lane, and within that lane the longest. No other thread can take it in between, so a burst of API writes
+never delays a tick by more than the current turn. Lanes are deliberately unfair to each other: retention waits as
+long as anything else wants to write.
 
 Rejected: a writer thread with a priority queue. Its two hops cost 10 µs a write (3 % of a durable one), and
-an exception would have to be carried between threads.
+exceptions would have to be passed between threads.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from everwhen.errors import StoreError
 
 
 class Lane(IntEnum):
-    """What a write is for; the smaller goes first."""
+    """The purpose of a write; lower lanes go first."""
 
     TICK = 0
     SETTLE = 1
@@ -32,7 +32,7 @@ class Lane(IntEnum):
 
 
 class _Ticket(NamedTuple):
-    """A place in the queue; `arrival` is unique, so a comparison never reaches the fields behind it."""
+    """A place in the queue; `arrival` is unique, so a comparison never reaches the fields after it."""
 
     lane: Lane
     arrival: int
@@ -41,7 +41,7 @@ class _Ticket(NamedTuple):
 
 
 class LaneMutex:
-    """A mutex that is handed on by lane, first come first served within one; it refuses to be taken twice."""
+    """A mutex that is passed on by lane, first come first served within one; it refuses to be taken twice."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -51,24 +51,24 @@ class LaneMutex:
 
     @property
     def queue_length(self) -> int:
-        """How many wait at this moment; a moment later it may be another number."""
+        """Return how many threads wait at this moment; the number may change at once."""
         return len(self._waiting)
 
     def acquire(self, lane: Lane, *, within: float = -1) -> bool:
-        """Wait for it; False when it was not had within so many seconds (-1: however long it takes)."""
+        """Wait for the mutex; False when it was not obtained within so many seconds (-1: no limit)."""
         gate = threading.Lock()
         gate.acquire()
         ticket = _Ticket(lane, next(self._arrivals), threading.get_ident(), gate)
         try:
-            # The gate is opened by the one that hands over.
+            # The thread that passes the mutex on opens the gate.
             if self._took_at_once(ticket) or gate.acquire(timeout=within):
                 return True
         except BaseException:
-            # A signal handler may raise here (Ctrl-C in the main thread). A ticket that nobody stands behind
-            # would be handed the mutex and keep it for ever.
+            # A signal handler may raise here (Ctrl-C in the main thread). A ticket for which no thread waits
+            # would be given the mutex and keep it for ever.
             self._withdraw(ticket)
             raise
-        self._withdraw(ticket)  # also when it was handed over in this very moment
+        self._withdraw(ticket)  # also when the mutex was passed to it at this very moment
         return False
 
     def release(self) -> None:

@@ -1,4 +1,4 @@
-"""The messages port on any database: each verb one transaction."""
+"""The messages port on any database: each method is one transaction."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class StoredMessages:
         return self._store.write(Lane.API, work)
 
     def take(self, now: int, subscriber: str, *, node: str, limit: int, held_until: int) -> Sequence[Message]:
-        with self._store.read() as tx:  # most looks find nothing, and a read costs little
+        with self._store.read() as tx:  # most calls find nothing, and a read costs little
             if not _next(tx, now, subscriber, node, limit=1):
                 return []
 
@@ -63,7 +63,7 @@ class StoredMessages:
     def _change(
         self, now: int, subscriber: str, node: str, move: Callable[[Subscription], Subscription]
     ) -> bool:
-        """Whoever lost the subscription meanwhile changes nothing: its new holder delivers again."""
+        """Change a subscription that this node holds; if it lost it, nothing changes: the new holder delivers again."""
 
         def work(tx: Transaction) -> bool:
             held = tx.subscription(subscriber)

@@ -1,14 +1,14 @@
-"""Brings a database to the schema that this release needs, step by step, each exactly once.
+"""Migration of a database to the schema that this release needs, step by step, each exactly once.
 
-A migration has two steps. `before` only adds, so that the previous release still runs on the result: it is
-applied at every start. `after` removes what only the previous release needed: it is applied when someone
-says that no such process is left. So a release may find a database one migration ahead of it, and works
-with it; two ahead, or one whose `after` was applied, has lost what this release reads.
+A migration has two steps. `before` only adds, so that the previous release still runs on the result: it is applied at
+every start. `after` removes what only the previous release needed: it is applied when an operator declares that no
+such process is left. So a release may find a database one migration ahead of it, and works with it; a database two
+ahead, or one whose `after` was applied, lacks what this release reads.
 
-Each step is one transaction under a lock that all processes share, with its entry in `everwhen_migrations`: of
-two processes that start at once the second finds the entry, and a step that fails leaves nothing behind.
-Foreign keys cannot be switched off inside a transaction; a script that rebuilds a table on SQLite says `PRAGMA
-defer_foreign_keys = ON`.
+Each step is one transaction under a lock that all processes share, with its entry in `everwhen_migrations`: of two
+processes that start at once the second finds the entry, and a step that fails leaves nothing behind. Foreign keys
+cannot be switched off inside a transaction; a script that rebuilds a table on SQLite uses `PRAGMA defer_foreign_keys
+= ON`.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ T = TypeVar("T")
 
 
 class Builder(Protocol):
-    """One transaction that may change the schema, with nobody else building at the same time."""
+    """One transaction that may change the schema, while no other process does."""
 
     def prepare(self) -> None:
-        """Make the table that keeps the record, where it is missing."""
+        """Create the table that records the steps, where it is missing."""
         ...
 
     def applied(self) -> Applied: ...
@@ -61,9 +61,9 @@ class Migration:
 def migrate(
     database: Site, migrations: Sequence[Migration], *, applied_at: int, step: Step = "before"
 ) -> list[int]:
-    """Applies the step of every migration that lacks it, in order; returns the numbers of those it applied.
+    """Apply the step of every migration that lacks it, in order; return the numbers of those that it applied.
 
-    `applied_at` is the present instant, in microseconds since 1970. StoreError when the database is too new.
+    `applied_at` is the current instant, in microseconds since 1970. StoreError when the database is too new.
     """
     _refuse_disorder(migrations)
     database.build(lambda builder: _prepare(builder, migrations, step))
@@ -71,10 +71,10 @@ def migrate(
 
 
 def refuse_outdated(database: Site, migrations: Sequence[Migration]) -> None:
-    """StoreError when the database lacks what these migrations add, or is too new; changes nothing."""
+    """Raise StoreError when the database lacks what these migrations add, or is too new; change nothing."""
 
     def look(builder: Builder) -> None:
-        builder.prepare()  # undone by the error below where it was missing
+        builder.prepare()  # rolled back by the error below where it was missing
         applied = builder.applied()
         _refuse_too_new(applied, newest_known=max((migration.number for migration in migrations), default=0))
         missing = [m.number for m in migrations if (m.number, "before") not in applied]
@@ -87,7 +87,7 @@ def refuse_outdated(database: Site, migrations: Sequence[Migration]) -> None:
 
 
 def refuse_newer_backup(applied: Applied, migrations: Sequence[Migration], path: Path) -> None:
-    """BackupError for the schema of a release that is not known here."""
+    """Raise BackupError for a schema that this release does not know."""
     newest = max((number for number, _ in applied), default=0)
     if not _is_readable(applied, migrations[-1].number):
         raise BackupError(
@@ -98,7 +98,7 @@ def refuse_newer_backup(applied: Applied, migrations: Sequence[Migration], path:
 
 
 def statements(script: str) -> Iterator[str]:
-    """The statements of a script, one by one. (`executescript` would commit the transaction it is called in.)
+    """Yield the statements of a script, one by one. (`executescript` would commit the transaction it is called in.)
 
     >>> list(statements("CREATE TABLE a (b); -- one; really\\nINSERT INTO a VALUES (';')"))
     ['CREATE TABLE a (b);', "-- one; really\\nINSERT INTO a VALUES (';');"]
@@ -153,7 +153,7 @@ def _is_readable(applied: Applied, newest_known: int) -> bool:
 def _applies(database: Site, migration: Migration, step: Step, applied_at: int) -> bool:
     def work(builder: Builder) -> bool:
         if (migration.number, step) in builder.applied():
-            return False  # by an earlier start, or by a process that started together with this one
+            return False  # by an earlier start, or by a process that started at the same time
         builder.run(migration.before if step == "before" else migration.after)
         builder.record(migration, step, applied_at)
         return True

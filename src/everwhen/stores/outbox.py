@@ -1,4 +1,4 @@
-"""The outbox port on any database: each verb is one flow in one transaction."""
+"""The outbox port on any database: each method is one flow in one transaction."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class StoredOutbox:
 
     def hand_over(self, now: int, *, limit: int, until: int) -> list[Delivery]:
         next_at = self.next_at(now)
-        if next_at is None or next_at > now:  # a read is a hundredth of a write
+        if next_at is None or next_at > now:  # a read costs a hundredth of a write
             return []
         return self._store.write(
             Lane.CLAIM, lambda tx: send_jobs(tx, self._plans, now, limit=limit, until=until)

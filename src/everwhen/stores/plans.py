@@ -1,7 +1,8 @@
-"""Definitions made ready for work, kept by (uid, revision): parsed once, however often they fire.
+"""Definitions prepared for use, cached by (uid, revision): parsed once, however often they fire.
 
-Only what is committed is remembered. A transaction that reads a revision of its own gets its plan and nobody else
-does: when it is undone, or runs again, another node may have committed the same number with another definition.
+Only committed revisions are cached. A transaction that reads a revision of its own gets its plan without caching it:
+when the transaction is rolled back or runs again, another node may have committed the same number with another
+definition.
 """
 
 from __future__ import annotations
@@ -16,28 +17,33 @@ from everwhen.model.serialize import definition_in, policy_of
 from everwhen.stores.transaction import Snapshot
 
 KEPT = 200_000
+NUMBERS_SKIPPED = "numbers_skipped"  # the setting that is higher after every restore
 
 Key = tuple[str, int]  # uid and revision
 Policies = Mapping[str, QuietHoursPolicy]
 
 
 class PlanCache:
-    """A bounded memory of plans. Quiet hours are part of a plan, so a changed policy ends those that name one."""
+    """A bounded cache of plans. Quiet hours are part of a plan, so a changed policy evicts the plans that name one.
+
+    A restored backup evicts them all: the same number of a revision may stand for another definition now.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._plans: dict[Key, Plan] = {}
         self._policies: dict[str, QuietHoursPolicy] = {}
         self._policies_version: str | None = None
+        self._numbers_skipped: str | None = None
 
     @property
     def size(self) -> int:
         return len(self._plans)
 
     def load(self, tx: Snapshot, wanted: Iterable[Key]) -> dict[Key, Plan]:
-        """The plans of those revisions; what is not remembered is read in one go."""
+        """Return the plans of those revisions; those that are not cached are read in one query."""
         keys = list(wanted)
-        with self._lock:  # readers and the writer share it, and a changed policy empties it
+        with self._lock:  # readers and the writer share the cache, and a changed policy empties it
             self._refresh_policies(tx)
             plans = self._plans
             missing = [key for key in keys if key not in plans]
@@ -50,18 +56,23 @@ class PlanCache:
             return {key: plans.get(key) or found.get(key) or _missing(key) for key in keys}
 
     def remember(self, plans: Mapping[Key, Plan]) -> None:
-        """Plans that were committed just now: what wrote them need not read them again."""
+        """Cache plans that were just committed, so that their writer need not read them again."""
         with self._lock:
             if len(self._plans) + len(plans) <= KEPT:
                 self._plans.update(plans)
 
     def remembered(self) -> dict[Key, Plan]:
-        """What is remembered at this moment: all of it is on record."""
+        """Return the cached plans; all of them are committed."""
         with self._lock:
             return dict(self._plans)
 
     def _refresh_policies(self, tx: Snapshot) -> None:
-        version = tx.settings().get("policies_version", "0")
+        settings = tx.settings()
+        skipped = settings.get(NUMBERS_SKIPPED, "0")
+        if skipped != self._numbers_skipped:
+            self._plans = {}
+            self._policies_version, self._numbers_skipped = None, skipped
+        version = settings.get("policies_version", "0")
         if version == self._policies_version:
             return
         self._plans = {
@@ -72,7 +83,7 @@ class PlanCache:
 
 
 class RecordedPlans:
-    """Plans as they stand on record, of one snapshot: for the checker, which must not believe what it checks."""
+    """Plans as recorded, of one snapshot: for the checker, which must not trust a cache of what it checks."""
 
     def __init__(self, tx: Snapshot) -> None:
         self._tx = tx
@@ -85,7 +96,7 @@ class RecordedPlans:
 
 
 def read_plans(tx: Snapshot, keys: Sequence[Key], policies: Policies) -> dict[Key, Plan]:
-    """The plans of those revisions, of which one that is not on record has none."""
+    """Return the plans of those revisions, without those that are not recorded."""
     return {
         (uid, revision): _plan(schedule_id, fields, policies)
         for uid, revision, schedule_id, fields in (tx.revisions(keys) if keys else ())
@@ -99,7 +110,7 @@ def read_policies(tx: Snapshot) -> dict[str, QuietHoursPolicy]:
 def _plan(schedule_id: str, fields: str, policies: Policies) -> Plan:
     try:
         definition = definition_in(fields)
-    except (SchedulerError, LookupError, TypeError, ValueError) as error:  # it harms nobody else (E7)
+    except (SchedulerError, LookupError, TypeError, ValueError) as error:  # it affects no other schedule (E7)
         return broken_plan(schedule_id, f"its definition cannot be read: {error}")
     quiet = policies.get(definition.quiet_hours_id) if definition.quiet_hours_id else None
     return Plan(schedule_id, definition, quiet)

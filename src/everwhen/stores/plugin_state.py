@@ -1,4 +1,4 @@
-"""What plugins remember, on any database: read here, written by the settling of their jobs."""
+"""The stored state of plugins, on any database: read here, written by the settling of their jobs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from everwhen.stores.transaction import Store
 
 
 class StoredPluginState:
-    """The memories of plugins, kept in a store."""
+    """The state of plugins, kept in a store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""Everything on PostgreSQL, in one import, so that who has no PostgreSQL needs no driver."""
+"""Everything for PostgreSQL, in one import, so that installations without PostgreSQL need no driver."""
 
 from everwhen.stores.migrations.postgres import MIGRATIONS
 from everwhen.stores.postgres_clock import DatabaseClock

@@ -1,7 +1,8 @@
-"""Values on their way to PostgreSQL and back, in its binary format; no float and no datetime in between.
+"""Conversion of values to PostgreSQL's binary format and back, without floats or datetimes in between.
 
-An instant is an integer here and a timestamptz there, which is on the wire a whole number of microseconds since
-2000: the two differ by a constant. Columns of a batch travel as one array each, packed in one go.
+An instant is an integer in Python and a timestamptz in PostgreSQL, which on the wire is a whole number of
+microseconds since 2000: the two differ by a constant. Each column of a batch is sent as one array, packed in one
+call.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Integers(Column):
 
 
 class Texts(Column):
-    """A column of text; what PostgreSQL cannot hold (NUL, lone surrogates) is replaced."""
+    """A column of text; characters that PostgreSQL cannot store (NUL, lone surrogates) are replaced."""
 
 
 class Flags(Column):
@@ -80,12 +81,12 @@ def kind_of(column: str) -> Kind:
 
 
 def columns_of(names: Sequence[str], rows: Sequence[Row]) -> list[Column]:
-    """Rows turned into columns, each of the kind that its name has in every table."""
+    """Turn rows into columns, each of the kind that its name has in every table."""
     return [kind_of(name)(values) for name, values in zip(names, zip(*rows, strict=True), strict=True)]
 
 
 def register(connection: BaseConnection[object]) -> None:
-    """Make a connection speak in instants and columns."""
+    """Register the adapters for instants and columns on a connection."""
     adapters = connection.adapters
     adapters.register_dumper(At, _AtDumper)
     adapters.register_loader("timestamptz", _InstantLoader)

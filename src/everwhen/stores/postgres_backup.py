@@ -1,8 +1,8 @@
-"""A copy of a PostgreSQL database, written by the server's own COPY, out of one snapshot: no program is needed.
+"""A copy of a PostgreSQL database, written by the server's own COPY, from one snapshot: no external program is needed.
 
-Which tables are ours is read from the migrations, and which columns they have from the database itself: a new table, or
-a new column, is in the copy without that anybody thinks of it. Left out are columns that the database computes, and
-`xid`: another cluster has other transactions, so a restored row gets the number of the one that restores it.
+The migrations define which tables belong to everwhen, and the database itself defines their columns: a new table or
+column is included without a change here. Generated columns are excluded, and so is `xid`: another cluster has other
+transactions, so a restored row gets the number of the transaction that restores it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0
 
 
 def back_up(connection: Connection[Any], path: Path, progress: Progress, clock: Clock) -> None:
-    """Write all that a snapshot sees, which the connection has open."""
+    """Write everything that the connection's open snapshot sees."""
     connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0")
     applied = frozenset(connection.execute(f"SELECT number, step FROM {RECORD}").fetchall())
     # The snapshot is as old as the first query: nothing in it was decided later than this.
@@ -45,7 +45,7 @@ def back_up(connection: Connection[Any], path: Path, progress: Progress, clock: 
 
 
 def own_tables(connection: Connection[Any]) -> list[str]:
-    """Our tables, of those that the migrations name, as far as they are there; others may live beside them."""
+    """Return the existing tables of everwhen, as the migrations name them; the database may have others."""
     names = [RECORD, *named("TABLE")]
     found = connection.execute(
         "SELECT name FROM unnest(%s::text[]) name WHERE to_regclass(name) IS NOT NULL", (names,)
@@ -54,7 +54,7 @@ def own_tables(connection: Connection[Any]) -> list[str]:
 
 
 def named(kind: str, migrations: Sequence[Migration] = MIGRATIONS) -> list[str]:
-    """The tables, or the views, that migrations make and do not remove again."""
+    """Return the tables, or the views, that migrations create and do not remove again."""
     names: dict[str, None] = {}
     for script in (script for migration in migrations for script in (migration.before, migration.after)):
         names |= dict.fromkeys(name for of, name in _CREATED.findall(script) if of == kind)
@@ -68,12 +68,12 @@ def columns_of(connection: Connection[Any], table: str) -> list[str]:
     return [name for (name,) in connection.execute(_COLUMNS, (table,)).fetchall()]
 
 
-def copy_to_json(table: str, columns: Sequence[str], way: str) -> sql.Composed:
+def copy_statement(table: str, columns: Sequence[str], way: str) -> sql.Composed:
     names = sql.SQL(", ").join(map(sql.Identifier, columns))
     return sql.SQL("COPY {} ({}) " + way).format(sql.Identifier(table), names)
 
 
 def _rows(connection: Connection[Any], table: str, columns: Sequence[str]) -> Iterator[bytes]:
-    with connection.cursor().copy(copy_to_json(table, columns, "TO STDOUT")) as copy:
+    with connection.cursor().copy(copy_statement(table, columns, "TO STDOUT")) as copy:
         for piece in copy:
             yield bytes(piece)

@@ -1,8 +1,8 @@
-"""A batch as a statement: columns that vary travel as arrays, those that do not as single values.
+"""A batch as one statement: columns that vary are sent as arrays, constant ones as single values.
 
-Most columns of a batch are the same in every row: the origin, the queue, the revision, what is empty. To unnest an
-array costs the server as much per value as to store it, so only what varies is unnested. Which columns these are
-makes the text of the statement; there are few such shapes, and the driver prepares each of them once.
+Most columns of a batch are the same in every row: the origin, the queue, the revision, empty ones. Unnesting an array
+costs the server as much per value as storing it, so only varying columns are unnested. Which columns vary determines
+the text of the statement; there are few such variants, and the driver prepares each of them once.
 """
 
 from __future__ import annotations
@@ -17,31 +17,31 @@ Statement = tuple[str, list[Column]]
 
 
 def insert(table: str, names: tuple[str, ...], rows: Sequence[Row]) -> Statement:
-    """Insert rows, in their order."""
+    """Return an insert of rows, in their order."""
     varying, values = _columns(names, rows)
     return _insert(table, names, varying), values
 
 
 def update(table: str, names: tuple[str, ...], rows: Sequence[Row]) -> Statement:
-    """Update these columns of rows whose last value is their row_id."""
+    """Return an update of these columns, for rows whose last value is their row_id."""
     varying, values = _columns((*names, "row_id"), rows)
     return _update(table, names, varying), values
 
 
 def together(statements: Sequence[Statement]) -> Statement:
-    """Several that need nothing of each other, as one."""
+    """Combine several independent statements into one."""
     *before, (query, values) = statements
     named = ", ".join(f"part{number} AS ({text})" for number, (text, _) in enumerate(before))
     return f"WITH {named} {query}", [value for _, given in before for value in given] + values
 
 
 def _columns(names: tuple[str, ...], rows: Sequence[Row]) -> tuple[tuple[bool, ...], list[Column]]:
-    """Which columns vary; the values of those that do not, then of those that do."""
+    """Return which columns vary, and the values of the constant columns followed by those of the varying ones."""
     columns = list(zip(*rows, strict=True))
     is_several = len(rows) > 1
     varying = [is_several and _varies(values) for values in columns]
     if is_several and not any(varying):
-        varying[0] = True  # something has to say how many there are
+        varying[0] = True  # one array has to give the number of rows
     steady = [kind_of(n)(v[:1]) for n, v, varies in zip(names, columns, varying, strict=True) if not varies]
     moving = [kind_of(n)(v) for n, v, varies in zip(names, columns, varying, strict=True) if varies]
     return tuple(varying), [*steady, *moving]
@@ -63,7 +63,7 @@ def _insert(table: str, names: tuple[str, ...], varying: tuple[bool, ...]) -> st
 def _update(table: str, names: tuple[str, ...], varying: tuple[bool, ...]) -> str:
     changes = ", ".join(f'"{n}" = {_value(n, varies)}' for n, varies in zip(names, varying, strict=False))
     row_id = _value("row_id", varying[-1])
-    # The condition comes before the source in the text only where nothing varies, so the order of values holds.
+    # The condition comes before the source in the text only where nothing varies, so the order of values is right.
     source = _source((*names, "row_id"), varying)
     return f"UPDATE {table} s SET {changes} {source} WHERE s.row_id = {row_id}"
 

@@ -1,9 +1,9 @@
-"""Changing the schema on PostgreSQL: inside a transaction, under an advisory lock that every process takes.
+"""Changes of the schema on PostgreSQL: inside a transaction, under an advisory lock that every process takes.
 
-Nodes of the previous release go on meanwhile, and lock tables in an order of their own. A script that locked one table
-after another as it comes to them would deadlock with them, again and again where they are busy. So all tables of a
-script are locked before its first statement, each with a short wait; when one is not free in time all are released, the
-nodes go on, and the transaction begins again.
+Nodes of the previous release keep running meanwhile, and lock tables in an order of their own. A script that locked
+one table after another would deadlock with them, repeatedly where they are busy. So all tables of a script are locked
+before its first statement, with a short wait. When one is not free in time, all are released, the nodes continue, and
+the transaction begins again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from everwhen.stores.migrate import Applied, Migration, Step
 from everwhen.stores.postgres_adapters import At
 
 OLDEST = 150_000
-BUILDING = 0x6576_0001  # a number that nobody else is likely to lock
+BUILDING = 0x6576_0001  # a number that no other program is likely to lock
 _CREATE = """
 CREATE TABLE IF NOT EXISTS everwhen_migrations (
   number integer NOT NULL,
@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS everwhen_migrations (
   PRIMARY KEY (number, step)
 )
 """
-_TABLE_WAIT = "300ms"  # below deadlock_timeout: who gives way is the one that changes the schema
+_TABLE_WAIT = "300ms"  # below deadlock_timeout, so that the change of the schema gives way
 _CHANGED = re.compile(
     r"\b(?:ALTER TABLE(?: ONLY)?|DROP TABLE(?: IF EXISTS)?|UPDATE|DELETE FROM|INSERT INTO"
     r"|(?:INDEX|TRIGGER)\b[^;]*?\bON)\s+(\w+)",
@@ -41,7 +41,7 @@ _RECORD = "INSERT INTO everwhen_migrations (number, name, step, applied_at) VALU
 
 
 class TablesInUseError(Exception):
-    """Other transactions kept a table that the script changes; nothing was changed, and it may begin again."""
+    """Other transactions used a table that the script changes; nothing was changed, and it may begin again."""
 
 
 class PostgresBuilder:
@@ -59,7 +59,7 @@ class PostgresBuilder:
             raise StoreError(
                 f"the server is PostgreSQL {version // 10_000}; everwhen needs {OLDEST // 10_000} or newer"
             )
-        # Asked first: where it exists nobody needs the right to create tables.
+        # Checked first: where it exists, this user need not have the right to create tables.
         found = self._connection.execute("SELECT to_regclass('everwhen_migrations')").fetchone()
         if found is None or found[0] is None:
             self._connection.execute(_CREATE)

@@ -1,12 +1,12 @@
 """The database's clock, as the nodes of a cluster read it (E8).
 
-Many schedulers must agree on what is due, so `now` is the clock of the database that they share. Asking it for every
-evaluation would double the cost of an idle one. So it is asked once a second, between two readings of this host's
-monotonic clock, and in between the monotonic clock carries it on: the error is half a round trip, and within a
-second no quartz drifts by as much. A difference smaller than that error is no news, so the time never jitters back;
-a step of the database's clock is seen within the second, and `engine.clock_watch` puts it on record. While the
-database does not answer, the monotonic clock carries on alone. One thread asks; the others carry on meanwhile, as
-a database that has fallen silent may keep it waiting for seconds.
+Many schedulers must agree on what is due, so `now` is the clock of the database that they share. A query for every
+evaluation would double the cost of an idle one. So the clock is queried once a second, between two readings of this
+host's monotonic clock, which advances the time in between: the error is half a round trip, and within a second no
+quartz drifts by as much. A difference smaller than that error is ignored, so the time never jitters back. A step of
+the database's clock is seen within the second, and `engine.clock_watch` records it. While the database does not
+answer, the monotonic clock alone advances the time. One thread queries; the others continue meanwhile, because a
+database that does not respond may block it for seconds.
 
 `skew` is how far this host's own clock is from the database's; nodes record it with their heartbeat.
 """
@@ -23,7 +23,7 @@ FRESH = 1.0  # seconds
 
 
 class DatabaseClock:
-    """Instants by the database, seconds by this host."""
+    """Instants from the database's clock, seconds from this host's."""
 
     def __init__(self, database: PostgresDatabase, host: Clock) -> None:
         self._database = database
@@ -42,7 +42,7 @@ class DatabaseClock:
         return self._host.monotonic()
 
     def skew(self) -> int:
-        """Microseconds that this host's clock is ahead of the database's."""
+        """Return the microseconds that this host's clock is ahead of the database's."""
         return self._host.now() - self.now()
 
     @property
@@ -51,11 +51,11 @@ class DatabaseClock:
 
     def _refresh(self) -> None:
         if not self._lock.acquire(blocking=self._offset is None):
-            return  # another thread is asking
+            return  # another thread is querying
         try:
             if self._is_stale:
                 self._ask()
-        except StoreError:  # whoever needs the database will hear of it; the time goes on
+        except StoreError:  # a caller that needs the database gets the error; the time continues
             if self._offset is None:
                 raise
             self._asked = self._host.monotonic()

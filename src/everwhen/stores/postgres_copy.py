@@ -1,11 +1,11 @@
-"""The PostgreSQL database that an installation is moved to: all of it arrives in one transaction, or nothing.
+"""The PostgreSQL database that an installation is moved to: everything arrives in one transaction, or nothing.
 
-The tables are locked before anything is looked at. So whatever an earlier attempt sent has been committed or undone by
-then, and a node that starts meanwhile waits until all of it is there.
+The tables are locked before anything is read. So whatever an earlier attempt sent has been committed or rolled back
+by then, and a node that starts meanwhile waits until everything is there.
 
-The order of commits (L4): events and messages get the number of this transaction, so they come in the order of their
-ids, as on SQLite, and before everything that is committed here later. The sequences go on behind the highest number
-that was ever given, so cursors of subscribers and streams stay true.
+Commit order (L4): events and messages get the number of this transaction, so they are in the order of their ids, as
+on SQLite, and before everything that is committed here later. The sequences continue behind the highest number that
+was ever assigned, so cursors of subscribers and streams stay valid.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from everwhen.stores.binary_rows import MOST_NAMED, TablePacker
 from everwhen.stores.postgres_adapters import At
 from everwhen.stores.postgres_database import PostgresDatabase
 
-COPIED = "copied_from"  # the setting that holds the id of the copy
+COPIED = "copied_from"  # the setting with the id of the copy
 
 # A large table takes longer than any statement of a node may; and the source may pause between two pieces.
 _BEGIN = "BEGIN; SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0"
@@ -48,7 +48,7 @@ class _Column(NamedTuple):
 
 
 class PostgresCopyTarget:
-    """The target of a copy; its schema is there."""
+    """The target of a copy; its schema exists."""
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
@@ -64,12 +64,12 @@ class PostgresCopyTarget:
 
 @contextmanager
 def _transaction(connection: Connection[Any], where: str) -> Iterator[None]:
-    """Commit at the end of the block; a commit that is not answered is an UncertainCopyError."""
+    """Commit at the end of the block; a commit without a response is an UncertainCopyError."""
     try:
         connection.execute(_BEGIN)
         yield
     except BaseException:
-        with suppress(psycopg.Error):  # a connection that is gone has nothing to undo
+        with suppress(psycopg.Error):  # a lost connection has nothing to roll back
             connection.execute("ROLLBACK")
         raise
     try:

@@ -1,8 +1,8 @@
-"""A PostgreSQL database as a store uses it: connections, whole transactions, and what its errors mean.
+"""A PostgreSQL database as a store uses it: connections, whole transactions, and the meaning of its errors.
 
-Knows nothing of schedules. A transaction that lost a deadlock or a race for a key is run again from its start, a
-few times; a connection that is gone becomes a StoreError, and the next request gets another. What a COMMIT did
-whose answer never came nobody knows: whoever asks again needs keys that bear a repetition, and jobs have them.
+It does not depend on schedules. A transaction that lost a deadlock or a race for a key is run again from its start, a
+few times. A lost connection becomes a StoreError, and the next request gets another one. The effect of a COMMIT
+without a response is unknown: a caller that retries needs keys that allow a repetition, and jobs have them.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ T = TypeVar("T")
 ATTEMPTS = 6
 BUILD_PATIENCE = 60.0  # seconds that a change of the schema waits for tables in use
 MOST_CONNECTIONS = 10
-# Seconds for a connection. The pool by itself waits twice as long after each attempt, for minutes, behind a server that
-# has long been back. So it gives up at once, and whoever waits for a connection has it begin anew twice a second.
+# Seconds to wait for a connection. The pool by itself doubles its pause after each attempt, for minutes, even when
+# the server has long been back. So it gives up at once, and a thread that waits for a connection makes it try again
+# twice a second.
 PATIENCE = 5.0
 GIVE_UP, TRY_AGAIN = 0.3, 0.5
 
-# A server that is gone without a word (a cable, a firewall, a host that died) is noticed within ten seconds.
+# A server that disappears silently (a cable, a firewall, a host that died) is noticed within ten seconds.
 SILENCE = {
     "connect_timeout": int(PATIENCE),
     "tcp_user_timeout": 10_000,  # milliseconds
@@ -47,9 +48,9 @@ SILENCE = {
 }
 
 # Generic plans: the statements are few, and a plan of its own for each batch costs as much as the batch. Timeouts
-# bound what a node that hangs can hold up; a bulk load or a migration stays well below them.
-# Such a plan is made once, perhaps while a table is empty, and used when ten thousand rows have come: so it goes by the
-# index that a statement was written for, and neither through the table nor through all that is ready, to sort it.
+# bound how long a node that hangs can block others; a bulk load or a migration stays well below them. A generic plan
+# is made once, perhaps while a table is empty, and is used when ten thousand rows have been added. So it must use the
+# index that the statement was written for, and neither scan the table nor sort everything that is ready.
 SETTINGS = {
     "plan_cache_mode": "force_generic_plan",
     "enable_seqscan": "off",
@@ -58,10 +59,11 @@ SETTINGS = {
     "statement_timeout": "60s",
     "lock_timeout": "20s",
     "idle_in_transaction_session_timeout": "5s",
-    # A node that is gone (a machine without power, a cable) leaves sessions behind that wait in line for locks, get one
-    # after the other, and keep each for as long as an idle transaction may: all others are silent meanwhile. So the
-    # server looks after its clients while it works for them. Two seconds without a sign of life are enough: of a client
-    # that owes it an acknowledgement (it holds a lock, and the answer was lost), and of one that waits in line.
+    # A node that disappears (a machine without power, a cable) leaves sessions behind that wait for locks, get one
+    # after the other, and keep each for as long as an idle transaction may: all others are blocked meanwhile. So the
+    # server checks its clients while it works for them. Two seconds without a sign of life are enough, both for a
+    # client that owes an acknowledgement (it holds a lock, and the response was lost) and for one that waits for a
+    # lock.
     "client_connection_check_interval": "500ms",
     "tcp_user_timeout": "2s",
     "tcp_keepalives_idle": "1",
@@ -70,19 +72,19 @@ SETTINGS = {
 }
 
 
-# Who reads much, and whatever is asked for, has every kind of plan to choose from.
+# A reader of many rows, with arbitrary filters, may use every kind of plan.
 _BEGIN_READING = """BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 SET LOCAL enable_seqscan = on; SET LOCAL enable_bitmapscan = on"""
 
-# A server that hangs (a stopped process, a disk that does not answer) keeps its connections alive: its kernel goes on
-# acknowledging. The server's own timeouts hang with it. So the wait for an answer ends here, after what the server
-# would have ended itself; a single question must be answered much sooner.
+# A server that hangs (a stopped process, a disk that does not respond) keeps its connections alive: its kernel
+# continues to acknowledge. The server's own timeouts hang with it. So the wait for a response ends here, later than
+# the server itself would have ended it; a single query must be answered much sooner.
 LONGEST_WAIT = 75.0
 LONGEST_QUESTION = 10.0
 
 
 class PatientConnection(Connection[Any]):
-    """A connection that waits so long for an answer and no longer; then it is of no use any more."""
+    """A connection that waits for a response only so long; after that it is closed."""
 
     patience = LONGEST_WAIT
 
@@ -94,13 +96,13 @@ class PatientConnection(Connection[Any]):
             return super().wait(gen, interval, self.patience)
         except psycopg.OperationalError:
             if self.closed or time.monotonic() - began < self.patience:
-                raise  # an answer, if not the one that was hoped for
+                raise  # a response, though an error
             self.pgconn.finish()
             raise psycopg.OperationalError(f"no answer within {self.patience:g}s") from None
 
 
-class Overtaken(Exception):  # noqa: N818  # expected, and over when the work is run again
-    """A row was no longer what it had been when it was read."""
+class Overtaken(Exception):  # noqa: N818  # expected, and resolved when the work is run again
+    """A row has changed since it was read."""
 
 
 _AGAIN = (errors.DeadlockDetected, errors.SerializationFailure, Overtaken)
@@ -110,12 +112,12 @@ _FAULTS: dict[type[psycopg.Error], StoreFault] = {
     errors.ReadOnlySqlTransaction: "read_only",
 }
 
-# What the pool has to say comes as a StoreError; with no handler Python would write its lines to stderr as well.
+# The pool's errors become StoreErrors; without a handler Python would write its log lines to stderr as well.
 logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())
 
 
 def _close_pool(pool: ConnectionPool[Any], process: int) -> None:
-    """At the end of the program; a fork has the parent's connections and must not end them."""
+    """Close the pool at the end of the program; a forked child has the parent's connections and must not close them."""
     if os.getpid() == process:
         pool.close()
 
@@ -147,16 +149,17 @@ class PostgresDatabase:
             self._pool, partial(self._take, is_question=True), self._give_back
         )
         self._pool.open()
-        # A program that ends without closing its scheduler: from 3.14 on the pool's own end would come too late.
+        # For a program that ends without closing its scheduler: from 3.14 on the pool's own finalizer would run too
+        # late.
         weakref.finalize(self, _close_pool, self._pool, self._process)
 
     def transact(self, work: Callable[[Connection[Any]], T], *, begin: str = "BEGIN") -> T:
-        """What the work returns, once committed; when it raises, nothing of it remains."""
+        """Run the work in a transaction, commit, and return its result; when it raises, roll back."""
         for attempt in range(1, ATTEMPTS):
             try:
                 return self._once(work, begin)
             except _AGAIN:
-                time.sleep(0.002 * attempt)  # the winner is on its way to its commit
+                time.sleep(0.002 * attempt)  # the winner is about to commit
         try:
             return self._once(work, begin)
         except _AGAIN as error:
@@ -178,7 +181,7 @@ class PostgresDatabase:
 
     @contextmanager
     def snapshot(self) -> Iterator[Connection[Any]]:
-        """Reads that all see one moment."""
+        """Open a connection whose reads all see one moment."""
         with self.connection() as connection:
             connection.execute(_BEGIN_READING)
             try:
@@ -188,13 +191,13 @@ class PostgresDatabase:
 
     @contextmanager
     def connection(self, *, is_question: bool = False) -> Iterator[Connection[Any]]:
-        """A connection for a single statement: nothing around it. A question is to be answered soon."""
+        """Lend a connection for a single statement, without a transaction. `is_question`: it must answer soon."""
         with self._translated(), self._lent(is_question) as connection:
             yield connection
 
     @contextmanager
     def _translated(self, *passed_on: type[Exception]) -> Iterator[None]:
-        """Turns the driver's errors into StoreError, but for those that whoever is inside decides by."""
+        """Turn the driver's errors into StoreError, except those that the caller handles."""
         self._refuse_other_process()
         try:
             yield
@@ -236,15 +239,15 @@ class PostgresDatabase:
             self._pool.check()
 
     def ask(self, query: str, *values: object) -> list[Any]:
-        """The rows of a single statement, by the shortest way."""
+        """Return the rows of a single statement, with the least overhead."""
         with self._translated():
             return self._query_connection.ask(query.encode(), values)
 
     def build(self, work: Callable[[Builder], T]) -> T:
-        """A transaction that may change the schema; one process at a time.
+        """Run the work in a transaction that may change the schema; one process at a time.
 
-        It waits for tables that others use as long as nodes take to get out of its way: a start that fails for a
-        busy moment would be worse than a start that takes a while.
+        It waits for tables in use as long as nodes need to release them: a start that fails because of a busy moment
+        would be worse than a start that takes a while.
         """
         give_up_at = time.monotonic() + BUILD_PATIENCE
         while True:
@@ -256,10 +259,10 @@ class PostgresDatabase:
                         f"the schema of the database {self.where} cannot be changed: other transactions have used "
                         f"its tables for {BUILD_PATIENCE:g}s; end long ones (a dump, an open psql) and start again"
                     ) from error
-                time.sleep(0.05)  # those who waited for our locks go first
+                time.sleep(0.05)  # transactions that waited for our locks go first
 
     def close(self) -> None:
-        """May be called twice. A forked child closes nothing."""
+        """Close the pool; may be called twice. A forked child closes nothing."""
         if os.getpid() == self._process:
             self._query_connection.close()
             self._pool.close()
@@ -299,7 +302,7 @@ class PostgresDatabase:
         return StoreError(f"the database {self.where} refused a statement: {fields}", fault=fault)
 
     def _why_none(self) -> str:
-        """The pool only knows that it waited: ask the server itself."""
+        """Return why there is no connection. The pool only knows that it waited, so this asks the server itself."""
         if len(self._busy) >= MOST_CONNECTIONS:
             return "all connections are in use"
         return self._refusal() or "by now the server answers again"
@@ -312,7 +315,7 @@ class PostgresDatabase:
         return None
 
     def _refuse_refusal(self) -> None:
-        """A server that runs, and does not want us, is not waited for; one that starts is."""
+        """Raise StoreError if a running server refuses the connection; a server that is starting is waited for."""
         if (fields := self._refusal()) is not None and _takes_connections(self.url):
             raise StoreError(
                 f"the database {self.where} refuses connections ({fields}); "
@@ -328,7 +331,7 @@ class PostgresDatabase:
 
 
 def describe_connection(url: str) -> dict[str, Any]:
-    """What every connection gets besides the URL; what the URL says stays, and its options come last."""
+    """Return the connection arguments besides the URL; the URL overrides SILENCE, and its options come last."""
     given = _words_of(url)
     options = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
     return {
@@ -341,7 +344,7 @@ def describe_connection(url: str) -> dict[str, Any]:
 
 
 def where(url: str) -> str:
-    """The database without the password.
+    """Return the database's address without the password.
 
     >>> where("postgresql://anna:secret@db.example:5433/everwhen")
     'postgresql://db.example:5433/everwhen'

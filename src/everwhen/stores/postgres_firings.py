@@ -1,4 +1,4 @@
-"""The firings port on PostgreSQL: jobs up to the horizon, so that none appears in front of what was read."""
+"""The firings port on PostgreSQL: jobs up to the horizon, so that none appears before what was read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PROGRESS_OF = f"{_PROGRESS} WHERE j.row_id = ANY(%(rows)s)"
 # idx_jobs_outstanding
 _OUTSTANDING = f"{_PROGRESS} WHERE j.status IN ('queued', 'running') LIMIT %(limit)s"
 _OWNERS = "SELECT uid, owner FROM schedules WHERE uid = ANY(%(uids)s)"
-# idx_schedules_held and idx_schedules_release: what is held waits for a key or for an instant, or for both.
+# idx_schedules_held and idx_schedules_release: a held slot waits for a key or for an instant, or for both.
 _HELD = """
 SELECT row_id, uid, schedule_id, owner, held_slot_at, held_due_at, held_reason, held_since
 FROM schedules WHERE {waits} AND held_slot_at IS NOT NULL AND held_since IS NOT NULL
@@ -37,7 +37,7 @@ _HOLDS = " UNION ALL ".join(
 
 
 class PostgresFirings:
-    """Jobs as they were enqueued, on one PostgreSQL database."""
+    """Jobs in the order in which they were enqueued, on one PostgreSQL database."""
 
     def __init__(self, database: PostgresDatabase, horizon: Horizon) -> None:
         self._database = database

@@ -1,14 +1,14 @@
-"""The ledger port on PostgreSQL: reading what happened.
+"""The ledger port on PostgreSQL: reads of the past.
 
-The order of commits (L4)
--------------------------
-Numbers of events are drawn before their transactions commit, so a larger one may be seen before a smaller one
-appears. Every event therefore also has the number of its transaction, `xid`. A stream reads events of transactions
-older than the oldest one still open, in the order (xid, id): nothing can appear in front of what it has passed. Its
-cursor is still one number, the id of the last event; the xid is looked up. Where retention has taken that event, the
-stream goes on with the ids above it. After a dump and restore into another cluster old events may have numbers of
-transactions that this cluster has yet to give out; no transaction of its own can have made them visible, so they
-count as committed.
+Commit order (L4)
+-----------------
+Numbers of events are assigned before their transactions commit, so a larger one may become visible before a smaller
+one. Every event therefore also has the number of its transaction, `xid`. A stream reads events of transactions older
+than the oldest one still open, in the order (xid, id): nothing can appear before what it has passed. Its cursor is
+still one number, the id of the last event; the xid is looked up. Where retention has deleted that event, the stream
+continues with the ids above it. After a dump and restore into another cluster old events may have numbers of
+transactions that this cluster has yet to assign; no transaction of its own can have made them visible, so they count
+as committed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from everwhen.stores.postgres_snapshot import PostgresSnapshot
 from everwhen.stores.postgres_watermark import Marks
 from everwhen.stores.storable import storable
 
-# The uid's first characters of the unique key on job_id, `sched-{uid}-n…`: no index of its own for this.
+# A prefix of the unique key on job_id, `sched-{uid}-n…`: this query has no index of its own.
 _JOBS_OF_UID = (
     "job_id >= 'sched-' || %(uid)s || '-n' AND job_id < 'sched-' || %(uid)s || '-o' AND uid = %(uid)s"
 )
@@ -51,7 +51,7 @@ _REVISIONS = """
 SELECT revision, schedule_id, in_force_at, cause FROM schedule_revisions WHERE uid = %s ORDER BY revision"""
 # idx_audit_schedule finds them; sorted in memory, those of one uid.
 _EVENTS_OF_UID = f"SELECT id, {sql.EVENT} FROM audit_events WHERE uid = %s ORDER BY id"
-# One pass over the table, sorted by the server, handed over in portions.
+# One pass over the table, sorted by the server, fetched in portions.
 _ALL_JOBS = f"SELECT {sql.JOB} FROM jobs ORDER BY uid, row_id"
 _JOBS_OF = f"SELECT {sql.JOB} FROM jobs WHERE {_JOBS_OF_UID} ORDER BY row_id"
 # The unique key on uid.
@@ -60,14 +60,14 @@ _STATE_OF = f"SELECT {sql.STATE} FROM schedules WHERE uid = %s"
 _SYSTEM_EVENTS = f"""
 SELECT id, {sql.EVENT} FROM audit_events WHERE uid IS NULL
     AND type IN ('system.paused', 'system.resumed', 'system.restored', 'scheduler.clock_stepped') ORDER BY id"""
-# A look through all revisions: asked by people, one at a time.
+# A pass over all revisions: run for single requests of people.
 _UID_OF = """
 SELECT uid FROM schedule_revisions WHERE schedule_id = %(id)s OR uid = %(id)s
 ORDER BY in_force_at > %(at)s, greatest(in_force_at, %(at)s) - least(in_force_at, %(at)s), uid DESC LIMIT 1"""
 # The primary key of jobs, one step from either end.
 _JOB_ROWS = """
 SELECT coalesce((SELECT min(row_id) FROM jobs), 0), coalesce((SELECT max(row_id) FROM jobs), 0)"""
-# The uid's stretch of the unique key on job_id, for each of many.
+# The uid's range in the unique key on job_id, for each of many.
 _JOBS_OF_UIDS = """
 unnest(%(uids)s) AS those (wanted) JOIN jobs ON job_id >= 'sched-' || those.wanted || '-n'
     AND job_id < 'sched-' || those.wanted || '-o' AND uid = those.wanted"""
@@ -100,12 +100,12 @@ ORDER BY xid, id LIMIT %(limit)s"""
 _EVENTS_ABOVE = f"""
 SELECT id, {sql.EVENT} FROM audit_events WHERE id > %(id)s AND {_COMMITTED} ORDER BY xid, id LIMIT %(limit)s"""
 _LAST_EVENT = f"SELECT id FROM audit_events WHERE {_COMMITTED} ORDER BY xid DESC, id DESC LIMIT 1"
-# idx_audit_schedule, up to the slot: a range event stands at its first slot and says its last.
+# idx_audit_schedule, up to the slot: a range event is stored at its first slot and contains its last.
 _EVENTS_OF_SLOT = f"""
 SELECT id, {sql.EVENT} FROM audit_events WHERE uid = %(uid)s AND slot_at <= %(slot_at)s
     AND (slot_at = %(slot_at)s OR (slot_count > 1 AND (detail->>'first')::bigint <= %(slot)s
         AND (detail->>'last')::bigint >= %(slot)s)) ORDER BY id"""
-# caught_up stands at its last slot, so it is looked for on the other side.
+# caught_up is stored at its last slot, so the search covers later slots.
 _CAUGHT_UP_AROUND = f"""
 SELECT id, {sql.EVENT} FROM audit_events WHERE uid = %(uid)s AND slot_at > %(slot_at)s
     AND type = 'schedule.caught_up' AND (detail->>'first')::bigint <= %(slot)s ORDER BY id"""
@@ -120,7 +120,7 @@ SELECT {", ".join(Transition._fields)} FROM circuit_breaker_transitions WHERE ke
 # A pass over schedules; idx_jobs_outstanding.
 _SCHEDULE_COUNTS = "SELECT status, count(*), count(held_slot_at) FROM schedules GROUP BY status"
 _JOB_COUNTS = "SELECT status, count(*) FROM jobs WHERE status IN ('queued', 'running') GROUP BY status"
-# nodes, whole: the last sign of a process of the release before on_exhausted, or when its migration was applied.
+# nodes, whole: the last heartbeat of a process of the release before on_exhausted, or when its migration was applied.
 _RULED_FROM = """
 SELECT greatest((SELECT max(heartbeat_at) FROM nodes WHERE migration IS NULL), applied_at)
 FROM everwhen_migrations WHERE number = 2 AND step = 'before'"""
@@ -145,7 +145,7 @@ class PostgresLedger:
     @contextmanager
     def history(self, uids: Sequence[str] | None = None) -> Iterator[History]:
         with self._database.snapshot() as connection:
-            connection.execute("SET LOCAL statement_timeout = 0")  # to sort millions of jobs takes its time
+            connection.execute("SET LOCAL statement_timeout = 0")  # sorting millions of jobs takes its time
             system = _recorded(_fetch(connection, _SYSTEM_EVENTS))
             rows = _fetch(connection, f"SELECT {sql.LIMIT} FROM limits")
             limits = [Limit._make(row) for row in rows] if uids is None else None
@@ -168,7 +168,7 @@ class PostgresLedger:
             cursor.execute(_ALL_JOBS.encode())
             jobs = map(Job._make, cursor)
             yield from merge_histories(
-                uids, jobs, lambda uid, found: self._life(connection, plans, uid, found)
+                uids, jobs, lambda uid, found: self._history(connection, plans, uid, found)
             )
 
     def _histories(
@@ -176,9 +176,9 @@ class PostgresLedger:
     ) -> Iterator[ScheduleHistory]:
         for uid in uids:
             rows = _fetch(connection, _JOBS_OF, {"uid": uid})
-            yield self._life(connection, plans, uid, [Job._make(row) for row in rows])
+            yield self._history(connection, plans, uid, [Job._make(row) for row in rows])
 
-    def _life(
+    def _history(
         self, connection: Connection[Any], plans: RecordedPlans, uid: str, jobs: Iterable[Job]
     ) -> ScheduleHistory:
         rows = _fetch(connection, _REVISIONS, (uid,))
@@ -300,7 +300,7 @@ class PostgresLedger:
 
 
 class _Conditions:
-    """The WHERE of a list: only what was asked for."""
+    """The WHERE clause of a list, with only the conditions that were requested."""
 
     def __init__(self, limit: int) -> None:
         self._texts: list[str] = []
@@ -312,7 +312,7 @@ class _Conditions:
             self.values |= value
 
     def say(self, text: str) -> None:
-        """Something without a value."""
+        """Add a condition without a value."""
         self._texts.append(text)
 
     def __str__(self) -> str:
@@ -320,7 +320,7 @@ class _Conditions:
 
 
 def _job_conditions(wanted: JobFilter, limit: int) -> _Conditions:
-    """What is asked of jobs themselves; whose they are is another matter."""
+    """Return the conditions on the jobs themselves, without those on their schedules."""
     conditions = _Conditions(limit)
     conditions.add("slot_at = %(slot_at)s", slot_at=_at(wanted.slot_at))
     conditions.add("slot_at >= %(since)s", since=_at(wanted.since))
@@ -333,7 +333,7 @@ def _job_conditions(wanted: JobFilter, limit: int) -> _Conditions:
 
 
 def _schedules_asked_for(connection: Connection[Any], wanted: JobFilter) -> list[tuple[str, int]] | None:
-    """The uids whose jobs are wanted, with how often each fired; None: any."""
+    """Return the uids whose jobs are wanted, with how often each fired; None: any."""
     conditions = _schedule_conditions(wanted)
     if len(conditions.values) == 1:
         return None
@@ -341,7 +341,7 @@ def _schedules_asked_for(connection: Connection[Any], wanted: JobFilter) -> list
     found = _fetch(connection, query, conditions.values)
     if found or wanted.uid is None or wanted.owner is not None or wanted.group is not None:
         return found
-    return [(wanted.uid, 0)]  # deleted, perhaps; whose it was is not known any more
+    return [(wanted.uid, 0)]  # perhaps deleted; its owner and group are no longer known
 
 
 def _schedule_conditions(wanted: JobFilter) -> _Conditions:
@@ -367,7 +367,7 @@ def _way_there(wanted: JobFilter, way: Way, limit: int) -> tuple[str, _Condition
 
 
 def _counted(connection: Connection[Any], table: str, conditions: _Conditions, floor: int) -> int:
-    """How many there are, counted up to a bound."""
+    """Return how many there are, counted up to a bound."""
     above = f"{conditions} {'AND' if str(conditions) else 'WHERE'} row_id >= %(above)s"
     query = f"SELECT count(*) FROM (SELECT 1 FROM {table} {above} LIMIT {COUNTED + 1}) AS found"
     count: int = _fetch(connection, query, {**conditions.values, "above": floor})[0][0]

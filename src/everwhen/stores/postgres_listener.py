@@ -1,7 +1,7 @@
-"""Waiting for what others announce: one connection that listens, one thread that wakes the loops (E6).
+"""Receiving notifications of other processes: one connection that listens, one thread that wakes the loops (E6).
 
-A notification that is missed costs no slot, only time: the loops look by themselves every check_interval. When the
-connection was lost, nobody knows what was announced meanwhile, so both loops are woken as soon as it is back.
+A missed notification costs no slot, only time: the loops check by themselves every check_interval. After a lost
+connection the missed notifications are unknown, so both loops are woken as soon as it is back.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ log = logging.getLogger("everwhen")
 
 
 class Listener:
-    """A thread that calls `on_slots` and `on_jobs` when somebody announces them."""
+    """A thread that calls `on_slots` and `on_jobs` when another process announces them."""
 
     def __init__(self, url: str, *, on_slots: Callable[[], None], on_jobs: Callable[[], None]) -> None:
         self._url = url
@@ -36,7 +36,7 @@ class Listener:
         self._thread.start()
 
     def close(self) -> None:
-        """May be called twice."""
+        """Stop the thread; may be called twice."""
         self._stopped.set()
         if self._thread.is_alive():
             self._rope.send(b"!")

@@ -1,8 +1,9 @@
-"""A connection that stays in hand for single questions, lent by the pool.
+"""A connection of the pool that is kept for single queries.
 
 The pool lends its connections in turn. Each is a process of its own in the server, and one that has slept for a few
-rounds answers in twice the time of one that has just answered: with ten of them an idle scheduler would wake them all.
-Who finds the connection in use asks another one. It goes back from time to time, so that the pool can renew it.
+rounds answers in twice the time of one that has just answered: with ten of them an idle scheduler would wake them
+all. A thread that finds the kept connection in use takes another one. The connection goes back from time to time, so
+that the pool can renew it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ KEPT = 60.0  # seconds
 
 
 class QueryConnection:
-    """Questions to one database, from any thread."""
+    """Queries to one database, from any thread."""
 
     def __init__(
         self,
@@ -44,7 +45,7 @@ class QueryConnection:
             self._lock.release()
 
     def close(self) -> None:
-        """Before the pool is closed. A question that is under way gives its connection back itself."""
+        """Return the kept connection before the pool is closed. A query under way returns its connection itself."""
         if self._lock.acquire(blocking=False):
             self._let_go()
             self._lock.release()

@@ -1,8 +1,8 @@
-"""A backup becomes the content of a PostgreSQL database, in one transaction: all of it, or nothing changed.
+"""Replacing the content of a PostgreSQL database by a backup, in one transaction: all of it, or nothing is changed.
 
-Everything of ours is locked first, so that no node begins meanwhile; one that tries waits, and finds the restored
-database. Where the backup has the schema that the database has, the tables are emptied and keep what others have
-granted on them; otherwise they are made anew as the backup knew them, filled, and migrated.
+All tables of everwhen are locked first, so that no node starts meanwhile; one that tries waits, and finds the
+restored database. Where the backup has the same schema as the database, the tables are emptied and keep the
+privileges granted on them; otherwise they are recreated with the schema of the backup, filled, and migrated.
 """
 
 from __future__ import annotations
@@ -17,10 +17,16 @@ from psycopg import Connection, sql
 from everwhen.errors import BackupError
 from everwhen.ports.upkeep import Progress
 from everwhen.stores.backup_file import BackupReader, Header, TableRows, refuse_other_kind
-from everwhen.stores.flows.restore import BACKED_UP_AT, Restored, go_on_from_backup, refuse_beating
+from everwhen.stores.flows.restore import (
+    BACKED_UP_AT,
+    Restored,
+    go_on_from_backup,
+    numbers_skipped,
+    refuse_beating,
+)
 from everwhen.stores.migrate import Applied, refuse_newer_backup
 from everwhen.stores.migrations.postgres import MIGRATIONS
-from everwhen.stores.postgres_backup import columns_of, copy_to_json, named, own_tables
+from everwhen.stores.postgres_backup import columns_of, copy_statement, named, own_tables
 from everwhen.stores.postgres_builder import PostgresBuilder
 from everwhen.stores.postgres_database import PostgresDatabase
 from everwhen.stores.postgres_snapshot import PostgresSnapshot
@@ -36,7 +42,7 @@ WHERE attrelid = ANY(SELECT to_regclass(name) FROM unnest(%s::text[]) name) AND 
 def restore(
     url: str, path: Path, now: Callable[[], int] | None, *, catch_up: bool, progress: Progress
 ) -> Restored:
-    """Replace the database by a backup; `now` is the database's own time where it is None."""
+    """Replace the database by a backup; without `now`, the database's own time is used."""
     refuse_other_kind(path, is_postgres=True)
     database = PostgresDatabase(url, longest_wait=_LONGEST_WAIT)
     try:
@@ -56,7 +62,7 @@ def _restore(
     connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
     builder = PostgresBuilder(connection)
     builder.prepare()
-    _lock_out_nodes(connection, now())
+    skipped = _lock_out_nodes(connection, now())
     with BackupReader(path) as reader:
         header = reader.header()
         refuse_newer_backup(header.applied, MIGRATIONS, path)
@@ -68,21 +74,23 @@ def _restore(
             tables.discard(rows.name)
     _bring_up_to_date(builder, now())
     _number_rows(connection)
-    restored = _go_on(connection, header, now(), catch_up)
+    restored = _go_on(connection, header, now(), catch_up, skipped)
     progress(1.0)
     return restored
 
 
-def _lock_out_nodes(connection: Connection[Any], now: int) -> None:
+def _lock_out_nodes(connection: Connection[Any], now: int) -> int:
+    """How many numbers the database has skipped so far."""
     tables = own_tables(connection)
     names = sql.SQL(", ").join(map(sql.Identifier, tables))
     connection.execute(sql.SQL("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE").format(names))
     if "nodes" in tables:
         refuse_beating(PostgresSnapshot(connection, Marks()).nodes(), now)
+    return numbers_skipped(PostgresSnapshot(connection, Marks())) if "settings" in tables else 0
 
 
 def _make_room(connection: Connection[Any], builder: PostgresBuilder, applied: Applied, path: Path) -> None:
-    """Empty tables with the schema of the backup."""
+    """Provide empty tables with the schema of the backup."""
     tables = own_tables(connection)
     if builder.applied() == applied:
         connection.execute(sql.SQL("TRUNCATE {}").format(sql.SQL(", ").join(map(sql.Identifier, tables))))
@@ -95,7 +103,7 @@ def _make_room(connection: Connection[Any], builder: PostgresBuilder, applied: A
         )
     for view in reversed(named("VIEW")):
         connection.execute(sql.SQL("DROP VIEW IF EXISTS {}").format(sql.Identifier(view)))
-    for table in tables:  # not what others built upon them: that is refused, and theirs to decide
+    for table in tables:  # without CASCADE: objects of others that depend on them make it fail
         connection.execute(sql.SQL("DROP TABLE {}").format(sql.Identifier(table)))
     builder.prepare()
     for migration in MIGRATIONS:
@@ -110,7 +118,7 @@ def _fill(connection: Connection[Any], rows: TableRows, expected: set[str], path
             f"{path} does not fit: its table {rows.name} is another one; nothing was changed", path
         )
     try:
-        with connection.cursor().copy(copy_to_json(rows.name, rows.columns, "FROM STDIN")) as copy:
+        with connection.cursor().copy(copy_statement(rows.name, rows.columns, "FROM STDIN")) as copy:
             for piece in rows.pieces:
                 copy.write(piece)
     except (psycopg.DataError, psycopg.IntegrityError) as error:
@@ -127,7 +135,7 @@ def _bring_up_to_date(builder: PostgresBuilder, now: int) -> None:
 
 
 def _number_rows(connection: Connection[Any]) -> None:
-    """New rows are numbered behind those that there are."""
+    """Continue the numbers of new rows behind the existing ones."""
     for table, column in connection.execute(_IDENTITIES, (own_tables(connection),)).fetchall():
         query = sql.SQL(
             "SELECT setval(pg_get_serial_sequence({}, {}), coalesce(max({}), 0) + 1, false) FROM {}"
@@ -136,7 +144,7 @@ def _number_rows(connection: Connection[Any]) -> None:
         connection.execute(query.format(sql.Literal(table), sql.Literal(column), column_name, table_name))
 
 
-def _go_on(connection: Connection[Any], header: Header, now: int, catch_up: bool) -> Restored:
+def _go_on(connection: Connection[Any], header: Header, now: int, catch_up: bool, skipped: int) -> Restored:
     transaction = PostgresTransaction(connection, Marks())
     transaction.put_setting(BACKED_UP_AT, str(header.taken_at))
-    return go_on_from_backup(transaction, now, catch_up=catch_up)
+    return go_on_from_backup(transaction, now, catch_up=catch_up, skipped=skipped)

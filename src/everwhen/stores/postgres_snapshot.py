@@ -1,4 +1,4 @@
-"""Reading on PostgreSQL. In a transaction that writes, what is read to be changed is locked (`_LOCK`)."""
+"""Reads on PostgreSQL. In a writing transaction, rows that are read to be changed are locked (`_LOCK`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from everwhen.stores.transaction import Due, Finished, LockHint, Row
 
 
 class PostgresSnapshot:
-    """What can be read on one connection."""
+    """The reads on one connection."""
 
     _LOCK: ClassVar[str] = ""
     own_revisions: Collection[tuple[str, int]] = ()
@@ -35,7 +35,7 @@ class PostgresSnapshot:
         self._cursor = connection.cursor(binary=True)
         self._marks = marks
         self._settings: dict[str, str] | None = None
-        self._peeked: list[int] = []  # the rows of the last peek, taken next
+        self._peeked: list[int] = []  # the rows of the last peek, locked next
 
     def _rows(self, query: str, values: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
         return self._cursor.execute(query.encode(), values).fetchall()
@@ -83,7 +83,7 @@ class PostgresSnapshot:
     def peek_schedule(self, schedule_id: str) -> Sequence[LockHint]:
         return [LockHint._make(row) for row in self._rows(sql.PEEK_SCHEDULE, {"id": storable(schedule_id)})]
 
-    # -- reading, and locking what is read --
+    # -- reads that lock --
 
     def limits(self, keys: Collection[str]) -> dict[str, Limit]:
         found = {
@@ -96,7 +96,7 @@ class PostgresSnapshot:
         found = {row[0]: Breaker._make(row) for row in rows}
         return {key: found.get(key) or Breaker(key) for key in keys}
 
-    limits_at_hand, breakers_at_hand = limits, breakers  # a reader waits for nobody
+    limits_at_hand, breakers_at_hand = limits, breakers  # a reader waits for no lock
 
     def due(self, due: Due) -> list[State]:
         if not self._peeked:
@@ -144,7 +144,7 @@ class PostgresSnapshot:
 
     def list_states(self, wanted: Mapping[str, str], *, limit: int, after: str) -> list[State]:
         where = " AND ".join([*(f'"{name}" = %({name})s' for name in wanted), "schedule_id > %(after)s"])
-        # The unique key on schedule_id, walked in order.
+        # The unique key on schedule_id, scanned in order.
         query = f"SELECT {sql.STATE} FROM schedules WHERE {where} ORDER BY schedule_id LIMIT %(limit)s"
         return self._states(query, {**wanted, "after": after, "limit": limit})
 
@@ -196,7 +196,7 @@ class PostgresSnapshot:
         return {row[0] for row in self._rows(sql.FILLED_SLOTS, {"uid": uid, "slots": Instants(slots)})}
 
     def outstanding(self, uids: Collection[str]) -> dict[str, list[Job]]:
-        # No lock of their own: whoever changes them holds the row of their schedule.
+        # No lock of their own: a transaction that changes them has locked the row of their schedule.
         jobs = self._jobs(sql.OUTSTANDING, (Texts(sorted(uids)),))
         return {uid: list(group) for uid, group in groupby(jobs, key=lambda job: job.uid)}
 
@@ -221,7 +221,7 @@ class PostgresSnapshot:
         return [Subscription._make(row) for row in self._rows(f"{sql.SUBSCRIPTIONS} ORDER BY subscriber")]
 
     def messages_after(self, message_id: int, *, limit: int) -> list[Message]:
-        # Where retention has taken the message of the cursor, those with a larger id follow it.
+        # Where retention has deleted the message of the cursor, those with a larger id follow it.
         query = sql.MESSAGES_AFTER if self._rows(sql.IS_MESSAGE, (message_id,)) else sql.MESSAGES_ABOVE
         return [Message._make(row) for row in self._rows(query, {"id": message_id, "limit": limit})]
 
@@ -255,7 +255,7 @@ class PostgresSnapshot:
     def lost_nodes(self, *, node: str, oldest: int, newest: int) -> list[Node]:
         return [Node._make(row) for row in self._rows(sql.LOST_NODES, (node, At(oldest), At(newest)))]
 
-    # -- reading what nobody locks --
+    # -- reads that never lock --
 
     def settings(self) -> Mapping[str, str]:
         if self._settings is None:
@@ -298,7 +298,7 @@ class PostgresSnapshot:
         return found
 
     def next_due_at(self) -> int | None:
-        with self._marks.due.schedule_history() as mark:
+        with self._marks.due.search() as mark:
             mark.found = self._one(sql.NEXT_DUE, (At(mark.at),))
         return mark.found
 
@@ -312,8 +312,8 @@ class PostgresSnapshot:
         return self._one(sql.NEXT_READY, {"mark": At(self._marks.ready.at), "queues": wanted})
 
     def _look_for_ready(self, now: int) -> None:
-        """Now and then, from the very front: what is the first that is ready, whether it can start or not."""
-        with self._marks.ready.schedule_history() as look:
+        """Find the first ready job from the very front, every few seconds, whether it can start or not."""
+        with self._marks.ready.search() as look:
             if not look.is_whole:
                 return
             look.found = self._one(sql.FIRST_READY)
@@ -375,7 +375,7 @@ class PostgresSnapshot:
         return rows[0][0] if rows else None
 
     def users_of_policy(self, policy_id: str) -> list[str]:
-        # A pass over schedules: asked when somebody deletes a policy.
+        # A pass over schedules: used only when a policy is deleted.
         query = "SELECT schedule_id FROM schedules WHERE quiet_hours_policy_id = %s ORDER BY schedule_id"
         return [row[0] for row in self._rows(query, (storable(policy_id),))]
 

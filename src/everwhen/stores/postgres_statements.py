@@ -1,6 +1,6 @@
-"""The SQL of PostgreSQL by name. A comment says which index serves each.
+"""The SQL statements of PostgreSQL, by name. A comment names the index that serves each.
 
-Batches come as one array per column, unnested: the generic plan walks them and looks each row up in an index.
+Batches come as one array per column, unnested: the generic plan iterates over them and looks each row up in an index.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ PEEK_BEHIND = """
 SELECT row_id, uid, revision FROM schedules
 WHERE enabled AND next_run_at >= %(mark)s AND next_run_at <= %(floor)s
 ORDER BY next_run_at OFFSET %(offset)s LIMIT %(limit)s"""
-# The primary key of schedules. Asked again what made them due: somebody may have decided them since the peek.
+# The primary key of schedules. The condition is repeated: another node may have decided them since the peek.
 TAKE_DUE = f"""
 SELECT {STATE} FROM schedules
 WHERE row_id = ANY(%(rows)s) AND enabled AND (next_run_at <= %(now)s OR release_at <= %(now)s)
 FOR UPDATE SKIP LOCKED"""
 
 _IS_PAUSED = "EXISTS (SELECT 1 FROM settings WHERE key = 'system_paused' AND value <> '')"
-# idx_schedules_next_run, idx_schedules_release: one step into each. Entries that no longer count stay in an index
-# until it is vacuumed, and a scan from the very front passes all of them: the mark leads past them.
+# idx_schedules_next_run, idx_schedules_release: one step into each. Dead entries stay in an index until it is
+# vacuumed, and a scan from the very front passes all of them: it starts at the mark to skip them.
 EARLIEST_DUE = """
 (SELECT next_run_at FROM schedules WHERE enabled AND next_run_at >= %s ORDER BY next_run_at LIMIT 1)
 UNION ALL
@@ -78,7 +78,7 @@ STATES_OF_SOURCE = f"SELECT {STATE} FROM schedules WHERE source = %s ORDER BY ui
 STATES_SOONEST = f"""
 SELECT {STATE} FROM schedules WHERE enabled AND next_run_at IS NOT NULL
     AND (%(owner)s::text IS NULL OR owner = %(owner)s) ORDER BY next_run_at LIMIT %(limit)s"""
-# A pass over schedules: rare, and by slot_at, which no index knows (jitter sets next_run_at apart).
+# A pass over schedules: rare, and by slot_at, which no index has (it differs from next_run_at by jitter).
 STATES_REACHED = f"SELECT {STATE} FROM schedules WHERE enabled AND next_slot_at <= %s ORDER BY uid"
 # idx_schedules_next_run and idx_schedules_release, each from its front.
 STATES_UNTIL = f"""
@@ -99,7 +99,7 @@ def places(count: int) -> str:
     return ", ".join(["%s"] * count)
 
 
-# idx_schedules_held: the oldest first. What was decided meanwhile holds nothing any more, and is left alone.
+# idx_schedules_held: the oldest first. Slots that were decided meanwhile are not held any more, and are left alone.
 RELEASE_HELD = """
 UPDATE schedules s SET release_at = %s
 FROM unnest(%s, %s) AS freed(key, places)
@@ -107,7 +107,7 @@ CROSS JOIN LATERAL (
     SELECT row_id FROM schedules WHERE held_key = freed.key AND release_at IS NULL
     ORDER BY held_due_at, row_id LIMIT freed.places) AS oldest
 WHERE s.row_id = oldest.row_id AND s.held_key = freed.key AND s.release_at IS NULL"""
-# idx_schedules_held: the one after that.
+# idx_schedules_held: the one after the declined slot.
 RELEASE_NEXT_HELD = """
 UPDATE schedules s SET release_at = %s
 FROM unnest(%s, %s, %s) AS declined(key, due_at, row_id)
@@ -120,25 +120,25 @@ WHERE s.row_id = following.row_id AND s.held_key = declined.key AND s.release_at
 # -- jobs --
 
 
-# idx_jobs_ready; the primary key of limits and the unique key on uid, one step into each. What cannot start now is
-# left out here, so that a thousand jobs that wait for capacity do not hide the one behind them.
+# idx_jobs_ready; the primary key of limits and the unique key on uid, one step into each. Jobs that cannot start now
+# are excluded here, so that a thousand jobs that wait for capacity do not hide the one behind them.
 _CAN_START = """
     (capacity_limit IS NULL OR capacity_limit > coalesce((SELECT running FROM limits WHERE key = capacity_key), 0))
     AND (line IS NULL OR line <> 'own'
         OR coalesce((SELECT running_jobs FROM schedules WHERE schedules.uid = jobs.uid), 0) = 0)"""
-# What a program keeps for itself stands behind an @ and is taken by those that name it (model/bound_queue.py).
+# The queues of one program contain an @; only workers that name such a queue take its jobs (model/bound_queue.py).
 _IS_OURS = "(%(queues)s::text[] IS NULL AND strpos(queue, '@') = 0 OR queue = ANY(%(queues)s))"
 PEEK_READY = f"""
 SELECT row_id, uid, revision, guard_key, capacity_key, breaker_key FROM jobs
 WHERE ready_at IS NOT NULL AND ready_at <= %(now)s AND ready_at >= %(mark)s
     AND {_IS_OURS} AND {_CAN_START}
 ORDER BY ready_at, row_id LIMIT %(limit)s"""
-# idx_jobs_ready, as above; to be looked at, not to be taken.
+# idx_jobs_ready, as above; for reading, not for a claim.
 JOBS_UNTIL = f"""
 SELECT {JOB} FROM jobs WHERE ready_at IS NOT NULL AND ready_at <= %(until)s
     AND strpos(queue, '@') = 0 AND {_CAN_START}
 ORDER BY ready_at, row_id LIMIT %(limit)s"""
-# The primary key of jobs. What became of them since the peek is asked again.
+# The primary key of jobs. The condition is repeated: they may have changed since the peek.
 TAKE_READY = f"""
 SELECT {JOB} FROM jobs WHERE row_id = ANY(%(rows)s) AND ready_at <= %(now)s ORDER BY ready_at, row_id"""
 # idx_jobs_outstanding
@@ -150,7 +150,7 @@ SELECT (SELECT ready_at FROM jobs WHERE ready_at IS NOT NULL AND ready_at >= %(m
     AND {_IS_OURS} AND {_CAN_START} ORDER BY ready_at LIMIT 1)"""
 # -- the outbox --
 
-# idx_jobs_ready, as above; idx_jobs_handed_key and idx_jobs_outstanding: what is on its way counts as running.
+# idx_jobs_ready, as above; idx_jobs_handed_key and idx_jobs_outstanding: jobs that are handed over count as running.
 _IS_SENT = "sent.handed_over_at IS NOT NULL AND sent.status = 'queued'"
 _CAN_GO = f"""
     handed_over_at IS NULL AND strpos(queue, '@') = 0 AND {_CAN_START}
@@ -164,7 +164,7 @@ PEEK_DELIVERABLE = f"""
 SELECT row_id, uid, revision, guard_key, capacity_key, breaker_key FROM jobs
 WHERE ready_at IS NOT NULL AND ready_at <= %(now)s AND ready_at >= %(mark)s AND {_CAN_GO}
 ORDER BY ready_at, row_id LIMIT %(limit)s"""
-# The primary key of jobs. What became of them since the peek is asked again.
+# The primary key of jobs. The condition is repeated: they may have changed since the peek.
 TAKE_DELIVERABLE = f"""
 SELECT {JOB} FROM jobs WHERE row_id = ANY(%(rows)s) AND ready_at <= %(now)s AND handed_over_at IS NULL
 ORDER BY ready_at, row_id"""
@@ -185,7 +185,7 @@ SENT_NUMBERS = "SELECT job_id, deliveries FROM jobs WHERE handed_over_at IS NOT 
 DELIVERY = "job_id, deliveries, queue, handed_over_at"
 DELIVERY_OF = f"""
 SELECT {DELIVERY} FROM jobs WHERE job_id = %s AND handed_over_at IS NOT NULL AND status = 'queued'"""
-# idx_jobs_handed_over: those that nobody took in time; and those that are ready no more, so nobody has to.
+# idx_jobs_handed_over: jobs that were not claimed in time, and jobs that are no longer ready, so need no message.
 OVERDUE_DELIVERIES = f"""
 SELECT {DELIVERY} FROM jobs WHERE handed_over_at IS NOT NULL AND ready_at <= %s AND status = 'queued'
 ORDER BY ready_at LIMIT %s"""
@@ -231,9 +231,9 @@ FILLED_SLOTS = """
 SELECT slot_at FROM jobs WHERE uid = %(uid)s AND slot_at = ANY(%(slots)s) AND origin IN ('schedule', 'catch_up')
 UNION ALL
 SELECT slot_at FROM jobs WHERE uid = %(uid)s AND slot_at = ANY(%(slots)s) AND origin = 'backfill'"""
-# What streams are followed by.
+# The numbers by which readers follow streams.
 SEQUENCES = (("audit_events", "id"), ("jobs", "row_id"), ("messages", "id"))
-# idx_jobs_outstanding, whole; idx_jobs_unreleased, whole. Asked when a backup is restored.
+# idx_jobs_outstanding, whole; idx_jobs_unreleased, whole. Used when a backup is restored.
 ALL_OUTSTANDING = f"SELECT {JOB} FROM jobs WHERE status IN ('queued', 'running') ORDER BY row_id"
 UNRELEASED_JOBS = f"SELECT {JOB} FROM jobs WHERE node IS NOT NULL AND released_at IS NULL ORDER BY row_id"
 # nodes, whole; the primary keys of jobs and audit_events, one step from their ends.
@@ -244,7 +244,7 @@ SELECT max(at) FROM (SELECT max(heartbeat_at) AS at FROM nodes
 # idx_jobs_outstanding
 OUTSTANDING = f"""
 SELECT {JOB} FROM jobs WHERE uid = ANY(%s) AND status IN ('queued', 'running') ORDER BY uid, slot_at, row_id"""
-# idx_jobs_outstanding, whole: what is outstanding is little beside what was.
+# idx_jobs_outstanding, whole: few of all jobs are outstanding.
 QUEUED_CATCH_UP = f"""
 SELECT {JOB} FROM jobs WHERE status = 'queued' AND origin = 'catch_up' AND breaker_key = ANY(%s)
 ORDER BY uid, slot_at, row_id"""
@@ -253,7 +253,7 @@ JOBS_OF_DEAD_NODES = f"""
 SELECT {JOB} FROM jobs WHERE node IS NOT NULL AND released_at IS NULL AND node IN (
     SELECT node FROM nodes WHERE node <> %s
         AND (stopped_at IS NOT NULL OR heartbeat_at NOT BETWEEN %s AND %s)) ORDER BY row_id"""
-# nodes, whole: one row per start of a process. A heartbeat in the future is one from before the clock was put back.
+# nodes, whole: one row per start of a process. A heartbeat in the future dates from before the clock was set back.
 NODE = ", ".join(Node._fields)
 NODES = f"SELECT {NODE} FROM nodes ORDER BY started_at, node"
 LOST_NODES = f"""
@@ -291,7 +291,7 @@ END_JOBS = """
 UPDATE jobs j SET status = v.status, ended_at = %s, released_at = %s, error = v.error, result = v.result
 FROM unnest(%s, %s, %s, %s, %s) AS v(status, error, result, row_id, fence)
 WHERE j.row_id = v.row_id AND j.fence = v.fence AND j.status = 'running'"""
-# A running job that is cancelled keeps its node until the worker lets go.
+# A running job that is cancelled keeps its node until the worker releases it.
 CANCEL_JOBS = """
 UPDATE jobs j SET status = 'cancelled', ended_at = %s, ready_at = NULL, reason = v.reason,
     cancel_requested = (status = 'running'),
@@ -307,7 +307,7 @@ REQUEUE_JOBS = """
 UPDATE jobs j SET status = 'queued', ready_at = %s, node = NULL, fence = j.fence + 1, rescues = rescues + %s,
     is_ready = true
 FROM unnest(%s, %s) AS v(row_id, fence) WHERE j.row_id = v.row_id AND j.fence = v.fence AND j.status = 'running'"""
-# idx_jobs_outstanding: the next in line. Whether something of the schedule runs still is looked at when it is claimed.
+# idx_jobs_outstanding: the next in line. The claim checks whether another job of the schedule is still running.
 READY_SUCCESSORS = """
 UPDATE jobs j SET is_ready = true, ready_at = %s
 FROM unnest(%s) AS queue(uid)
@@ -315,7 +315,7 @@ CROSS JOIN LATERAL (
     SELECT row_id FROM jobs WHERE uid = queue.uid AND status = 'queued' AND ready_at IS NULL AND line = 'own'
     ORDER BY slot_at, row_id LIMIT 1) AS successor
 WHERE j.row_id = successor.row_id"""
-# idx_jobs_outstanding, idx_jobs_unreleased: the next of a line beside, when nobody of it is ready or runs.
+# idx_jobs_outstanding, idx_jobs_unreleased: the next of another line, when no job of that line is ready or running.
 READY_BESIDE = """
 UPDATE jobs j SET is_ready = true, ready_at = greatest(%(now)s, coalesce(not_before, %(now)s))
 FROM unnest(%(uids)s, %(lines)s) AS queue(uid, line)
@@ -329,12 +329,12 @@ WHERE j.row_id = successor.row_id
     AND NOT EXISTS (
         SELECT 1 FROM jobs o WHERE o.node IS NOT NULL AND o.released_at IS NULL
             AND o.uid = queue.uid AND o.line = queue.line)"""
-# idx_jobs_ready: a breaker that closed lets its retries go.
+# idx_jobs_ready: a breaker that closes releases its retries.
 LET_RETRIES_GO = """
 UPDATE jobs SET ready_at = %(now)s WHERE ready_at > %(now)s AND breaker_key = ANY(%(keys)s) AND origin = 'retry'
     AND not_before <= %(now)s"""
 
-# -- what is shared: primary keys --
+# -- shared limits and breakers: primary keys --
 
 LIMITS = f"SELECT {LIMIT} FROM limits WHERE key = ANY(%s) ORDER BY key"
 MAKE_LIMITS = "INSERT INTO limits (key) SELECT unnest(%s) ON CONFLICT DO NOTHING"
@@ -378,7 +378,7 @@ COUNT_OF_TOKEN = "SELECT count(*) FROM schedules WHERE token_id = %s"
 TOKEN = ", ".join(TOKEN_COLUMNS)
 TOKENS = f"SELECT {TOKEN} FROM tokens"
 REVOKE_TOKEN = "UPDATE tokens SET revoked_at = %s WHERE token_id = %s AND revoked_at IS NULL"
-# The primary key of sessions, then that of tokens. There are a few sessions at a time: whoever adds one looks through.
+# The primary key of sessions, then that of tokens. There are only a few sessions at a time: an insert scans them.
 TOKEN_OF_SESSION = f"""
 SELECT {", ".join(f"t.{name}" for name in TOKEN_COLUMNS)} FROM sessions s JOIN tokens t ON t.token_id = s.token_id
 WHERE s.hash = %s AND s.expires_at > %s"""
@@ -402,7 +402,7 @@ DELETE FROM idempotency_keys WHERE (token_id, key) IN (
 REVISIONS = """
 SELECT r.uid, r.revision, r.schedule_id, r.words FROM unnest(%s, %s) AS v(uid, revision)
 JOIN schedule_revisions r ON r.uid = v.uid AND r.revision = v.revision"""
-# idx_revisions_before, and the unique key on uid: schedules whose newest revision the release before has written.
+# idx_revisions_before, and the unique key on uid: schedules whose newest revision an earlier release has written.
 STATES_FROM_BEFORE = f"""
 SELECT {", ".join(f"s.{name}" for name in State._fields)} FROM schedule_revisions r
 JOIN schedules s ON s.uid = r.uid AND s.revision = r.revision
@@ -416,7 +416,7 @@ INSERT INTO nodes (node, version, is_scheduler, is_worker, started_at, heartbeat
 VALUES (%(node)s, %(version)s, %(scheduler)s, %(worker)s, %(now)s, %(now)s, %(skew)s, {MIGRATIONS[-1].number})
 ON CONFLICT (node) DO UPDATE SET heartbeat_at = %(now)s, clock_skew = %(skew)s, lost_at = NULL"""
 SIGN_OFF = "UPDATE nodes SET stopped_at = %(now)s, heartbeat_at = %(now)s WHERE node = %(node)s"
-# idx_jobs_unreleased: what it has not let go of would be nobody's without it.
+# idx_jobs_unreleased: jobs that the node has not released would have no owner without its row.
 FORGET_NODE = """
 DELETE FROM nodes WHERE node = %(node)s
     AND NOT EXISTS (SELECT 1 FROM jobs WHERE node = %(node)s AND released_at IS NULL) RETURNING node"""
@@ -424,13 +424,13 @@ TIME = "SELECT clock_timestamp()"
 LAST_HEARTBEAT = "SELECT max(heartbeat_at) FROM nodes WHERE is_scheduler"
 COVERAGE = """
 SELECT started_at, heartbeat_at FROM nodes WHERE is_scheduler AND heartbeat_at >= %s ORDER BY started_at"""
-# idx_audit_schedule: events of no schedule are its last. Only steps forwards are jumped over.
+# idx_audit_schedule: events of no schedule are its last. Only steps forwards skip time.
 CLOCK_STEPS = """
 SELECT (detail->>'from')::bigint, (detail->>'to')::bigint FROM audit_events
 WHERE uid IS NULL AND type = 'scheduler.clock_stepped' AND at >= %s
     AND (detail->>'to')::bigint > (detail->>'from')::bigint ORDER BY id"""
-# idx_schedules_next_run, one step from the mark: whoever sleeps wakes for an earlier one anyhow. Asked whether one
-# exists, the generic plan expects every third row to be earlier, and reads the whole table to find none.
+# idx_schedules_next_run, one step from the mark: a sleeping node wakes for an earlier slot anyway. With EXISTS the
+# generic plan expects every third row to be earlier, and reads the whole table to find none.
 ANNOUNCE = """
 SELECT pg_notify('everwhen', %(words)s) WHERE %(jobs)s
     OR coalesce((SELECT next_run_at FROM schedules WHERE enabled AND next_run_at >= %(mark)s
@@ -445,9 +445,9 @@ DELETE FROM job_output WHERE job_id = %s AND attempt = %s AND stream = %s
     AND position >= %s AND position + length(data) <= %s"""
 OUTPUT = "SELECT attempt, stream, position, data FROM job_output WHERE job_id = %s ORDER BY attempt, stream, position"
 
-# -- what jobs leave behind, and who has it --
+# -- side effects of jobs, and their subscribers --
 
-# The primary key of plugin_state; there must be a row to be locked.
+# The primary key of plugin_state; a row must exist to be locked.
 PLUGIN_STATES = "SELECT plugin, state FROM plugin_state WHERE plugin = ANY(%s) ORDER BY plugin"
 MAKE_PLUGIN_STATES = """
 INSERT INTO plugin_state (plugin, updated_at) SELECT plugin, %s FROM unnest(%s) AS v(plugin) ON CONFLICT DO NOTHING"""
@@ -456,9 +456,9 @@ UPDATE plugin_state p SET state = v.state, updated_at = %s FROM unnest(%s, %s) A
 WHERE p.plugin = v.plugin"""
 MESSAGE = ", ".join(Message._fields)
 NEW_MESSAGE = Message._fields[1:]
-# The unique key on event_id: a message that is there already is not written twice.
+# The unique key on event_id: an existing message is not written twice.
 UNLESS_SAID = "ON CONFLICT (event_id) DO NOTHING"
-# idx_messages_commit; in the order of commits, as `postgres_ledger` explains.
+# idx_messages_commit; in commit order, as `postgres_ledger` explains.
 COMMITTED = """
 (xid < pg_snapshot_xmin(pg_current_snapshot()) OR xid >= pg_snapshot_xmax(pg_current_snapshot()))"""
 MESSAGES_AFTER = f"""

@@ -1,4 +1,4 @@
-"""Transactions on PostgreSQL, begun and ended; what happens in them is told in `postgres_transaction`."""
+"""The beginning and end of transactions on PostgreSQL; `postgres_transaction` describes what happens in them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ from everwhen.stores.transaction import Snapshot, Transaction
 
 T = TypeVar("T")
 
-# One round trip for both: what is read afterwards is what the switch has left.
+# One round trip for both: later reads see what the system switch has committed.
 _BEGIN_EVALUATION = f"BEGIN; SELECT pg_advisory_xact_lock_shared({EVALUATING})"
 _BEGIN = {Lane.TICK: _BEGIN_EVALUATION, Lane.CLAIM: _BEGIN_EVALUATION}
 
 
 class PostgresStore:
-    """Transactions on one PostgreSQL database. `skew` is how far this node's clock is from the database's; `has_time`:
-    the nodes go by the database's time; otherwise by `clock`."""
+    """Transactions on one PostgreSQL database.
+
+    `skew` is how far this node's clock is from the database's. `has_time`: the nodes use the database's time,
+    otherwise `clock`.
+    """
 
     is_exclusive = False  # the keys of a claim would be locked after the schedules of a settlement
 
@@ -67,7 +70,7 @@ class PostgresStore:
             yield PostgresSnapshot(connection, self._marks)
 
     def earliest_due_at(self) -> int | None:
-        with self._marks.due.schedule_history() as look:
+        with self._marks.due.search() as look:
             rows = self._database.ask(sql.EARLIEST_DUE, At(look.at))
             look.found = min([row[0] for row in rows], default=None)
         return look.found

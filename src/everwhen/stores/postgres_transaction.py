@@ -1,4 +1,4 @@
-"""Writing on PostgreSQL, where transactions of many nodes run side by side.
+"""Writes on PostgreSQL, where transactions of many nodes run concurrently.
 
 The order of locks
 ------------------
@@ -7,27 +7,29 @@ Every transaction takes its row locks level by level, and within a level in one 
 1. `limits` by key, 2. `circuit_breakers` by key, 3. `schedules` by uid, 4. `plugin_state` by name,
 5. `quiet_hours_policies` by id.
 
-Who does what
-- A tick peeks at due rows, holds the keys of their definitions, then takes those rows that are still due and that
-  nobody else has (SKIP LOCKED): it never waits for a schedule. For a key it waits a tenth of a second; then it goes
-  on without the schedules that need it, which stay due. So a node that hangs with a key stops nobody else's slots.
-- A claim peeks at ready jobs, holds their keys, locks their schedules, then takes the jobs that are still ready.
-- A settlement, a rescue, a change peek at their jobs or schedule, hold the keys, lock the schedules, read again.
-- Places that come free release held slots of other schedules. Their rows are locked while the key is held, which
-  is the right order of levels; only within the level of schedules it may come late.
-- The job of a schedule is changed by whoever holds the schedule's row, so jobs are not locked. Where that row is
-  gone, two may meet: every change of a job names the fence that it saw, and who finds another one was overtaken and
-  decides again.
-- A new revision shares the lock of the quiet hours that it names; whoever deletes a policy has its row before it looks
-  for schedules that use it.
+What each operation locks
+- A tick peeks at due rows, locks the keys of their definitions, then locks those rows that are still due and that no
+  other transaction has locked (SKIP LOCKED): it never waits for a schedule. For a key it waits a tenth of a second;
+  then it continues without the schedules that need the key, which stay due. So a node that hangs with a key does not
+  block the slots of other schedules.
+- A claim peeks at ready jobs, locks their keys, locks their schedules, then reads the jobs that are still ready. What
+  became ready since the peek waits for the next claim, and for further keys it waits no longer than a tick does.
+- A settlement, a rescue and a change peek at their jobs or schedule, lock the keys, lock the schedules, read again.
+- Places that become free release held slots of other schedules. Their rows are locked while the key is locked, which
+  is the right order of levels; only within the level of schedules the order may be violated.
+- Only the transaction that has locked a schedule's row changes its jobs, so jobs are not locked. Where that row is
+  deleted, two transactions may collide: every change of a job names the fence that it read, and a transaction that
+  finds another fence was overtaken and decides again.
+- A new revision takes a shared lock on the quiet hours that it names; the deletion of a policy locks its row before it
+  looks for schedules that use it.
 - The system switch takes an advisory lock that ticks and claims share.
 
-Waiting in a ring is therefore left to the rare case: a definition edited between peek and lock, so that another
-key is needed; a release that meets a settlement of the very schedule that it releases. PostgreSQL ends one of the
-two, and `postgres_database` runs that one again from its start: nothing in memory has moved.
+A deadlock is therefore possible in rare cases only: a definition edited between peek and lock, so that another key is
+needed; a release that meets a settlement of the very schedule that it releases. PostgreSQL aborts one of the two, and
+`postgres_database` runs that one again from its start: nothing in memory has changed.
 
-When a node dies its transaction is rolled back and its locks are gone; what it had committed is in the rows.
-Whatever the locks do, the unique keys on (slot_at, uid) let no slot be fired twice.
+When a node dies, its transaction is rolled back and its locks are released; what it had committed is in the rows.
+Whatever happens with locks, the unique keys on (slot_at, uid) prevent a slot from firing twice.
 """
 
 from __future__ import annotations
@@ -69,7 +71,7 @@ EVALUATING = 0x6576_0002  # an advisory lock: ticks and claims share it
 
 
 class PostgresTransaction(PostgresSnapshot):
-    """The verbs of a transaction on one connection."""
+    """The methods of a transaction on one connection."""
 
     _LOCK: ClassVar[str] = " FOR UPDATE"
 
@@ -97,11 +99,11 @@ class PostgresTransaction(PostgresSnapshot):
         self._cursor.execute(query.encode(), values)
 
     def _run_guarded(self, count: int, query: str, *values: object) -> None:
-        """Each row must still be as it was read; else somebody was faster, and the whole is decided again."""
+        """Run a statement on rows that must be as they were read; else raise Overtaken, to decide all again."""
         if self._run(query, *values) != count:
             raise Overtaken
 
-    # -- there must be a row to be locked --
+    # -- rows that must exist to be locked --
 
     def limits(self, keys: Collection[str]) -> dict[str, Limit]:
         rows = self._rows(sql.LIMITS + self._LOCK, (Texts(sorted(keys)),))
@@ -132,12 +134,12 @@ class PostgresTransaction(PostgresSnapshot):
     def _within_a_moment(
         self, take: Callable[[Collection[str]], Mapping[str, Row]], query: str, keys: Collection[str]
     ) -> list[Any]:
-        """Who has them lets go of them in milliseconds, or hangs."""
+        """Wait a moment for the keys: their holder releases them in milliseconds, or hangs."""
         self._cursor.connection.execute(f"SAVEPOINT moment; SET LOCAL lock_timeout = '{MOMENT}'".encode())
         try:
             found = list(take(keys).values())
         except errors.LockNotAvailable:
-            self._run("ROLLBACK TO SAVEPOINT moment")  # the timeout goes back as well
+            self._run("ROLLBACK TO SAVEPOINT moment")  # this resets the timeout as well
             return self._rows(query + _SKIP, (Texts(sorted(keys)),))
         self._run("SET LOCAL lock_timeout TO DEFAULT")
         return found
@@ -149,7 +151,7 @@ class PostgresTransaction(PostgresSnapshot):
             found = super().plugin_states(plugins)
         return found
 
-    # -- telling others --
+    # -- notifying others --
 
     def announce_due(self, due_at: int) -> None:
         self._soonest = due_at if self._soonest is None else min(self._soonest, due_at)
@@ -159,7 +161,7 @@ class PostgresTransaction(PostgresSnapshot):
         return self._soonest is not None
 
     def announce(self) -> None:
-        """One notification at most: a job is ready, or the earliest due instant has moved forward."""
+        """Send at most one notification: a job is ready, or the earliest due instant has moved forward."""
         if self._readied or self._soonest is not None:
             fields = " ".join(["jobs"] * self._readied + ["slots"] * (self._soonest is not None))
             soonest = None if self._soonest is None else At(self._soonest)
@@ -190,7 +192,7 @@ class PostgresTransaction(PostgresSnapshot):
         try:
             self._run_batch(insert("jobs", columns, rows))
         except errors.UniqueViolation as error:
-            # Two schedulers cannot come here: a row was moved back by hand, or `decide` did not decide it.
+            # Two schedulers cannot cause this: a row was changed manually, or the job does not come from `decide`.
             raise StoreError(
                 "a slot, or an id, of this batch has its job already, so nothing of the batch was written; "
                 "look for a schedule whose next_slot_at lies before its last_slot_at"
@@ -284,21 +286,21 @@ class PostgresTransaction(PostgresSnapshot):
     def insert_schedules(
         self, schedules: Sequence[Row], revisions: Sequence[Row], events: Sequence[Event]
     ) -> str | None:
-        """One statement: a create alone is mostly round trips."""
+        """Insert all with one statement: the cost of a single create is mostly round trips."""
         parts = [insert("schedule_revisions", _REVISION, revisions), insert("schedules", INSERTED, schedules)]
         if events:
             parts.insert(0, _inserted_events(events))
         try:
             self._run_batch(together(parts))
         except errors.UniqueViolation:
-            self._run("ROLLBACK AND CHAIN")  # or nothing could be asked
+            self._run("ROLLBACK AND CHAIN")  # else no query could run
             return self._taken([(str(row[0]), str(row[1])) for row in schedules])
         self.own_revisions.update([row[:2] for row in revisions])  # type: ignore[misc]
         self._marks.due.lower(row[_NEXT_RUN] for row in schedules)  # type: ignore[misc]
         return None
 
     def _taken(self, new: Sequence[tuple[str, str]]) -> str:
-        """The first id that exists or comes twice; if none does, the first such uid."""
+        """Return the first id that exists or occurs twice; if there is none, the first such uid."""
         ids, uids = [schedule_id for _, schedule_id in new], [uid for uid, _ in new]
         query = "SELECT schedule_id FROM schedules WHERE schedule_id = ANY(%s)"
         known = {row[0] for row in self._rows(query, (Texts(ids),))}
@@ -340,7 +342,7 @@ class PostgresTransaction(PostgresSnapshot):
         if self._run(sql.RELEASE_NEXT_HELD, At(now), *columns):
             self.announce_due(now)
 
-    # -- what jobs leave behind --
+    # -- side effects of jobs --
 
     def put_plugin_states(self, states: Mapping[str, str], now: int) -> None:
         self._run(sql.PUT_PLUGIN_STATES, At(now), Texts(list(states)), Texts(list(states.values())))
@@ -387,7 +389,7 @@ class PostgresTransaction(PostgresSnapshot):
     def _insert_new(self, query: str, values: list[Any]) -> bool:
         return self._run(f"{query} ON CONFLICT DO NOTHING", *values) > 0
 
-    # -- the ledger, and what is shared --
+    # -- the ledger, and shared limits and breakers --
 
     def insert_events(self, events: Sequence[Event]) -> None:
         if events:
@@ -417,14 +419,14 @@ class PostgresTransaction(PostgresSnapshot):
         self._cursor.execute(sql.PUT_POLICY, values)
 
     def config_revision(self, source: str) -> tuple[int, str]:
-        # Whoever reads it here is about to write the next one: two of them come one after the other.
+        # A writing transaction that reads it is about to write the next one: the lock serialises two of them.
         self._run("LOCK TABLE config_revisions IN SHARE ROW EXCLUSIVE MODE")
         return super().config_revision(source)
 
     def insert_config(
         self, now: int, *, source: str, digest: str, actor: str | None, places: str, sections: str
     ) -> None:
-        self._run(sql.FORGET_PLACES, source)  # the newest has them
+        self._run(sql.FORGET_PLACES, source)  # only the newest keeps them
         fields = (storable(places), storable(sections))
         self._run(sql.INSERT_CONFIG, At(now), source, digest, actor, *fields)
 
@@ -485,7 +487,7 @@ def _inserted_events(events: Sequence[Event]) -> Statement:
 def _words(event: Event) -> str:
     if event.detail is NOTHING:
         return "{}"
-    # jsonb holds no NUL either, in whatever spelling.
+    # jsonb cannot store NUL either, in any notation.
     return _spell(event.detail).replace("\\u0000", "\ufffd")
 
 

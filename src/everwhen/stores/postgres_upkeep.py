@@ -1,4 +1,4 @@
-"""Plain questions for the upkeep of a PostgreSQL database, and its backup."""
+"""Plain queries for the upkeep of a PostgreSQL database, and its backup."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DO UPDATE SET value = excluded.value WHERE settings.value::bigint < excluded.val
 
 
 class PostgresMaintenance:
-    """One PostgreSQL database, looked after."""
+    """The maintenance of one PostgreSQL database."""
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database

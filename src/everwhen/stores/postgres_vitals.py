@@ -1,7 +1,8 @@
-"""Counts about a whole PostgreSQL database.
+"""Counts over a whole PostgreSQL database.
 
-Here numbers are drawn before their transactions commit. Events have the number of their transaction, so a tally takes
-those of the transactions that have ended since the last one. Jobs have none: a tally counts them up to the horizon.
+Numbers are assigned before their transactions commit. Events contain the number of their transaction, so a tally
+counts those of the transactions that have ended since the last one. Jobs contain none: a tally counts them up to the
+horizon.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """The instants before which nothing is due, and no job is ready, as far as this process knows.
 
-An index keeps the entries of rows that have moved on until they are vacuumed, and while some old snapshot is open
-that may take hours: a search for the earliest next_run_at from the very front then passes hundreds of thousands of
-them. With a lower bound it starts behind them. The bound follows the evaluations at a distance; what this process
-writes below it lowers it again; what others might have written there (a commit that took longer, a clock that was
-set back) is found by a look without bound, every few seconds.
+An index keeps the entries of changed rows until they are vacuumed, which may take hours while an old snapshot is
+open: a search for the earliest next_run_at from the very front then passes hundreds of thousands of them. With a
+lower bound the search starts behind them. The bound follows the evaluations at a distance. A write of this process
+below the bound lowers it again. Rows that others may have written there (a commit that took longer, a clock that was
+set back) are found by a search without bound, every few seconds.
 
-The index on the jobs' ready_at is alike, with one difference: a job may be ready for hours and wait for capacity. So
-its bound follows the first that is ready at all, as the look without bound finds it, and nothing else.
+The index on the jobs' ready_at is similar, with one difference: a job may be ready for hours and wait for capacity.
+So its bound follows only the first job that is ready at all, as the search without bound finds it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LOOK_WITHOUT_BOUND = 10.0  # seconds
 
 @dataclass(slots=True)
 class Look:
-    """One search: from where, and what it found."""
+    """One search: its lower bound, and what it found."""
 
     at: int
     found: int | None = None
@@ -38,7 +38,7 @@ class Look:
 
 
 class Watermark:
-    """Shared by the threads of one process."""
+    """A lower bound, shared by the threads of one process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -50,8 +50,8 @@ class Watermark:
         return self._at
 
     @contextmanager
-    def schedule_history(self) -> Iterator[Look]:
-        """A search for the earliest; now and then one from the very front, which may lower the mark."""
+    def search(self) -> Iterator[Look]:
+        """Run a search for the earliest; every few seconds one without bound, which may lower the mark."""
         started = time.monotonic()
         is_whole = self._looked is None or started - self._looked >= LOOK_WITHOUT_BOUND
         look = Look(EARLIEST if is_whole else self._at)
@@ -61,12 +61,12 @@ class Watermark:
             self.lower(() if look.found is None else (look.found,))
 
     def raise_to(self, instant: int) -> None:
-        """Nothing is due before that instant."""
+        """Raise the bound: nothing is due before that instant."""
         with self._lock:
             self._at = max(self._at, instant - DISTANCE)
 
     def lower(self, instants: Iterable[int | None]) -> None:
-        """Something may be due then."""
+        """Lower the bound: something may be due at these instants."""
         earliest = min((at for at in instants if at is not None), default=None)
         if earliest is not None and earliest < self._at:
             with self._lock:
@@ -74,7 +74,7 @@ class Watermark:
 
 
 class Marks:
-    """Where the searches of one process begin."""
+    """The lower bounds of the searches of one process."""
 
     __slots__ = ("due", "ready")
 

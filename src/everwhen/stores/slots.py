@@ -1,4 +1,4 @@
-"""The slots port on any database: each verb is one flow in one transaction."""
+"""The slots port on any database: each method is one flow in one transaction."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ class StoredSlots:
         self._plans = plans
         self._lately = lately
         self._stagger = stagger
-        self._is_line_long = False  # the last claim got all that it wanted: the next need not look before
-        self._next_catch_up_at = 0  # the stagger of a backlog goes on from portion to portion
+        self._is_line_long = False  # the last claim got all that it wanted: the next need not check first
+        self._next_catch_up_at = 0  # the stagger of a backlog continues from batch to batch
 
     def tick(
         self, now: int, *, limit: int, behind: bool = False, alive_since: int | None = None
     ) -> TickReport:
         due = Due(now, now - self._lately, limit, behind, alive_since=alive_since)
-        # A read is a hundredth of a write; most wake-ups find nothing.
+        # A read costs a hundredth of a write, and most wake-ups find nothing.
         due_at = self._store.earliest_due_at()
         if due_at is None or due_at > (due.floor if behind else now):
             if due_at is not None:

@@ -1,4 +1,4 @@
-"""How a connection to an SQLite file is opened, and with which settings. Decides nothing about its use."""
+"""Opening connections to an SQLite file, and their settings. It decides nothing about their use."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from urllib.parse import quote
 
 from everwhen.errors import StoreError, shown
 
-# Large enough for the statements of the whole store; the module's default of 128 would compile some anew.
+# Large enough for the statements of the whole store; with the module's default of 128 some would be compiled again.
 _STATEMENTS = 512
 
 _FOR_ALL = ("PRAGMA foreign_keys = ON",)
 
-# Checkpoints are ours (see sqlite_writer). The log keeps its length, up to 64 MB, to be written over. The
-# cache is what a tick batch touches; more gained nothing measurable with a million schedules, and mapping
-# the file into memory neither, but that counts as the process's memory. FAST, where Debian compiles ON:
-# freed pages are not written once more just to blank them.
+# The writer checkpoints itself (see sqlite_writer). The log keeps its length, up to 64 MB, to be overwritten. The
+# cache holds what a tick batch touches. A larger one gained nothing measurable with a million schedules, nor did
+# mapping the file into memory, which would count as the process's memory. FAST, where Debian compiles ON: freed pages
+# are not written once more just to blank them.
 _FOR_WRITER = (
     "PRAGMA synchronous = FULL",
     "PRAGMA wal_autocheckpoint = 0",
@@ -68,8 +68,8 @@ def _connect(path: str, mode: Literal["ro", "rw", "rwc"], busy_timeout: float) -
         f"file:{quote(os.fsencode(path))}?mode={mode}",
         uri=True,
         timeout=busy_timeout,
-        isolation_level=None,  # transactions begin and end where we say
-        check_same_thread=False,  # handed from thread to thread, never used by two at once
+        isolation_level=None,  # the caller begins and ends transactions
+        check_same_thread=False,  # passed from thread to thread, never used by two at once
         cached_statements=_STATEMENTS,
     )
 

@@ -1,8 +1,8 @@
-"""An SQLite database as a store uses it: write in a lane, read a snapshot, ask whether anything changed.
+"""An SQLite database as a store uses it: write in a lane, read a snapshot, detect changes.
 
-Knows nothing of schedules. How writing is ordered and what survives a crash is told in `sqlite_writer`;
-this module owns the address (`sqlite:///…`), the choice between file and memory, and who may use it:
-threads of the process that opened it, and nobody after a fork.
+It does not depend on schedules. `sqlite_writer` describes how writes are ordered and what survives a crash; this
+module owns the address (`sqlite:///…`), the choice between file and memory, and the rule for its use: by threads of
+the process that opened it, and not after a fork.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 def open_sqlite(url: str) -> SqliteDatabase:
-    """The database that a URL names; StoreError for any other kind of URL.
+    """Open the database that a URL names; StoreError for any other kind of URL.
 
     `sqlite:///relative.db`, `sqlite:////absolute.db`; `sqlite://` is in memory.
     """
@@ -38,7 +38,7 @@ def open_sqlite(url: str) -> SqliteDatabase:
 
 
 def path_of(url: str) -> str | None:
-    """The file that a URL names, None for memory.
+    """Return the file that a URL names, None for memory.
 
     >>> path_of("sqlite:///everwhen.db"), path_of("sqlite:////srv/everwhen.db"), path_of("sqlite://")
     ('everwhen.db', '/srv/everwhen.db', None)
@@ -67,8 +67,7 @@ def path_of(url: str) -> str | None:
 
 
 class SqliteDatabase:
-    """One database, for all threads of one process; `path` None keeps it in memory, and its reads take turns
-    with its writes."""
+    """One database, for all threads of one process; without `path` it is in memory, and reads and writes take turns."""
 
     def __init__(self, path: str | None, *, busy_timeout: float = 10.0) -> None:
         self._process = os.getpid()
@@ -86,28 +85,29 @@ class SqliteDatabase:
 
     @property
     def queue_length(self) -> int:
-        """How many writes wait for their turn at this moment."""
+        """Return how many writes wait for their turn at this moment."""
         return self._writer.queue_length
 
     @property
     def checkpoint_error(self) -> StoreError | None:
-        """Why the last checkpoint failed, until one succeeds: the writes go on, and the log grows."""
+        """Return why the last checkpoint failed, until one succeeds: writes continue, and the log grows."""
         return self._writer.checkpoint_error
 
     def write(self, lane: Lane, work: Callable[[sqlite3.Connection], T]) -> T:
-        """What the work returns, once its transaction is on disk; when it raises, nothing of it remains.
+        """Run the work in a transaction, and return its result once it is on disk; when it raises, roll back.
 
-        Blocks until its turn. SQLite's errors become StoreError, but for IntegrityError. The work must not
-        end the transaction, and must not ask for another turn."""
+        Blocks until its turn. SQLite's errors become StoreError, except IntegrityError. The work must not end the
+        transaction, and must not ask for another turn.
+        """
         self._refuse_other_process()
         return self._writer.write(lane, work)
 
     def build(self, work: Callable[[Builder], T]) -> T:
-        """A turn that may change the schema."""
+        """Run the work in a turn that may change the schema."""
         return self.write(Lane.API, lambda connection: work(SqliteBuilder(connection)))
 
     def read(self) -> AbstractContextManager[sqlite3.Connection]:
-        """A read-only connection with one snapshot, taken by the first query; never delays the writer.
+        """Open a read-only connection with one snapshot, taken by the first query; it never delays the writer.
 
         Fetch the rows inside the block: a cursor that outlives it keeps its snapshot, and the log grows.
         """
@@ -115,17 +115,17 @@ class SqliteDatabase:
         return self._writer.look() if self._readers is None else self._readers.read()
 
     def change_counter(self) -> int:
-        """A number that is another one when any process has committed since; it may also change without."""
+        """Return a number that changes when any process has committed; it may also change without a commit."""
         self._refuse_other_process()
         return self._writer.commits if self._counter is None else self._counter.value()
 
     def fold(self) -> None:
-        """Checkpoint if the log is worth it: for an idle moment, so that no write has to."""
+        """Checkpoint if the log is large enough: for an idle moment, so that no write has to."""
         self._refuse_other_process()
         self._writer.fold()
 
     def close(self) -> None:
-        """Waits for the writes that were asked for; may be called twice. A forked child closes nothing."""
+        """Wait for the pending writes, then close; may be called twice. A forked child closes nothing."""
         if os.getpid() != self._process:
             return
         for reading in (self._readers, self._counter):
@@ -134,14 +134,17 @@ class SqliteDatabase:
         self._writer.close()
 
     def _renew(self) -> None:
-        """Open every connection anew: all of a process share the log's index, and what was opened while that could
-        only be read keeps it so for the writer, too."""
+        """Reopen every connection.
+
+        All connections of a process share the log's index. One that was opened while the index was read-only keeps it
+        read-only for the writer, too.
+        """
         for reading in (self._readers, self._counter):
             if reading is not None:
                 reading.renew()
 
     def _refuse_other_process(self) -> None:
-        # Even the locks of Python in here may be held by a thread that the child does not have.
+        # Even Python's own locks in here may be held by a thread that the child does not have.
         if os.getpid() != self._process:
             raise StoreError(
                 f"this database was opened by process {self._process}, before a fork; "
@@ -150,8 +153,8 @@ class SqliteDatabase:
 
 
 def usable(path: str) -> str:
-    """The file itself; StoreError where no database can be."""
-    # Resolved, so that two names of one file share a lock, and a change of directory changes nothing.
+    """Return the resolved file; raise StoreError where no database can be."""
+    # Resolved, so that two names of one file share a lock, and a change of directory has no effect.
     resolved = Path(path).resolve()
     name = shown(str(resolved))
     try:

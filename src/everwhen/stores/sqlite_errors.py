@@ -1,8 +1,8 @@
-"""What SQLite's errors mean and what to do about them: StoreError with the original as its cause.
+"""The meaning of SQLite's errors and their remedies: StoreError with the original as its cause.
 
-A broken constraint (IntegrityError) passes unchanged, as the store decides by it; so do the errors that only
-a mistake in our own code can raise (ProgrammingError, InterfaceError). A trigger that refuses is no broken constraint:
-only a database that was moved has any.
+A violated constraint (IntegrityError) passes unchanged, because the store handles it; so do the errors that only a
+mistake in our own code can raise (ProgrammingError, InterfaceError). A trigger that refuses is not a violated
+constraint: only a database that was moved has such triggers.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _FAULTS: dict[int, StoreFault] = {
 }
 _UNKNOWN_REMEDY = "if this release is newer than the database, run `everwhen db migrate`; otherwise report it"
 
-# After these a connection's state is not to be trusted: it is closed, and the next request opens another.
-# With BUSY_SNAPSHOT it is a forgotten cursor that ties the connection to an old snapshot; closing ends it. One that was
-# opened while the file could only be read stays as it is: SQLite asks for no more than it gets, and never again.
+# After these errors a connection is unreliable: it is closed, and the next request opens another. With BUSY_SNAPSHOT
+# a forgotten cursor ties the connection to an old snapshot; closing ends it. A connection that was opened while the
+# file was read-only stays read-only: SQLite accepts the access it gets, and does not try again.
 _BREAKING = frozenset(
     {
         sqlite3.SQLITE_READONLY,
@@ -61,7 +61,7 @@ _BREAKING = frozenset(
 
 @contextmanager
 def translated(where: str) -> Iterator[None]:
-    """Turns SQLite's errors into StoreError; `where` names the database in the message."""
+    """Turn SQLite's errors into StoreError; `where` names the database in the message."""
     try:
         yield
     except _PASSED_ON as error:
@@ -79,7 +79,7 @@ def store_error(error: sqlite3.Error, where: str) -> StoreError:
 
 
 def is_refusal(error: sqlite3.Error) -> bool:
-    """Whether the database was moved (`sqlite_move`), and takes no changes."""
+    """Return whether the database was moved (`sqlite_move`) and refuses changes."""
     return _code(error) == sqlite3.SQLITE_CONSTRAINT_TRIGGER
 
 
@@ -91,10 +91,10 @@ def breaks_connection(error: BaseException) -> bool:
 
 
 def is_read_only(error: BaseException) -> bool:
-    """Whether the connection, or the memory that it shares with others of this process, may only be read."""
+    """Return whether the connection, or the memory that it shares with others of this process, is read-only."""
     return isinstance(error, sqlite3.Error) and _code(error) & _PRIMARY == sqlite3.SQLITE_READONLY
 
 
 def _code(error: sqlite3.Error) -> int:
-    # Errors that Python's module raises by itself carry no code.
+    # Errors that Python's module raises by itself have no code.
     return getattr(error, "sqlite_errorcode", None) or sqlite3.SQLITE_ERROR

@@ -21,7 +21,7 @@ _PROGRESS_OF = f"{_PROGRESS} WHERE j.row_id IN (SELECT value FROM json_each(?))"
 _OUTSTANDING = f"{_PROGRESS} WHERE j.status IN ('queued', 'running') LIMIT ?"
 _LAST = "SELECT coalesce(max(row_id), 0) FROM jobs"
 _OWNERS = "SELECT uid, owner FROM schedules WHERE uid IN (SELECT value FROM json_each(?))"
-# idx_schedules_held and idx_schedules_release: what is held waits for a key or for an instant, or for both.
+# idx_schedules_held and idx_schedules_release: a held slot waits for a key or for an instant, or for both.
 _HELD = """
 SELECT row_id, uid, schedule_id, owner, held_slot_at, held_due_at, held_reason, held_since
 FROM schedules INDEXED BY {index} WHERE {waits} AND held_slot_at IS NOT NULL AND held_since IS NOT NULL
@@ -35,7 +35,7 @@ _HOLDS = " UNION ALL ".join(
 
 
 class SqliteFirings:
-    """Jobs as they were enqueued, on one SQLite file."""
+    """Jobs in the order in which they were enqueued, on one SQLite file."""
 
     def __init__(self, database: SqliteDatabase) -> None:
         self._database = database

@@ -1,8 +1,8 @@
-"""Inserting rows of which many columns are empty, without binding the emptiness.
+"""Inserts of rows with many empty columns, without binding the empty values.
 
-At every None and every bool the sqlite3 module looks for an adapter, which costs as much as binding four numbers.
-A firing would spend a sixth of its time on that. So these values are written into the statement, and a run of rows
-that are empty in the same places shares one. Rows keep their order: it becomes that of their ids.
+For every None and every bool the sqlite3 module looks up an adapter, which costs as much as binding four numbers; a
+firing would spend a sixth of its time on that. So these values are written into the statement, and consecutive rows
+with the same empty columns share one. Rows keep their order: it becomes the order of their ids.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from operator import itemgetter
 Row = tuple[object, ...]
 Runs = Iterator[tuple[str, Iterable[Row]]]
 
-_LITERALS = {None: "NULL", False: "0", True: "1"}  # and 0 and 1, which equal them here as in SQLite
+_LITERALS = {None: "NULL", False: "0", True: "1"}  # 0 and 1 match too, because they equal False and True
 
 
 class SparseInsert:
-    """An INSERT into one table; `sparse` are columns that are often empty, or truth values: two or more."""
+    """An INSERT into one table; `sparse` are columns that are often empty, or booleans: two or more."""
 
     def __init__(self, table: str, columns: Sequence[str], sparse: Sequence[str]) -> None:
         self._table = table
@@ -29,7 +29,7 @@ class SparseInsert:
         self._statement = cache(self._make_statement)
 
     def runs(self, rows: Iterable[Row]) -> Runs:
-        """Statements, each with the values of its rows, one run after the other."""
+        """Yield statements, each with the values of its rows, one run after the other."""
         for places, alike in groupby(rows, key=self._places):
             statement, bound = self._statement(places)
             yield statement, map(bound, alike)

@@ -1,8 +1,8 @@
-"""The ledger port on SQLite: reading what happened, on read connections, beside the writer.
+"""The ledger port on SQLite: reads of the past, on read connections, concurrently with the writer.
 
-A history is read in one snapshot, uid by uid; the jobs of all come from one cursor in that order, so that a
-check of everything needs one pass over them, and the memory of one schedule. It lasts as long as its block, and
-the log cannot be emptied meanwhile.
+A history is read in one snapshot, uid by uid; the jobs of all come from one cursor in that order. So a check of
+everything needs one pass over them, and the memory for one schedule. The snapshot lasts as long as its block, and the
+log cannot be emptied meanwhile.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from everwhen.stores.sqlite_snapshot import SqliteSnapshot
 
 _EVENT = ", ".join(Event._fields)
 
-# The uid's first characters of the unique key on job_id, `sched-{uid}-n…`: no index of its own for this.
+# A prefix of the unique key on job_id, `sched-{uid}-n…`: this query has no index of its own.
 _JOBS_OF_UID = "job_id >= 'sched-' || :uid || '-n' AND job_id < 'sched-' || :uid || '-o' AND uid = :uid"
 
-# idx_audit_schedule: the order of uids. A row without jobs or events cannot be; one without a row was deleted.
+# idx_audit_schedule: the order of uids. Every schedule has jobs or events; one without a row was deleted.
 _UIDS = """
 SELECT DISTINCT uid FROM audit_events WHERE uid IS NOT NULL UNION SELECT uid FROM schedules ORDER BY uid"""
 # The primary key of schedule_revisions.
@@ -53,7 +53,7 @@ SELECT id, {_EVENT} FROM audit_events WHERE uid IS NULL
 _RETAINED_FROM = "SELECT value FROM settings WHERE key = 'retained_from'"
 _LIMITS = f"SELECT {', '.join(Limit._fields)} FROM limits"
 
-# A look through all revisions: asked by people, one at a time.
+# A pass over all revisions: run for single requests of people.
 _UID_OF = """
 SELECT uid FROM schedule_revisions WHERE schedule_id = :id OR uid = :id
 ORDER BY in_force_at > :at, abs(in_force_at - :at), uid DESC LIMIT 1"""
@@ -62,7 +62,7 @@ _JOB = f"SELECT {sql.JOB} FROM jobs WHERE job_id = ?"
 # The primary key of jobs, one step from either end.
 _JOB_ROWS = """
 SELECT coalesce((SELECT min(row_id) FROM jobs), 0), coalesce((SELECT max(row_id) FROM jobs), 0)"""
-# The uid's stretch of the unique key on job_id, for each of many.
+# The uid's range in the unique key on job_id, for each of many.
 _JOBS_OF_UIDS = """
 json_each(:uids) AS those CROSS JOIN jobs ON job_id >= 'sched-' || those.value || '-n'
     AND job_id < 'sched-' || those.value || '-o' AND uid = those.value"""
@@ -86,12 +86,12 @@ _JOB_SPANS = [
 # The primary key of audit_events.
 _EVENTS_AFTER = f"SELECT id, {_EVENT} FROM audit_events WHERE id > ? ORDER BY id LIMIT ?"
 _LAST_EVENT = "SELECT coalesce(max(id), 0) FROM audit_events"
-# idx_audit_schedule, up to the slot: a range event stands at its first slot and says its last.
+# idx_audit_schedule, up to the slot: a range event is stored at its first slot and contains its last.
 _EVENTS_OF_SLOT = f"""
 SELECT id, {_EVENT} FROM audit_events WHERE uid = :uid AND slot_at <= :slot_at
     AND (slot_at = :slot_at OR (slot_count > 1 AND json_extract(detail, '$.first') <= :slot_at
         AND json_extract(detail, '$.last') >= :slot_at)) ORDER BY id"""
-# caught_up stands at its last slot, so it is looked for on the other side.
+# caught_up is stored at its last slot, so the search covers later slots.
 _CAUGHT_UP_AROUND = f"""
 SELECT id, {_EVENT} FROM audit_events WHERE uid = :uid AND slot_at > :slot_at AND type = 'schedule.caught_up'
     AND json_extract(detail, '$.first') <= :slot_at ORDER BY id"""
@@ -105,11 +105,11 @@ WHERE id IN (SELECT max(id) FROM circuit_breaker_transitions GROUP BY key)"""
 # idx_transitions_key
 _TRANSITIONS = f"""
 SELECT {", ".join(Transition._fields)} FROM circuit_breaker_transitions WHERE key = ? ORDER BY id DESC LIMIT ?"""
-# A pass over schedules; idx_jobs_outstanding; idx_schedules_held and idx_schedules_release have the held ones,
-# but a pass is a pass.
+# A pass over schedules; idx_jobs_outstanding. idx_schedules_held and idx_schedules_release have the held slots, but
+# the pass is needed anyway.
 _SCHEDULE_COUNTS = "SELECT status, count(*), count(held_slot_at) FROM schedules GROUP BY status"
 _JOB_COUNTS = "SELECT status, count(*) FROM jobs WHERE status IN ('queued', 'running') GROUP BY status"
-# nodes, whole: the last sign of a process of the release before on_exhausted, or when its migration was applied.
+# nodes, whole: the last heartbeat of a process of the release before on_exhausted, or when its migration was applied.
 _RULED_FROM = """
 SELECT max(coalesce((SELECT max(heartbeat_at) FROM nodes WHERE migration IS NULL), 0), applied_at)
 FROM everwhen_migrations WHERE number = 2 AND step = 'before'"""
@@ -145,17 +145,19 @@ class SqliteLedger:
     ) -> Iterator[ScheduleHistory]:
         uids = [row[0] for row in connection.execute(_UIDS)]
         jobs = map(Job._make, connection.execute(_ALL_JOBS))
-        yield from merge_histories(uids, jobs, lambda uid, found: self._life(connection, plans, uid, found))
+        yield from merge_histories(
+            uids, jobs, lambda uid, found: self._history(connection, plans, uid, found)
+        )
 
     def _histories(
         self, connection: sqlite3.Connection, plans: RecordedPlans, uids: Sequence[str]
     ) -> Iterator[ScheduleHistory]:
         for uid in uids:
-            yield self._life(
+            yield self._history(
                 connection, plans, uid, map(Job._make, connection.execute(_JOBS_OF, {"uid": uid}))
             )
 
-    def _life(
+    def _history(
         self, connection: sqlite3.Connection, plans: RecordedPlans, uid: str, jobs: Iterable[Job]
     ) -> ScheduleHistory:
         rows = connection.execute(_REVISIONS, (uid,)).fetchall()
@@ -292,7 +294,7 @@ def _breakers(connection: sqlite3.Connection) -> Breakers:
 
 
 class _Conditions:
-    """The WHERE of a list: only what was asked for."""
+    """The WHERE clause of a list, with only the conditions that were requested."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
@@ -310,7 +312,7 @@ class _Conditions:
             self.values |= names
 
     def say(self, text: str) -> None:
-        """Something without a value."""
+        """Add a condition without a value."""
         self._texts.append(text)
 
     def __str__(self) -> str:
@@ -318,7 +320,7 @@ class _Conditions:
 
 
 def _job_conditions(wanted: JobFilter) -> _Conditions:
-    """What is asked of jobs themselves; whose they are is another matter."""
+    """Return the conditions on the jobs themselves, without those on their schedules."""
     conditions = _Conditions()
     conditions.add("slot_at = :slot_at", slot_at=wanted.slot_at)
     conditions.add("slot_at >= :since", since=wanted.since)
@@ -331,7 +333,7 @@ def _job_conditions(wanted: JobFilter) -> _Conditions:
 
 
 def _schedules_asked_for(connection: sqlite3.Connection, wanted: JobFilter) -> list[tuple[str, int]] | None:
-    """The uids whose jobs are wanted, with how often each fired; None: any."""
+    """Return the uids whose jobs are wanted, with how often each fired; None: any."""
     conditions = _schedule_conditions(wanted)
     if not conditions.values:
         return None
@@ -339,7 +341,7 @@ def _schedules_asked_for(connection: sqlite3.Connection, wanted: JobFilter) -> l
     found = connection.execute(query, conditions.values).fetchall()
     if found or wanted.uid is None or wanted.owner is not None or wanted.group is not None:
         return found
-    return [(wanted.uid, 0)]  # deleted, perhaps; whose it was is not known any more
+    return [(wanted.uid, 0)]  # perhaps deleted; its owner and group are no longer known
 
 
 def _schedule_conditions(wanted: JobFilter) -> _Conditions:
@@ -361,11 +363,11 @@ def _way_there(wanted: JobFilter, way: Way) -> tuple[str, _Conditions]:
     if way.by is None:
         return "jobs", conditions
     conditions.say(way.by.condition)
-    return f"jobs INDEXED BY {way.by.name}", conditions  # or it walks backwards, for the sake of the order
+    return f"jobs INDEXED BY {way.by.name}", conditions  # else SQLite would scan backwards to get the order
 
 
 def _counted(connection: sqlite3.Connection, table: str, conditions: _Conditions, floor: int) -> int:
-    """How many there are, counted up to a bound."""
+    """Return how many there are, counted up to a bound."""
     above = f"{conditions} {'AND' if str(conditions) else 'WHERE'} row_id >= :above"
     query = f"SELECT count(*) FROM (SELECT 1 FROM {table} {above} LIMIT {COUNTED + 1})"
     count: int = connection.execute(query, {**conditions.values, "above": floor}).fetchone()[0]

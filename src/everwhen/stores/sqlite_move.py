@@ -1,9 +1,9 @@
-"""An SQLite database that is moved to another one: its mark, the lock on its tables, and its rows.
+"""The source side of a move from SQLite to another database: its mark, the lock on its tables, and its rows.
 
-The mark is the setting `moved`, in JSON. With it every table of everwhen gets triggers that refuse any change, and a
-message that names the new address. So a process that has the file open since before the move (an API without a loop, a
-worker of a queue, a node that was frozen) cannot write either: it would fire slots that the target fires too. Only the
-mark itself may change.
+The mark is the setting `moved`, in JSON. Together with it every table of everwhen gets triggers that refuse any
+change, with a message that names the new address. So a process that opened the file before the move (an API without a
+loop, a worker of a queue, a node that was frozen) cannot write either: it would fire slots that the target fires too.
+Only the mark itself may change.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from everwhen.stores.sqlite_database import Lane, SqliteDatabase
 T = TypeVar("T")
 
 MARK = "moved"
-# Not copied: the target has a schema of its own. When each step was applied is taken over.
+# Not copied: the target has its own schema. The instants at which its steps were applied are copied.
 LEFT_BEHIND = {"everwhen_migrations": "the target was migrated by itself; the instants of its steps are set"}
 _PREFIX = "everwhen_moved_"
 _PORTION = 500
@@ -89,7 +89,7 @@ class SqliteTable:
         names = ", ".join(map(_quoted, self.columns))
         query = f"SELECT {names} FROM {_quoted(self.name)} {_without_mark(self.name)}"
         self.connection.text_factory = (
-            bytes  # a text may be invalid UTF-8, which only whoever packs it can name
+            bytes  # a text may be invalid UTF-8; only the code that encodes it can name its row
         )
         try:
             cursor = self.connection.execute(query)
@@ -109,7 +109,7 @@ class SqliteTable:
 
 
 def own_tables() -> list[str]:
-    """List the tables that the migrations of this release make."""
+    """List the tables that the migrations of this release create."""
     database = SqliteDatabase(None)
     try:
         migrate(database, MIGRATIONS, applied_at=0)

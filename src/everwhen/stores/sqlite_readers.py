@@ -1,7 +1,7 @@
 """Read-only connections to an SQLite file: a small free list.
 
-A reader sees one snapshot, taken with its first query, and takes none of our locks. As long as it lasts,
-the log cannot be emptied, so reads are short: rows are fetched before the block ends.
+A reader sees one snapshot, taken with its first query, and takes none of the writer's locks. While it is open, the
+log cannot be emptied, so reads are short: rows are fetched before the block ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOST_IDLE = 4
 
 
 class SqliteReaders:
-    """Lends read connections, each to one thread at a time, and opens more when all are lent."""
+    """A pool that lends read connections, each to one thread at a time, and opens more when all are lent."""
 
     def __init__(self, path: str, *, busy_timeout: float) -> None:
         self._path = path
@@ -45,14 +45,14 @@ class SqliteReaders:
                 self._give_back(connection, is_sound=is_sound)
 
     def renew(self) -> None:
-        """Whoever reads next gets another connection; lent ones close when they come back."""
+        """Give later readers new connections; lent ones close when they are returned."""
         with self._guard:
             self._outdated |= self._lent
             while self._idle:
                 _close(self._idle.pop())
 
     def close(self) -> None:
-        """Lent connections close when they come back."""
+        """Close idle connections; lent ones close when they are returned."""
         with self._guard:
             self._is_closed = True
             while self._idle:

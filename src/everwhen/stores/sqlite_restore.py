@@ -1,12 +1,12 @@
-"""A backup takes the place of an SQLite database: the old file until the very end, then the whole new one.
+"""Replacing an SQLite database by a backup: the old file stays until the complete new one takes its name.
 
-The copy grows beside the database under a name of its own: checked, migrated, made ready to go on (`flows.restore`),
-and on disk whole before it gets the database's name. That last step is one rename, under the lock that every writer
-takes, and with nobody connected: `journal_mode = DELETE` is given to the last one only. It also folds the old file's
-log, which would be read as the new one's. A process killed at any point leaves one of the two files, and perhaps the
-copy, which nobody looks at.
+The copy is built next to the database under another name: checked, migrated, prepared to continue (`flows.restore`)
+and synced to disk before it gets the database's name. That last step is one rename, under the lock that every writer
+takes, and while no other process is connected: SQLite grants `journal_mode = DELETE` to the last connection only.
+That also folds the old file's log, which would otherwise be read as the new one's. A process killed at any point
+leaves one of the two files, and perhaps the copy, which is ignored.
 
-A database that is damaged cannot say who uses it. It is kept beside the new one, for whoever wants to salvage it.
+A damaged database cannot say which nodes use it. It is kept next to the new one, so that it can be salvaged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from everwhen.errors import BackupError, MovedError, StoreError, shown
 from everwhen.ports.upkeep import Progress
 from everwhen.stores.backup_file import refuse_other_kind
 from everwhen.stores.file_lock import FileLock
-from everwhen.stores.flows.restore import Restored, go_on_from_backup, refuse_beating
+from everwhen.stores.flows.restore import Restored, go_on_from_backup, numbers_skipped, refuse_beating
 from everwhen.stores.lanes import Lane
 from everwhen.stores.migrate import Applied, migrate, refuse_newer_backup
 from everwhen.stores.migrations.sqlite import MIGRATIONS
@@ -43,19 +43,19 @@ _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 def restore(
     database: str | None, path: Path, now: Callable[[], int], *, catch_up: bool, progress: Progress
 ) -> Restored:
-    """Put a backup in the place of the file; `database` None is memory, which nothing can be restored into."""
+    """Replace the file by a backup; `database` None is memory, which cannot be restored into."""
     if database is None:
         raise StoreError("a database in memory ends with its process; name a file with --database")
     target = Path(usable(database))
     refuse_other_kind(path, is_postgres=False)
     if target.exists() and target.samefile(path):
         raise BackupError(f"{path} is the database itself; name a backup of it", path)
-    _refuse_if_used(target, now())
+    skipped = _refuse_if_used(target, now())
     growing = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
         _make_like(growing, target)
         _copy(path, growing, progress)
-        restored = _make_ready(growing, now(), catch_up)
+        restored = _make_ready(growing, now(), catch_up, skipped)
         _sync(growing)
         lock = FileLock(f"{target}.lock", timeout=_PATIENCE, beside=str(target))
         try:
@@ -70,7 +70,8 @@ def restore(
         ) from error
     finally:
         for suffix in _BESIDE:
-            Path(f"{growing}{suffix}").unlink(missing_ok=True)
+            with suppress(OSError):  # a folder that cannot be written to has none
+                Path(f"{growing}{suffix}").unlink(missing_ok=True)
     progress(1.0)
     return restored
 
@@ -81,13 +82,13 @@ def restore(
 def _make_like(growing: Path, target: Path) -> None:
     descriptor = os.open(growing, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE)
     try:
-        share_like(descriptor, str(target))  # users who share a database go on sharing it
+        share_like(descriptor, str(target))  # users who share a database continue to share it
     finally:
         os.close(descriptor)
 
 
 def _copy(path: Path, growing: Path, progress: Progress) -> None:
-    """Copy page by page, and see that all of it is there and is ours."""
+    """Copy page by page, and check that the copy is complete and belongs to everwhen."""
 
     def report(_status: int, remaining: int, total: int) -> None:
         progress(0.9 * (1.0 - remaining / total) if total else 0.9)
@@ -100,12 +101,18 @@ def _copy(path: Path, growing: Path, progress: Progress) -> None:
             if verdict != "ok":
                 raise BackupError(f"{path} is damaged: {shown(verdict)}; nothing was changed", path)
             refuse_newer_backup(_applied(copy, path), MIGRATIONS, path)
+            _refuse_moved(copy, path)
     except sqlite3.DatabaseError as error:
-        raise BackupError(f"{path} is damaged: {error}; nothing was changed", path) from error
+        if error.sqlite_errorcode & 0xFF in _DAMAGED:
+            raise BackupError(f"{path} is damaged: {error}; nothing was changed", path) from error
+        where = shown(str(growing.parent))
+        raise BackupError(
+            f"{path} cannot be copied to {where}: {error}; nothing was changed", path
+        ) from error
 
 
 def _open_backup(path: Path) -> sqlite3.Connection:
-    """Only to be read, also where nobody may write beside it; a log that somebody left there counts."""
+    """Open the backup for reading only, even in a read-only directory; a log that was left next to it is included."""
     log = path.with_name(f"{path.name}-wal")
     has_log = log.exists() and log.stat().st_size > 0
     fields = "mode=ro" if has_log else "mode=ro&immutable=1"
@@ -113,7 +120,7 @@ def _open_backup(path: Path) -> sqlite3.Connection:
 
 
 def _refuse_cut_off(path: Path) -> None:
-    """SQLite reads what is missing of the last page as zeros. The header knows how many pages there are."""
+    """Refuse a truncated file: SQLite reads the missing part as zeros, but the header contains the number of pages."""
     with path.open("rb") as file:
         header = file.read(100)
     page_size = int.from_bytes(header[16:18], "big")
@@ -122,18 +129,30 @@ def _refuse_cut_off(path: Path) -> None:
         raise BackupError(f"{path} is damaged: it ends too soon; nothing was changed", path)
 
 
+def _refuse_moved(copy: sqlite3.Connection, path: Path) -> None:
+    move = mark_in(copy)
+    if move is not None:
+        raise MovedError(
+            f"{path} was copied from a database after that was moved to {move.to}; restore a backup of that one there; "
+            "nothing was changed",
+            to=move.to,
+        )
+
+
 def _applied(copy: sqlite3.Connection, path: Path) -> Applied:
     if not copy.execute("SELECT 1 FROM sqlite_master WHERE name = 'everwhen_migrations'").fetchall():
         raise BackupError(f"{path} is no backup of everwhen; nothing was changed", path)
     return frozenset(copy.execute("SELECT number, step FROM everwhen_migrations").fetchall())
 
 
-def _make_ready(growing: Path, now: int, catch_up: bool) -> Restored:
+def _make_ready(growing: Path, now: int, catch_up: bool, skipped: int) -> Restored:
     database = SqliteDatabase(str(growing))
     try:
         migrate(database, MIGRATIONS, applied_at=now)
         store = SqliteStore(database)
-        restored = store.write(Lane.API, lambda tx: go_on_from_backup(tx, now, catch_up=catch_up))
+        restored = store.write(
+            Lane.API, lambda tx: go_on_from_backup(tx, now, catch_up=catch_up, skipped=skipped)
+        )
     finally:
         database.close()
     if Path(f"{growing}-wal").exists():
@@ -143,12 +162,12 @@ def _make_ready(growing: Path, now: int, catch_up: bool) -> Restored:
     return restored
 
 
-# -- its place --
+# -- replacing the file --
 
 
 def _put_in_place(growing: Path, target: Path, now: int) -> None:
     if not target.exists():
-        _remove_logs(target)  # of a file that somebody deleted; they would be taken for the new one's
+        _remove_logs(target)  # of a deleted file; SQLite would take them for the new one's
         growing.replace(target)
         return
     with _alone_with(target, now) as is_sound:
@@ -157,17 +176,18 @@ def _put_in_place(growing: Path, target: Path, now: int) -> None:
         growing.replace(target)
 
 
-def _refuse_if_used(target: Path, now: int) -> None:
-    """Before the work, where it can be known; once more when the file is ours."""
-    if not target.exists():
-        return
-    with suppress(sqlite3.DatabaseError), closing(_connect(target, "ro")) as connection:
-        _refuse_live(connection, target, now)
+def _refuse_if_used(target: Path, now: int) -> int:
+    """Refuse early where it can be known, and again when the file is locked; return the numbers skipped so far."""
+    if target.exists():
+        with suppress(sqlite3.DatabaseError), closing(_connect(target, "ro")) as connection:
+            _refuse_live(connection, target, now)
+            return numbers_skipped(SqliteSnapshot(connection))
+    return 0
 
 
 @contextmanager
 def _alone_with(target: Path, now: int) -> Iterator[bool]:
-    """With its log folded, and every newcomer waiting; False for a file that is damaged."""
+    """Lock the file, with its log folded and new connections waiting; yield False for a damaged file."""
     with translated(str(target)), closing(_connect(target, "rw")) as connection:
         is_sound = _is_ours(connection, target, now)
         yield is_sound
@@ -196,7 +216,7 @@ def _is_ours(connection: sqlite3.Connection, target: Path, now: int) -> bool:
 
 
 def _refuse_live(connection: sqlite3.Connection, target: Path, now: int) -> None:
-    """Refuse while a node beats, and where the installation lives at another address now: slots would fire on both."""
+    """Refuse while a node is alive, and where the database was moved to another address: slots would fire on both."""
     if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'nodes'").fetchall():
         return
     refuse_beating(SqliteSnapshot(connection).nodes(), now)

@@ -1,7 +1,7 @@
-"""Reading on SQLite: thin statements on the connection whose turn it is, or on a reader's.
+"""Reads on SQLite: thin statements on the connection of the current turn, or on a reader's.
 
-One writer at a time, under the file lock: what a transaction reads nobody changes before its commit. So nothing is
-locked, and there is nothing to peek at.
+There is one writer at a time, under the file lock: no other transaction changes what this one reads before its
+commit. So nothing is locked, and there is nothing to peek at.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from everwhen.ports.messages import Message, MessageFilter, Subscription
 from everwhen.stores import sqlite_statements as sql
 from everwhen.stores.transaction import Due, Finished, LockHint, Row
 
-_PORTION = 1_000  # SQLite takes a bounded number of parameters
+_PORTION = 1_000  # SQLite accepts a bounded number of parameters
 
 
 class SqliteSnapshot:
-    """What can be read on one connection."""
+    """The reads on one connection."""
 
     __slots__ = ("_all", "_many", "_settings")
 
@@ -60,7 +60,7 @@ class SqliteSnapshot:
     # -- reading --
 
     def _of_keys(self, query: str, keys: Collection[str]) -> list[Row]:
-        """The rows of many keys, in portions."""
+        """Return the rows of many keys, in portions."""
         wanted, rows = sorted(keys), []
         for start in range(0, len(wanted), _PORTION):
             portion = wanted[start : start + _PORTION]
@@ -77,7 +77,7 @@ class SqliteSnapshot:
         found = {breaker.key: breaker for breaker in map(Breaker._make, self._of_keys(query, keys))}
         return {key: found.get(key) or Breaker(key) for key in keys}
 
-    limits_at_hand, breakers_at_hand = limits, breakers  # writers come one after the other
+    limits_at_hand, breakers_at_hand = limits, breakers  # writers run one after the other
 
     def due(self, due: Due) -> list[State]:
         values = {"now": due.now, "floor": due.floor, "limit": due.limit}
@@ -126,7 +126,7 @@ class SqliteSnapshot:
 
     def list_states(self, wanted: Mapping[str, str], *, limit: int, after: str) -> list[State]:
         where = " AND ".join([*(f'"{name}" = :{name}' for name in wanted), "schedule_id > :after"])
-        # The unique key on schedule_id, walked in order.
+        # The unique key on schedule_id, scanned in order.
         query = f"SELECT {sql.STATE} FROM schedules WHERE {where} ORDER BY schedule_id LIMIT :limit"
         return self._states(query, {**wanted, "after": after, "limit": limit})
 
@@ -344,7 +344,7 @@ class SqliteSnapshot:
         return None if row is None else row[0]
 
     def users_of_policy(self, policy_id: str) -> list[str]:
-        # A pass over schedules: asked when somebody deletes a policy.
+        # A pass over schedules: used only when a policy is deleted.
         query = "SELECT schedule_id FROM schedules WHERE quiet_hours_policy_id = ? ORDER BY schedule_id"
         return [row[0] for row in self._all(query, (policy_id,))]
 

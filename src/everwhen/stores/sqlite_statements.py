@@ -1,4 +1,4 @@
-"""The SQL of SQLite by name. A comment says which index serves each."""
+"""The SQL statements of SQLite, by name. A comment names the index that serves each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STATE = ", ".join(State._fields)
 JOB = ", ".join(Job._fields)
 
 # Many rows by their primary key, as one JSON list: one statement for all costs half of one for each, and lets other
-# threads go on meanwhile.
+# threads run meanwhile.
 ROWS = "row_id IN (SELECT value FROM json_each(?))"
 
 # idx_schedules_next_run: a range from the front of the partial index, whatever the number of schedules.
@@ -56,7 +56,7 @@ NEXT_RESUME = "SELECT min(resume_at) FROM schedules WHERE resume_at IS NOT NULL 
 
 @cache
 def update_of(columns: tuple[str, ...]) -> str:
-    """The update of some columns of a schedule. The primary key of schedules."""
+    """Return the update of some columns of a schedule. The primary key of schedules."""
     return f"UPDATE schedules SET {', '.join(f'{quoted(name)} = ?' for name in columns)} WHERE row_id = ?"
 
 
@@ -113,20 +113,20 @@ INSERT_TRANSITION = """
 INSERT INTO circuit_breaker_transitions (key, from_state, to_state, reason, failure_count, job_id, at)
 VALUES (?, ?, ?, ?, ?, ?, ?)"""
 
-# The unique key on job_id. A running job that is cancelled keeps its node until the worker lets go.
+# The primary key of jobs. A running job that is cancelled keeps its node until the worker releases it.
 CANCEL_JOB = """
 UPDATE jobs SET status = 'cancelled', ended_at = :now, ready_at = NULL, reason = :reason,
     cancel_requested = (status = 'running'),
     released_at = CASE status WHEN 'running' THEN NULL ELSE :now END
 WHERE row_id = :row_id AND status IN ('queued', 'running')"""
 
-# idx_jobs_ready; the primary key of limits and the unique key on uid, one step into each. What cannot start now is
-# left out here, so that a thousand jobs that wait for capacity do not hide the one behind them.
+# idx_jobs_ready; the primary key of limits and the unique key on uid, one step into each. Jobs that cannot start now
+# are excluded here, so that a thousand jobs that wait for capacity do not hide the one behind them.
 _CAN_START = """
     (capacity_limit IS NULL OR capacity_limit > coalesce((SELECT running FROM limits WHERE key = capacity_key), 0))
     AND (line IS NULL OR line <> 'own'
         OR coalesce((SELECT running_jobs FROM schedules WHERE schedules.uid = jobs.uid), 0) = 0)"""
-# What a program keeps for itself stands behind an @ and is taken by those that name it (model/bound_queue.py).
+# The queues of one program contain an @; only workers that name such a queue take its jobs (model/bound_queue.py).
 _IS_OURS = "(:queues IS NULL AND instr(queue, '@') = 0 OR queue IN (SELECT value FROM json_each(:queues)))"
 READY_JOBS = f"""
 SELECT {JOB} FROM jobs WHERE ready_at IS NOT NULL AND ready_at <= :now
@@ -143,7 +143,7 @@ SELECT (SELECT ready_at FROM jobs WHERE ready_at IS NOT NULL AND NOT {_IS_PAUSED
 
 # -- the outbox --
 
-# idx_jobs_ready, as above; idx_jobs_handed_key and idx_jobs_outstanding: what is on its way counts as running.
+# idx_jobs_ready, as above; idx_jobs_handed_key and idx_jobs_outstanding: jobs that are handed over count as running.
 _IS_SENT = "sent.handed_over_at IS NOT NULL AND sent.status = 'queued'"
 _CAN_GO = f"""
     handed_over_at IS NULL AND instr(queue, '@') = 0 AND {_CAN_START}
@@ -174,7 +174,7 @@ SENT_NUMBERS = "SELECT job_id, deliveries FROM jobs WHERE handed_over_at IS NOT 
 DELIVERY = "job_id, deliveries, queue, handed_over_at"
 DELIVERY_OF = f"""
 SELECT {DELIVERY} FROM jobs WHERE job_id = ? AND handed_over_at IS NOT NULL AND status = 'queued'"""
-# idx_jobs_handed_over: those that nobody took in time; and those that are ready no more, so nobody has to.
+# idx_jobs_handed_over: jobs that were not claimed in time, and jobs that are no longer ready, so need no message.
 OVERDUE_DELIVERIES = f"""
 SELECT {DELIVERY} FROM jobs WHERE handed_over_at IS NOT NULL AND ready_at <= :now AND status = 'queued'
 ORDER BY ready_at LIMIT :limit"""
@@ -213,14 +213,14 @@ UPDATE schedules SET outstanding = outstanding - 1, running_jobs = running_jobs 
     last_success_at = ?, last_success_job_id = ended.job_id
 FROM (SELECT job_id, schedule_row FROM jobs WHERE {ROWS}) AS ended WHERE schedules.row_id = ended.schedule_row"""
 POSTPONE_JOB = "UPDATE jobs SET ready_at = ? WHERE row_id = ?"
-# idx_jobs_ready: a breaker that closed lets its retries go.
+# idx_jobs_ready: a breaker that closes releases its retries.
 LET_RETRIES_GO = """
 UPDATE jobs SET ready_at = :now WHERE ready_at > :now AND breaker_key = :key AND origin = 'retry'
     AND not_before <= :now"""
 
 END_JOB = """
 UPDATE jobs SET status = ?, ended_at = ?, released_at = ?, error = ?, result = ? WHERE row_id = ?"""
-# The same where there is nothing to say: a job ends once, so both are empty.
+# The same without error and result: a job ends once, so both are still empty.
 END_JOBS_SILENTLY = f"UPDATE jobs SET status = ?, ended_at = ?, released_at = ? WHERE {ROWS}"
 HAND_OVER_JOB = f"""
 UPDATE jobs SET node = '{EXTERNAL}', outcome_token = ? WHERE row_id = ? AND fence = ? AND status = 'running'"""
@@ -230,13 +230,13 @@ REQUEUE_JOB = """
 UPDATE jobs SET status = 'queued', ready_at = :now, node = NULL, fence = fence + 1, rescues = rescues + :counted,
     is_ready = 1 WHERE row_id = :row_id"""
 
-# idx_jobs_outstanding, whose condition must be here word for word: the next in line. Whether something of the
-# schedule runs still is looked at when it is claimed.
+# idx_jobs_outstanding, whose exact condition must be repeated here: the next in line. The claim checks whether
+# another job of the schedule is still running.
 READY_SUCCESSOR = """
 UPDATE jobs SET is_ready = 1, ready_at = :now WHERE row_id = (
     SELECT row_id FROM jobs WHERE uid = :uid AND status IN ('queued', 'running') AND status = 'queued'
         AND ready_at IS NULL AND line = 'own' ORDER BY slot_at, row_id LIMIT 1)"""
-# idx_jobs_outstanding, idx_jobs_unreleased: the next of a line beside, when nobody of it is ready or runs.
+# idx_jobs_outstanding, idx_jobs_unreleased: the next of another line, when no job of that line is ready or running.
 READY_BESIDE = """
 UPDATE jobs SET is_ready = 1, ready_at = max(:now, coalesce(not_before, :now)) WHERE row_id = (
     SELECT row_id FROM jobs WHERE uid = :uid AND status IN ('queued', 'running') AND status = 'queued'
@@ -252,7 +252,7 @@ RELEASE_HELD = """
 UPDATE schedules SET release_at = :now WHERE row_id IN (
     SELECT row_id FROM schedules WHERE held_key = :key AND release_at IS NULL
     ORDER BY held_due_at, row_id LIMIT :places)"""
-# idx_schedules_held: the one after that.
+# idx_schedules_held: the one after the declined slot.
 RELEASE_NEXT_HELD = """
 UPDATE schedules SET release_at = :now WHERE row_id = (
     SELECT row_id FROM schedules WHERE held_key = :key AND release_at IS NULL
@@ -263,7 +263,7 @@ JOBS_OF_DEAD_NODES = f"""
 SELECT {JOB} FROM jobs WHERE node IS NOT NULL AND released_at IS NULL AND node IN (
     SELECT node FROM nodes WHERE node <> :node
         AND (stopped_at IS NOT NULL OR heartbeat_at NOT BETWEEN :oldest AND :newest))"""
-# nodes, whole: one row per start of a process. A heartbeat in the future is one from before the clock was put back.
+# nodes, whole: one row per start of a process. A heartbeat in the future dates from before the clock was set back.
 NODE = ", ".join(Node._fields)
 NODES = f"SELECT {NODE} FROM nodes ORDER BY started_at, node"
 LOST_NODES = f"""
@@ -284,12 +284,12 @@ INSERT INTO nodes (node, version, is_scheduler, is_worker, started_at, heartbeat
 VALUES (:node, :version, :scheduler, :worker, :now, :now, {MIGRATIONS[-1].number})
 ON CONFLICT (node) DO UPDATE SET heartbeat_at = :now, lost_at = NULL"""
 SIGN_OFF = "UPDATE nodes SET stopped_at = :now, heartbeat_at = :now WHERE node = :node"
-# idx_jobs_unreleased: what it has not let go of would be nobody's without it.
+# idx_jobs_unreleased: jobs that the node has not released would have no owner without its row.
 FORGET_NODE = """
 DELETE FROM nodes WHERE node = :node
     AND NOT EXISTS (SELECT 1 FROM jobs WHERE node = :node AND released_at IS NULL) RETURNING node"""
 LAST_HEARTBEAT = "SELECT max(heartbeat_at) FROM nodes WHERE is_scheduler"
-# idx_audit_schedule: events of no schedule are its first. Only steps forwards are jumped over.
+# idx_audit_schedule: events of no schedule are its first. Only steps forwards skip time.
 CLOCK_STEPS = """
 SELECT json_extract(detail, '$.from'), json_extract(detail, '$.to') FROM audit_events
 WHERE uid IS NULL AND type = 'scheduler.clock_stepped' AND at >= :since
@@ -304,7 +304,7 @@ SELECT {STATE} FROM schedules WHERE schedule_id = :id OR uid = :id ORDER BY sche
 STATES_SOONEST = f"""
 SELECT {STATE} FROM schedules WHERE enabled AND next_run_at IS NOT NULL AND (:owner IS NULL OR owner = :owner)
 ORDER BY next_run_at LIMIT :limit"""
-# A pass over schedules: rare, and by slot_at, which no index knows (jitter sets next_run_at apart).
+# A pass over schedules: rare, and by slot_at, which no index has (it differs from next_run_at by jitter).
 STATES_REACHED = f"SELECT {STATE} FROM schedules WHERE enabled AND next_slot_at <= ? ORDER BY row_id"
 # idx_schedules_release: a deferred slot has its opening there, and no key.
 STATES_DEFERRED = f"""
@@ -312,7 +312,7 @@ SELECT {STATE} FROM schedules WHERE release_at IS NOT NULL AND held_key IS NULL 
 # idx_schedules_resume
 DUE_TO_RESUME = """
 SELECT schedule_id FROM schedules WHERE resume_at IS NOT NULL AND resume_at <= ? AND status = 'paused'"""
-# idx_jobs_outstanding, whole: what is outstanding is little beside what was.
+# idx_jobs_outstanding, whole: few of all jobs are outstanding.
 QUEUED_CATCH_UP = f"""
 SELECT {JOB} FROM jobs WHERE status IN ('queued', 'running') AND status = 'queued' AND origin = 'catch_up'
     AND breaker_key IN"""
@@ -323,7 +323,7 @@ SELECT slot_at FROM jobs WHERE uid = :uid AND slot_at IN (SELECT value FROM json
 UNION ALL
 SELECT slot_at FROM jobs WHERE uid = :uid AND slot_at IN (SELECT value FROM json_each(:slots))
     AND origin = 'backfill'"""
-# idx_jobs_outstanding, whole; idx_jobs_unreleased, whole. Asked when a backup is restored.
+# idx_jobs_outstanding, whole; idx_jobs_unreleased, whole. Used when a backup is restored.
 ALL_OUTSTANDING = f"SELECT {JOB} FROM jobs WHERE status IN ('queued', 'running') ORDER BY row_id"
 UNRELEASED_JOBS = f"SELECT {JOB} FROM jobs WHERE node IS NOT NULL AND released_at IS NULL ORDER BY row_id"
 # nodes, whole; the primary keys of jobs and audit_events, one step from their ends.
@@ -345,7 +345,7 @@ TOKENS = f"SELECT {TOKEN} FROM tokens"
 INSERT_TOKEN = f"""
 INSERT INTO tokens (hash, {TOKEN}) VALUES (?, {", ".join("?" * len(TOKEN_COLUMNS))}) ON CONFLICT DO NOTHING"""
 REVOKE_TOKEN = "UPDATE tokens SET revoked_at = ? WHERE token_id = ? AND revoked_at IS NULL"
-# The primary key of sessions, then that of tokens. There are a few sessions at a time: whoever adds one looks through.
+# The primary key of sessions, then that of tokens. There are only a few sessions at a time: an insert scans them.
 TOKEN_OF_SESSION = f"""
 SELECT {", ".join(f"t.{name}" for name in TOKEN_COLUMNS)} FROM sessions s JOIN tokens t ON t.token_id = s.token_id
 WHERE s.hash = ? AND s.expires_at > ?"""
@@ -369,7 +369,7 @@ DELETE FROM idempotency_keys WHERE (token_id, key) IN (
 INSERT_REVISION = """
 INSERT INTO schedule_revisions (uid, revision, schedule_id, in_force_at, anchor_at, words, cause)
 VALUES (?, ?, ?, ?, ?, ?, ?)"""
-# idx_revisions_before, and the unique key on uid: schedules whose newest revision the release before has written.
+# idx_revisions_before, and the unique key on uid: schedules whose newest revision an earlier release has written.
 STATES_FROM_BEFORE = f"""
 SELECT {", ".join(f"s.{name}" for name in State._fields)} FROM schedule_revisions r
 JOIN schedules s ON s.uid = r.uid AND s.revision = r.revision
@@ -406,14 +406,14 @@ DELETE FROM job_output WHERE job_id = ? AND attempt = ? AND stream = ?
     AND position >= ? AND position + length(data) <= ?"""
 OUTPUT = "SELECT attempt, stream, position, data FROM job_output WHERE job_id = ? ORDER BY attempt, stream, position"
 
-# The primary key of plugin_state; the unique key on event_id: a message that is there already is not written twice.
+# The primary key of plugin_state; the unique key on event_id: an existing message is not written twice.
 PUT_PLUGIN_STATE = """
 INSERT INTO plugin_state (plugin, state, updated_at) VALUES (?, ?, ?)
 ON CONFLICT (plugin) DO UPDATE SET state = excluded.state, updated_at = excluded.updated_at"""
 INSERT_MESSAGE = """
 INSERT INTO messages (event_id, at, schedule_id, uid, owner, job_id, body) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (event_id) DO NOTHING"""
-# The primary key of messages. An id is never used again, so the last one outlives what retention deletes.
+# The primary key of messages. An id is never reused, so the last one outlives what retention deletes.
 MESSAGES_AFTER = f"SELECT {', '.join(Message._fields)} FROM messages WHERE id > ? ORDER BY id LIMIT ?"
 # The primary key, backwards, until the page is full; idx_messages_at where an instant is given and few follow it.
 _MESSAGES_WANTED = """

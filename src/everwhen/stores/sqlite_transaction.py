@@ -1,4 +1,4 @@
-"""Writing on SQLite: thin statements, one after another, on the connection whose turn it is."""
+"""Writes on SQLite: thin statements, one after another, on the connection of the current turn."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _spell = json.JSONEncoder(default=dict).encode  # a detail is any mapping
 
 
 class SqliteStore:
-    """Transactions on one SQLite database. `clock` says when a turn has come."""
+    """Transactions on one SQLite database. `clock` gives the time at which a turn begins."""
 
     is_exclusive = True
 
@@ -63,7 +63,7 @@ class SqliteStore:
 
 
 class SqliteTransaction(SqliteSnapshot):
-    """The verbs of a transaction on one connection."""
+    """The methods of a transaction on one connection."""
 
     __slots__ = ("_clock", "is_sooner", "own_revisions")
 
@@ -91,7 +91,7 @@ class SqliteTransaction(SqliteSnapshot):
         except sqlite3.IntegrityError as error:
             if is_refusal(error):
                 raise
-            # Two schedulers cannot come here: a row was moved back by hand, or `decide` did not decide it.
+            # Two schedulers cannot cause this: a row was changed manually, or the job does not come from `decide`.
             raise StoreError(
                 "a slot, or an id, of this batch has its job already, so nothing of the batch was written; "
                 "look for a schedule whose next_slot_at lies before its last_slot_at"
@@ -175,7 +175,7 @@ class SqliteTransaction(SqliteSnapshot):
         except sqlite3.IntegrityError as error:
             if is_refusal(error):
                 raise
-            self._all("ROLLBACK TO creation")  # or those before it would be taken for the ones there
+            self._all("ROLLBACK TO creation")  # else _taken would find the rows of this batch
             return self._taken([(str(row[0]), str(row[1])) for row in schedules])
         self._all("RELEASE creation")
         self.own_revisions.update([row[:2] for row in revisions])  # type: ignore[misc]
@@ -183,7 +183,7 @@ class SqliteTransaction(SqliteSnapshot):
         return None
 
     def _taken(self, new: Sequence[tuple[str, str]]) -> str:
-        """The first id that exists or comes twice; if none does, the first such uid."""
+        """Return the first id that exists or occurs twice; if there is none, the first such uid."""
         seen: set[str] = set()
         for _, schedule_id in new:
             found = self._all("SELECT 1 FROM schedules WHERE schedule_id = ?", (schedule_id,)).fetchone()
@@ -225,7 +225,7 @@ class SqliteTransaction(SqliteSnapshot):
     def release_next_held(self, declined: Sequence[Declined], now: int) -> None:
         self._many(sql.RELEASE_NEXT_HELD, [{"now": now, **one._asdict()} for one in declined])
 
-    # -- what jobs leave behind --
+    # -- side effects of jobs --
 
     def put_plugin_states(self, states: Mapping[str, str], now: int) -> None:
         self._many(sql.PUT_PLUGIN_STATE, [(plugin, state, now) for plugin, state in states.items()])
@@ -263,7 +263,7 @@ class SqliteTransaction(SqliteSnapshot):
         self._all(sql.FORGET_ANSWERS, (since,))
         return self._all(sql.INSERT_ANSWER, (*answer.fields, answer.stored_at(now), since)).rowcount > 0
 
-    # -- the ledger, and what is shared --
+    # -- the ledger, and shared limits and breakers --
 
     def insert_events(self, events: Sequence[Event]) -> None:
         rows = [
@@ -273,7 +273,7 @@ class SqliteTransaction(SqliteSnapshot):
         self._insert(sql.INSERT_EVENT, rows)
 
     def leap_numbers(self, by: int) -> None:
-        # A new row has the number after the last one, so the last one is moved; messages are numbered apart.
+        # A new row gets the number after the last one, so the last one is moved; messages have their own counter.
         for table, key in (("audit_events", "id"), ("jobs", "row_id")):
             last = f"(SELECT max({key}) FROM {table})"
             self._all(f"UPDATE {table} SET {key} = {key} + ? WHERE {key} = {last}", (by,))
@@ -295,7 +295,7 @@ class SqliteTransaction(SqliteSnapshot):
         return None
 
     def announce_due(self, due_at: int) -> None:
-        self.is_sooner = True  # for this process; the change counter tells the others
+        self.is_sooner = True  # for this process; the change counter wakes the others
 
     def put_setting(self, key: str, value: str) -> None:
         self._settings = None
@@ -308,7 +308,7 @@ class SqliteTransaction(SqliteSnapshot):
     def insert_config(
         self, now: int, *, source: str, digest: str, actor: str | None, places: str, sections: str
     ) -> None:
-        self._all(sql.FORGET_PLACES, (source,))  # the newest has them
+        self._all(sql.FORGET_PLACES, (source,))  # only the newest keeps them
         said = {"digest": digest, "places": places, "sections": sections}
         values = {"now": now, "source": source, "actor": actor, **said}
         self._all(sql.INSERT_CONFIG, values)
@@ -333,7 +333,7 @@ class SqliteTransaction(SqliteSnapshot):
 
     def put_lost(self, nodes: Sequence[str], now: int) -> set[str]:
         self._many("UPDATE nodes SET lost_at = ? WHERE node = ?", [(now, node) for node in nodes])
-        return set(nodes)  # writers come one after the other
+        return set(nodes)  # writers run one after the other
 
     def put_output(self, pieces: Sequence[OutputPiece], gaps: Sequence[OutputGap], now: int) -> None:
         self._many(sql.PUT_OUTPUT, [(*piece.stream, piece.position, now, piece.data) for piece in pieces])

@@ -1,4 +1,4 @@
-"""Plain questions for the upkeep of an SQLite file, and its backup."""
+"""Plain queries for the upkeep of an SQLite file, and its backup."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DO UPDATE SET value = excluded.value WHERE CAST(settings.value AS INTEGER) < :in
 
 
 class SqliteMaintenance:
-    """One SQLite database, looked after."""
+    """The maintenance of one SQLite database."""
 
     def __init__(self, database: SqliteDatabase) -> None:
         self._database = database

@@ -1,11 +1,11 @@
-"""Counts about a whole SQLite file. Writers exclude each other here, so numbers are in the order of commits."""
+"""Counts over a whole SQLite file. Writers exclude each other here, so numbers are in commit order."""
 
 from __future__ import annotations
 
 from everwhen.ports.vitals import Crowd, Mark, Signs, Tally, signs_of
 from everwhen.stores.sqlite_database import SqliteDatabase
 
-# One pass over schedules: whoever asks does so seldom.
+# One pass over schedules: it runs rarely.
 _SCHEDULES = """
 SELECT status, held_reason, skip_reason, count(*), sum(skip_count) FROM schedules GROUP BY 1, 2, 3"""
 # idx_jobs_outstanding
@@ -47,5 +47,5 @@ class SqliteVitals:
             slots = {(kind, reason): n for kind, reason, n in connection.execute(_SLOTS, (since.events,))}
             fired = dict(connection.execute(_FIRED, (since.jobs,)).fetchall())
             events, jobs = connection.execute(_MARK).fetchone()
-        # Retention may have taken the last of them.
+        # Retention may have deleted the last of them.
         return Tally(slots, fired, Mark(max(events, since.events), max(jobs, since.jobs)))

@@ -1,34 +1,33 @@
-"""The one connection of this process that writes and checkpoints; knows nothing of what is written.
+"""The one connection of this process that writes and checkpoints; it does not interpret what is written.
 
 The protocol
 ------------
-A turn is: the mutex of this process (by lane), then the flock on `{database}.lock`, then BEGIN IMMEDIATE,
-the work, COMMIT, perhaps a checkpoint, and both locks back. Nobody writes, checkpoints, opens or closes a
-writing connection outside the flock. So on one machine there is never a checkpoint beside a write of
-another connection, which is what the WAL-reset bug of SQLite before 3.51.3 needs to damage a file
-(https://sqlite.org/wal.html#walresetbug). Readers hold no lock of ours; SQLite's snapshots serve them, and
-they cannot write.
+A turn takes the mutex of this process (by lane), then the flock on `{database}.lock`, then runs BEGIN IMMEDIATE, the
+work, COMMIT, and perhaps a checkpoint, and releases both locks. Nothing writes, checkpoints, opens or closes a writing
+connection without the flock. So on one machine a checkpoint never runs at the same time as a write of another
+connection, which is what the WAL-reset bug of SQLite before 3.51.3 needs to damage a file
+(https://sqlite.org/wal.html#walresetbug). Readers take none of these locks; they use SQLite's snapshots, and cannot
+write.
 
-What happens when someone dies
+What happens when a process dies
 - Killed while waiting: nothing was begun.
-- Killed between BEGIN and COMMIT: the kernel frees the flock; the frames in the log lack their commit mark,
-  so the next connection does not see them. Nothing of the transaction remains.
+- Killed between BEGIN and COMMIT: the kernel frees the flock; the frames in the log lack their commit mark, so the next
+  connection does not see them. Nothing of the transaction remains.
 - Killed after COMMIT: the log is on disk (synchronous=FULL); everything remains.
 - Killed in a checkpoint: the pages are still in the log, and the next checkpoint copies them again.
-- Stopped, not killed (SIGSTOP, a debugger): it keeps the flock. The others fail after the busy timeout,
-  with the name of the lock, and their writers stay usable. Whoever asks over the API waits for a few seconds
-  only, and while the file is known to be locked for one: callers have threads, and those are few.
-- A COMMIT that fails in fsync: the writer says so and the transaction is not visible; should the machine
-  then lose power at once, the log may be found whole after all. Whoever retries needs keys that bear a
-  repetition.
+- Stopped, not killed (SIGSTOP, a debugger): it keeps the flock. The others fail after the busy timeout, with the name
+  of the lock, and their writers stay usable. An API caller waits only a few seconds, and one second while the file is
+  known to be locked: callers occupy threads, and those are few.
+- A COMMIT that fails in fsync: the writer raises and the transaction is not visible. Should the machine then lose power
+  at once, the log may turn out to be complete nevertheless. A caller that retries needs keys that allow a repetition.
 
 Checkpoints
 -----------
-Folding the log back costs about 15 ms for 4 MB and 75 ms for 64 MB, where pages occur more than once. It is
-therefore left to quiet moments: after a write that came alone (no tick, nobody waits, the one before it
-ended a while ago), or when the engine is idle and calls `fold`. A burst runs on until the log holds 64 MB,
-then it is folded at once. It is PASSIVE: it waits for no reader, and copies what no reader still needs. Its
-failure does not fail the write, which is committed; it is kept in `checkpoint_error`.
+A checkpoint costs about 15 ms for a log of 4 MB and 75 ms for 64 MB, where pages occur more than once. It is therefore
+left to quiet moments: after an isolated write (not a tick, no thread waits, the previous write ended a while ago), or
+when the engine is idle and calls `fold`. During a burst the log grows to 64 MB before a checkpoint runs. The checkpoint
+is PASSIVE: it waits for no reader, and copies what no reader still needs. Its failure does not fail the write, which is
+committed; the error is kept in `checkpoint_error`.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ T = TypeVar("T")
 
 FOLD_WHEN_QUIET = 4 << 20
 FOLD_AT_ONCE = 64 << 20
-QUIET_SECONDS = 0.02  # since the write before
+QUIET_SECONDS = 0.02  # since the previous write
 CALLER_WAITS, CALLER_WAITS_LOCKED = 4.0, 1.0  # seconds, for a turn and once more for the lock
 
 
@@ -64,13 +63,13 @@ class SqliteWriter:
         self._on_read_only = on_read_only
         self._mutex = LaneMutex()
         self._is_closed = False
-        self._is_locked = False  # the last turn failed, perhaps because somebody else has the file
+        self._is_locked = False  # the last turn failed, perhaps because another process has the file locked
         self._ended_at = 0.0
-        self._was_read_only = False  # the last transaction found that it may not write
+        self._was_read_only = False  # the last transaction failed because the database is read-only
 
     @property
     def queue_length(self) -> int:
-        """How many requests wait for their turn at this moment."""
+        """Return how many requests wait for their turn at this moment."""
         return self._mutex.queue_length
 
     def write(self, lane: Lane, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -83,7 +82,7 @@ class SqliteWriter:
 
     @contextmanager
     def look(self) -> Iterator[sqlite3.Connection]:
-        """A snapshot on the writer's own connection, as read-only as any: for a database in memory."""
+        """Open a snapshot on the writer's own connection, read-only like any other: for a database in memory."""
         with self._turn(Lane.API):
             connection = self._home.get()
             connection.execute("PRAGMA query_only = ON")
@@ -100,7 +99,7 @@ class SqliteWriter:
             self._fold_beyond(FOLD_WHEN_QUIET)
 
     def close(self) -> None:
-        """Ends after the requests that wait already; later ones are refused."""
+        """Close after the requests that wait already; later ones are refused."""
         self._mutex.acquire(Lane.RETENTION)
         try:
             if not self._is_closed:
@@ -135,7 +134,7 @@ class SqliteWriter:
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        """Remembers whether the file could be written to; a turn that its own work ended says it could."""
+        """Record whether the file could be written to; a turn that failed with any other error counts as success."""
         try:
             yield
         except StoreError:
@@ -168,7 +167,7 @@ class SqliteWriter:
 
     def _undo(self, connection: sqlite3.Connection, error: BaseException) -> None:
         try:
-            if connection.in_transaction:  # a full disk, for one, has already ended it
+            if connection.in_transaction:  # a full disk, for example, has already ended it
                 connection.execute("ROLLBACK")
         except sqlite3.Error:
             self._home.discard()

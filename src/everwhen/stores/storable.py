@@ -1,10 +1,10 @@
-"""Text that any database can hold: what programs print may be anything, and no run must be lost for it."""
+"""Text that any database can store: programs may print anything, and no run may be lost because of it."""
 
 from __future__ import annotations
 
 
 def storable(text: str) -> str:
-    """The same text; NUL, which PostgreSQL refuses, and lone surrogates, which nobody takes, are replaced.
+    """Return the text with NUL, which PostgreSQL refuses, and lone surrogates, which are not valid UTF-8, replaced.
 
     >>> storable("a\\0b")
     'a\\ufffdb'

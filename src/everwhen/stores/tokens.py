@@ -1,4 +1,4 @@
-"""The tokens port on any database: each verb one transaction."""
+"""The tokens port on any database: each method is one transaction."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class StoredTokens:
 
     def add_first(self, token: Token, hash: str, event: Event) -> bool:
         def work(tx: Transaction) -> bool:
-            tx.exclude_evaluations()  # two nodes may start at once, and one of them is first
+            tx.exclude_evaluations()  # two nodes may start at the same time, and only one of them is first
             if tx.tokens() or not tx.insert_token(token, hash):
                 return False
             tx.insert_events([event])

@@ -1,11 +1,11 @@
-"""One transaction as the flows see it: batched verbs, no SQL, no decisions.
+"""The interface of one transaction as the flows see it: batched methods, no SQL, no decisions.
 
-`flows` says what happens, once for every database; a Transaction says how one database is asked. Every verb takes
-a whole batch, because a round trip costs PostgreSQL as much as twenty rows.
+`flows` defines what happens, once for every database; a Transaction implements it for one database. Every method
+takes a whole batch, because a round trip costs PostgreSQL as much as twenty rows.
 
-Where transactions run side by side, rows are locked in one order (told in `postgres_transaction`). So a flow
-*peeks* first, without a lock, to learn which keys it will need, holds these, and only then takes the rows.
-Where transactions exclude each other, as on SQLite, a peek finds nothing and costs nothing.
+Where transactions run concurrently, rows are locked in one order (described in `postgres_transaction`). So a flow
+first *peeks*, without a lock, to learn which keys it will need, locks these, and only then locks the rows. Where
+transactions exclude each other, as on SQLite, a peek returns nothing and costs nothing.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ Row = tuple[object, ...]
 
 
 class Due(NamedTuple):
-    """Which rows an evaluation takes: those due after `floor` and released ones, or (`behind`) those before it."""
+    """The rows that an evaluation takes: those due after `floor` and released ones, or (`behind`) those before it."""
 
     now: int
     floor: int
     limit: int
     behind: bool
-    page: int = 0  # which batch of them, counted from the front: another scheduler may be at the first
-    alive_since: int | None = None  # the first heartbeat of whoever takes them
+    page: int = 0  # which batch of them, counted from the front: another scheduler may hold the first
+    alive_since: int | None = None  # the first heartbeat of the node that takes them
 
 
 class LockHint(NamedTuple):
-    """What a row will need to be held, as it was a moment ago."""
+    """The keys that must be locked for a row, as they were a moment ago."""
 
     uid: str
     revision: int
@@ -58,9 +58,9 @@ class LockHint(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """A job of which somebody says that it has ended, with the row of its schedule: what an ordinary end needs.
+    """A job that is reported to have ended, with columns of its schedule's row: what an ordinary end needs.
 
-    The last three are None where the schedule is gone.
+    The last three are None where the schedule is deleted.
     """
 
     row_id: int
@@ -81,7 +81,7 @@ class Finished(NamedTuple):
 
 
 class Queue(NamedTuple):
-    """The jobs of one schedule that stand in one line."""
+    """The jobs of one schedule that wait in one line."""
 
     uid: str
     line: Line
@@ -96,11 +96,11 @@ class Declined(NamedTuple):
 
 
 class Snapshot(Protocol):
-    """What can be read; inside a writing transaction the rows that it may change are locked by it."""
+    """The reads; inside a writing transaction they lock the rows that it may change."""
 
     @property
     def own_revisions(self) -> Collection[tuple[str, int]]:
-        """The revisions (uid and number) that this transaction has written, and nobody else can see."""
+        """Return the revisions (uid and number) that this transaction has written and that no other can see."""
         ...
 
     # -- peeks, before anything is locked --
@@ -116,7 +116,7 @@ class Snapshot(Protocol):
     def limits(self, keys: Collection[str]) -> dict[str, Limit]: ...
     def breakers(self, keys: Collection[str]) -> dict[str, Breaker]: ...
     def limits_at_hand(self, keys: Collection[str]) -> dict[str, Limit]:
-        """Without those that somebody else does not let go of within a moment."""
+        """Return the limits without those that another transaction keeps locked for longer than a moment."""
         ...
 
     def breakers_at_hand(self, keys: Collection[str]) -> dict[str, Breaker]: ...
@@ -127,17 +127,17 @@ class Snapshot(Protocol):
     def state(self, schedule_id: str) -> State | None: ...
     def states_of_source(self, source: str) -> list[State]: ...
     def states_from_before(self, source: str, *, only_groups: bool) -> list[State]:
-        """Those of a source, or of its groups, whose newest revision the release before has written."""
+        """Return the schedules of a source, or its groups, whose newest revision an earlier release has written."""
         ...
 
     def states_soonest(self, limit: int, owner: str | None) -> list[State]: ...
     def states_reached(self, now: int) -> list[State]: ...
     def states_until(self, until: int, *, limit: int) -> list[State]:
-        """Active ones with a slot that is due by then, or released."""
+        """Return active schedules with a slot that is due by then, or released."""
         ...
 
     def jobs_until(self, until: int, *, limit: int) -> list[Job]:
-        """Of no program's own queue, and ready by then, with a place to start."""
+        """Return jobs that are ready by then, have capacity to start, and are not in a queue of one program."""
         ...
 
     def states_deferred(self, policy_id: str) -> list[State]: ...
@@ -145,53 +145,53 @@ class Snapshot(Protocol):
     def ready_of(self, uids: Collection[str], now: int, *, queues: Sequence[str] | None) -> list[Job]: ...
     def jobs(self, job_ids: Sequence[str]) -> dict[str, Job]: ...
     def deliverable_jobs(self, now: int, *, limit: int) -> list[Job]:
-        """Ready, and not handed over."""
+        """Return jobs that are ready and not handed over."""
         ...
 
     def on_their_way(self, jobs: Sequence[Job]) -> OnTheirWay:
-        """What is handed over of the capacities and lines of these jobs."""
+        """Return how many jobs of the same capacities and lines are handed over."""
         ...
 
     def deliveries(self, job_ids: Sequence[str]) -> dict[str, int]:
-        """The number of the message about each, of those that are handed over."""
+        """Return the number of the message about each job that is handed over."""
         ...
 
     def finished(self, job_ids: Sequence[str]) -> list[Finished]: ...
     def outstanding(self, uids: Collection[str]) -> dict[str, list[Job]]: ...
     def all_outstanding(self) -> list[Job]: ...
     def unreleased_jobs(self) -> list[Job]:
-        """What some node has not let go of, whether it lives or not."""
+        """Return the jobs that any node has not released, whether the node is alive or not."""
         ...
 
     def last_instant(self) -> int:
-        """The latest at which a node beat, a job was made or an event was written; 0 when there is none."""
+        """Return the latest instant of a heartbeat, a job's creation or an event; 0 when there is none."""
         ...
 
     def filled_slots(self, uid: str, slots: Sequence[int]) -> set[int]:
-        """Those of the slots that have a job, by the clock or by a backfill."""
+        """Return the slots that have a job, of the clock or of a backfill."""
         ...
 
     def queued_catch_up(self, breaker_keys: Collection[str]) -> list[Job]: ...
     def jobs_external_over(self, now: int) -> list[Job]:
-        """Those that were handed over and are past their deadline, or cancelled."""
+        """Return jobs that continue externally and are past their deadline, or cancelled."""
         ...
 
     def outcome_token(self, job_id: str) -> str | None: ...
     def jobs_of_dead_nodes(self, *, node: str, oldest: int, newest: int) -> list[Job]: ...
     def jobs_of_node(self, node: str) -> list[Job]:
-        """What this node has not let go of."""
+        """Return the jobs that this node has not released."""
         ...
 
     def lost_nodes(self, *, node: str, oldest: int, newest: int) -> list[Node]: ...
 
     def plugin_states(self, plugins: Collection[str]) -> dict[str, str]: ...
     def hold_policies(self, policy_ids: Collection[str]) -> dict[str, str]:
-        """Their words, of those that are there: nobody changes or deletes one before this transaction ends."""
+        """Return the fields of the policies that exist; none can change or disappear before this transaction ends."""
         ...
 
     def subscription(self, subscriber: str) -> Subscription | None: ...
 
-    # -- reading what nobody locks --
+    # -- reads that never lock --
 
     def settings(self) -> Mapping[str, str]: ...
     def policies(self, source: str | None = None) -> list[tuple[str, str]]: ...
@@ -208,25 +208,25 @@ class Snapshot(Protocol):
     def needless_deliveries(self, *, limit: int) -> list[Delivery]: ...
     def delivery_of(self, job_id: str) -> Delivery | None: ...
     def next_delivery_at(self, now: int) -> int | None:
-        """The earliest job that may be handed over, or has to be looked after."""
+        """Return the earliest instant at which a job may be handed over, or has to be checked."""
         ...
 
     def next_due_at(self) -> int | None:
-        """The earliest due slot or release; None while the system is paused, or the loop would not sleep."""
+        """Return the earliest due slot or release; None while the system is paused, or the loop would not sleep."""
         ...
 
     def next_resume_at(self) -> int | None:
-        """The earliest end of a pause that has one."""
+        """Return the earliest end of a pause that has one."""
         ...
 
     def next_ready_at(self, queues: Sequence[str] | None, now: int | None = None) -> int | None:
-        """The earliest job of these queues that may start; None while the system is paused."""
+        """Return when the earliest job of these queues may start; None while the system is paused."""
         ...
 
     def due_to_resume(self, now: int) -> list[str]: ...
     def list_states(self, wanted: Mapping[str, str], *, limit: int, after: str) -> list[State]: ...
     def users_of_policy(self, policy_id: str) -> list[str]:
-        """The ids of the schedules that name it."""
+        """Return the ids of the schedules that name the policy."""
         ...
 
     def messages_after(self, message_id: int, *, limit: int) -> list[Message]: ...
@@ -239,7 +239,7 @@ class Snapshot(Protocol):
     def entries(
         self, wanted: Mapping[str, str], *, text: str | None, limit: int, before: int | None, offset: int
     ) -> list[tuple[State, Row]]:
-        """Newest first, each with source, key, token_id, created_at, updated_at."""
+        """Return schedules, newest first, each with source, key, token_id, created_at, updated_at."""
         ...
 
     def entry(self, schedule_id: str) -> tuple[State, Row] | None: ...
@@ -251,57 +251,57 @@ class Snapshot(Protocol):
     def token_of_session(self, hash: str, now: int) -> Token | None: ...
     def answer(self, token_id: str, key: str, *, since: int) -> Answer | None: ...
     def requester(self, job: Job) -> str | None:
-        """Who triggered or re-ran it, where that is on record."""
+        """Return who triggered or re-ran the job, where that is recorded."""
         ...
 
 
 class Transaction(Snapshot, Protocol):
-    """Reads and writes of one transaction; whoever opened it ends it."""
+    """The reads and writes of one transaction; its opener ends it."""
 
     # -- jobs --
 
     def latest(self, now: int) -> int:
-        """The time at which the rows are ours, and `now` where that is later.
+        """Return the time at which this transaction holds the rows, or `now` where that is later.
 
-        Whoever waited for them asked for `now` before; and where nodes go by the database's clock they ask for it once
-        a second, so it may have been put forward since. Others may have fired slots meanwhile: what says when a
-        schedule stopped must not date from before them, or it would take them away from the revision that they
-        belong to.
+        The caller read `now` before it waited for the rows. Where nodes use the database's clock, they read it once a
+        second, so the clock may have been set forward since. Other nodes may have fired slots meanwhile: the time at
+        which a schedule stopped must not be earlier than those slots, or it would remove them from the revision that
+        they belong to.
         """
         ...
 
     def insert_jobs(self, rows: Sequence[Row]) -> None: ...
     def insert_ended_jobs(self, rows: Sequence[Row]) -> None:
-        """Jobs that nobody has to run, in the order of JOB_ENDED."""
+        """Insert jobs that no worker has to run, in the order of JOB_ENDED."""
         ...
 
     def start_jobs(self, claimed: Sequence[ClaimedJob]) -> None: ...
     def postpone_jobs(self, postponed: Sequence[tuple[Job, int]]) -> None: ...
     def end_jobs(self, ended: Sequence[tuple[Job | Finished, Outcome]], now: int) -> None: ...
     def keep_jobs(self, jobs: Sequence[Job]) -> None:
-        """They are over, but not let go of: their work is still running."""
+        """Keep jobs that have ended unreleased: their work is still running."""
         ...
 
     def cancel_jobs(self, cancelled: Sequence[tuple[Job, CancelReason]], now: int) -> None: ...
     def let_go_of_jobs(self, jobs: Sequence[Job], now: int) -> None: ...
     def hand_over_jobs(self, jobs: Sequence[tuple[Job, str]]) -> None:
-        """They go on elsewhere, each with the hash of the token that says how it ended."""
+        """Mark jobs as continuing externally, each with the hash of the token that authorises its report."""
         ...
 
     def requeue_jobs(self, jobs: Sequence[Job], now: int, *, is_rescue: bool) -> None:
-        """Back to queued under a new fence; `is_rescue`: it counts as one."""
+        """Set jobs to queued under a new fence; `is_rescue`: it counts as a rescue."""
         ...
 
     def send_jobs(self, jobs: Sequence[Job], now: int, until: int) -> dict[str, int]:
-        """They are on their way, to be looked after then; the number of the message about each."""
+        """Mark jobs as handed over, to be checked at `until`; return the number of the message about each."""
         ...
 
     def close_deliveries(self, jobs: Sequence[Job]) -> None:
-        """They are not on their way any more."""
+        """Mark jobs as not handed over."""
         ...
 
     def call_back(self, jobs: Sequence[Job], now: int) -> None:
-        """They are not on their way any more, and ready."""
+        """Mark jobs as not handed over, and ready."""
         ...
 
     def count_rescues(self, jobs: Sequence[Job]) -> None: ...
@@ -315,12 +315,12 @@ class Transaction(Snapshot, Protocol):
     def insert_schedules(
         self, schedules: Sequence[Row], revisions: Sequence[Row], events: Sequence[Event]
     ) -> str | None:
-        """None when all were written; else this id or uid was taken, and the transaction is to be given up."""
+        """Return None when all were written; else a taken id or uid: then the transaction must be rolled back."""
         ...
 
     def insert_revision(self, revision: Row) -> None: ...
     def put_causes(self, causes: Sequence[tuple[str, str, int]]) -> None:
-        """Why revisions were written, by uid and number, where that is not known."""
+        """Write why revisions were written, by uid and number, where that is not recorded."""
         ...
 
     def update_states(self, columns: tuple[str, ...], rows: Sequence[Row]) -> None: ...
@@ -329,14 +329,14 @@ class Transaction(Snapshot, Protocol):
         ...
 
     def count_successes(self, jobs: Sequence[Finished], now: int) -> None:
-        """Count the success of one job on the row of each schedule: own ones, after which nothing is outstanding."""
+        """Count one success on the row of each schedule: of own jobs, after which nothing is outstanding."""
         ...
 
     def delete_schedule(self, row_id: int) -> None: ...
     def release_held(self, places: Sequence[tuple[str, int]], now: int) -> None: ...
     def release_next_held(self, declined: Sequence[Declined], now: int) -> None: ...
 
-    # -- what jobs leave behind --
+    # -- side effects of jobs --
 
     def put_plugin_states(self, states: Mapping[str, str], now: int) -> None: ...
     def insert_messages(self, messages: Sequence[NewMessage], now: int) -> None: ...
@@ -345,31 +345,31 @@ class Transaction(Snapshot, Protocol):
     # -- tokens --
 
     def lock_token(self, token_id: str) -> None:
-        """Nobody else creates with it until the end of this transaction."""
+        """Prevent other transactions from creating with this token until the end of this one."""
         ...
 
     def insert_token(self, token: Token, hash: str) -> bool: ...
     def revoke_token(self, token_id: str, now: int) -> bool: ...
     def insert_session(self, session: Session) -> None:
-        """Those that are over are forgotten."""
+        """Insert a session, and delete those that have ended."""
         ...
 
     def delete_session(self, hash: str) -> None: ...
     def end_sessions(self) -> int:
-        """All of them; how many."""
+        """End all sessions; return how many."""
         ...
 
     def insert_answer(self, answer: Answer, now: int) -> bool:
-        """False when its key has an answer that is remembered still; those older than a day are forgotten."""
+        """Insert an answer, and delete those older than a day; False when its key has a remembered answer."""
         ...
 
-    # -- the ledger, and what is shared --
+    # -- the ledger, and shared limits and breakers --
 
     def insert_events(self, events: Sequence[Event]) -> None: ...
     def leap_numbers(self, by: int) -> None:
-        """Rows of jobs, events and messages go on so much higher, from the last event on that there is.
+        """Raise the next row numbers of jobs, events and messages by so much; the last event is renumbered, too.
 
-        Whoever follows a stream may have a cursor from a time that the database does not know any more.
+        A reader of a stream may have a cursor from a time that the database no longer contains.
         """
         ...
 
@@ -377,20 +377,20 @@ class Transaction(Snapshot, Protocol):
     def put_breakers(self, breakers: Sequence[Breaker]) -> None: ...
     def insert_transitions(self, transitions: Sequence[Transition]) -> None: ...
     def expect_long_pauses(self) -> None:
-        """Many rows are thought about between two statements: that is no node that hangs."""
+        """Announce that many rows are processed between two statements, so that the node does not count as hung."""
         ...
 
     def exclude_evaluations(self) -> None:
-        """Until the end of this transaction no tick and no claim begins; those under way have ended."""
+        """Block new ticks and claims until the end of this transaction, and wait for those under way."""
         ...
 
     def announce_due(self, due_at: int) -> None:
-        """A slot is due sooner than those who sleep may think."""
+        """Announce that a slot is due sooner than sleeping schedulers may expect."""
         ...
 
     @property
     def is_sooner(self) -> bool:
-        """Whether something was announced."""
+        """Return whether a sooner slot was announced."""
         ...
 
     def put_setting(self, key: str, value: str) -> None: ...
@@ -405,11 +405,11 @@ class Transaction(Snapshot, Protocol):
     def put_output(self, pieces: Sequence[OutputPiece], gaps: Sequence[OutputGap], now: int) -> None: ...
     def put_sign_off(self, now: int, *, node: str) -> None: ...
     def forget_node(self, node: str) -> bool:
-        """Whether it held nothing, and its row is gone."""
+        """Delete the row of a node that holds no job; return whether it was deleted."""
         ...
 
     def put_lost(self, nodes: Sequence[str], now: int) -> set[str]:
-        """Those that nobody else has noted meanwhile."""
+        """Record nodes as lost; return those that no other transaction has recorded meanwhile."""
         ...
 
 
@@ -423,21 +423,21 @@ class Store(Protocol):
     def is_exclusive(self) -> bool: ...
 
     def write(self, lane: Lane, work: Callable[[Transaction], T]) -> T:
-        """What the work returns, once committed; when it raises, nothing of it remains. It may be run again."""
+        """Run the work, commit, and return its result; when it raises, roll back. The work may run more than once."""
         ...
 
     def read(self) -> AbstractContextManager[Snapshot]:
-        """One snapshot, to be read."""
+        """Open one snapshot for reading."""
         ...
 
     def look(self) -> AbstractContextManager[Snapshot]:
-        """For a single verb: cheaper than a snapshot where that costs round trips."""
+        """Open a read for a single method: cheaper than a snapshot where that costs round trips."""
         ...
 
     def earliest_due_at(self) -> int | None:
-        """The earliest due slot or release, also while the system is paused: what every idle evaluation asks."""
+        """Return the earliest due slot or release, even while the system is paused; every idle evaluation calls it."""
         ...
 
     def nothing_due_before(self, instant: int) -> None:
-        """An evaluation found nothing before it; the next search need not begin at the dawn of time."""
+        """Record that nothing is due before the instant: the next search need not begin at the first entry."""
         ...

@@ -1,8 +1,8 @@
-"""The upkeep port on any database: forgetting in portions, judging nodes, and copies.
+"""The upkeep port on any database: retention in portions, detection of lost nodes, and backups.
 
-Every portion looks at the next few hundred rows of a table in the order in which they were written, beside the
-writers, and writes only when some of them may go. That a row may go never changes back: jobs that have ended stay
-ended, and a schedule's last slot only moves on. So the look needs no lock.
+Every portion examines the next few hundred rows of a table in the order in which they were written, concurrently with
+the writers, and writes only when some of them may be deleted. A row that may be deleted stays so: jobs that have
+ended stay ended, and a schedule's last slot only moves forward. So the query needs no lock.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from everwhen.ports.upkeep import Progress
 from everwhen.stores.lanes import Lane
 from everwhen.stores.transaction import Snapshot, Store, Transaction
 
-_MOST_HISTORIES = 50  # whole lives in one portion: each is a handful of rows
+_MOST_HISTORIES = 50  # whole histories in one portion: each is a handful of rows
 _EVENT = ", ".join("CAST(e.detail AS TEXT)" if name == "detail" else f"e.{name}" for name in Event._fields)
 
-# The primary key of jobs, from a row on; the unique key on schedules' uid. The entry of a schedule's last slot stays
-# with it.
+# The primary key of jobs, from a row on; the unique key on schedules' uid. The job of a schedule's last slot is kept
+# as long as the schedule.
 _JOBS = """
 SELECT j.row_id, j.job_id, j.created_at < :before,
     j.ended_at < :before AND j.slot_at < :before AND j.released_at IS NOT NULL
@@ -42,8 +42,8 @@ FROM jobs j WHERE j.row_id > :after ORDER BY j.row_id LIMIT :limit"""
 _EVENTS = f"""
 SELECT e.id, s.last_slot_at, e.at < :before, {_EVENT} FROM audit_events e LEFT JOIN schedules s ON s.uid = e.uid
 WHERE e.id > :after ORDER BY e.id LIMIT :limit"""
-# The unique key on uid; a prefix of the unique key on job_id; idx_audit_schedule. One young event, or a job that is
-# still there, keeps a whole life.
+# The unique key on uid; a prefix of the unique key on job_id; idx_audit_schedule. One recent event, or a job that
+# still exists, keeps a whole history.
 _IS_WANTED = """
 SELECT EXISTS (SELECT 1 FROM schedules WHERE uid = :uid)
     OR EXISTS (SELECT 1 FROM jobs WHERE job_id >= 'sched-' || :uid || '-n' AND job_id < 'sched-' || :uid || '-o')
@@ -53,8 +53,8 @@ _TRANSITIONS = """
 SELECT id, key, at < :before FROM circuit_breaker_transitions WHERE id > :after ORDER BY id LIMIT :limit"""
 # The primary key of messages.
 _MESSAGES = "SELECT id, event_id, at < :before FROM messages WHERE id > :after ORDER BY id LIMIT :limit"
-# nodes has one row per start of a process; idx_jobs_unreleased. The last scheduler is remembered for ever: since
-# then nobody was there.
+# nodes has one row per start of a process; idx_jobs_unreleased. The row of the last scheduler is never deleted: it
+# shows since when none was alive.
 _NODES = """
 SELECT node FROM nodes WHERE (stopped_at IS NOT NULL OR lost_at IS NOT NULL) AND heartbeat_at < :before
     AND heartbeat_at < (SELECT max(heartbeat_at) FROM nodes WHERE is_scheduler)
@@ -63,31 +63,31 @@ LIMIT :limit"""
 
 
 class Queries(Protocol):
-    """Plain questions to one database, with its instants as integers. What is named `before` is an instant."""
+    """Plain queries to one database, with its instants as integers. The parameter `before` is an instant."""
 
     def rows(self, query: str, values: Mapping[str, object]) -> list[Any]: ...
     def count(self, table: str, column: str, keys: Sequence[object]) -> int: ...
     def delete(self, table: str, column: str, keys: Sequence[object]) -> None: ...
     def retain_from(self, instant: int) -> None:
-        """Remember from when on the record is whole; it never moves back."""
+        """Store from when on the record is complete; it never moves back."""
         ...
 
 
 class Maintenance(Protocol):
-    """Where upkeep asks and deletes."""
+    """The connections that upkeep reads and deletes with."""
 
     def reading(self) -> AbstractContextManager[Queries]: ...
     def deleting(self, work: Callable[[Queries], None]) -> None:
-        """One transaction, behind all others."""
+        """Run the work in one transaction, in the last lane where writes have lanes."""
         ...
 
     def backup(self, path: Path, progress: Progress, clock: Clock) -> None:
-        """A copy of one moment, which says when that was: no earlier than anything in it."""
+        """Write a copy of one moment that records when it was taken: no earlier than anything in it."""
         ...
 
 
 class _Going(NamedTuple):
-    """What may go, as keys of a column each, and the last row looked at (None: the table is done)."""
+    """Rows that may be deleted, as keys of a column each, and the last row examined (None: the table is done)."""
 
     keys: Sequence[tuple[str, str, Sequence[object]]]
     last: int | None
@@ -100,9 +100,9 @@ class StoredUpkeep:
         self._store = store
         self._maintenance = maintenance
         self._clock = clock
-        self._output_until = 0  # up to this job all output that may go is gone; a restart looks again
+        self._output_until = 0  # up to this job all expired output is deleted; a restart begins again
 
-    # -- forgetting --
+    # -- retention --
 
     def forget(self, before: Cutoffs, place: Place, *, limit: int, dry_run: bool = False) -> Portion:
         with self._maintenance.reading() as queries:
@@ -153,13 +153,13 @@ class StoredUpkeep:
 
         return self._store.write(Lane.SETTLE, note)
 
-    # -- copies --
+    # -- backups --
 
     def backup(self, path: Path, progress: Progress) -> None:
         self._maintenance.backup(path, progress, self._clock)
 
 
-# -- what may go --
+# -- what may be deleted --
 
 
 def _old_output(queries: Queries, before: int, after: int, limit: int) -> _Going:
@@ -182,7 +182,7 @@ def _old_transitions(queries: Queries, before: int, after: int, limit: int) -> _
 
 
 def _old_messages(queries: Queries, before: int, after: int, limit: int) -> _Going:
-    """Whoever has not had them by now goes on with those that are left: one that is gone keeps nobody's."""
+    """Find old messages; a subscriber that has not received them continues with the rest, so none keeps a message."""
     rows, last = _old_rows(queries, _MESSAGES, before, after, limit)
     return _Going([("messages", "id", [row[0] for row in rows])], last)
 
@@ -214,9 +214,9 @@ def _old_events(queries: Queries, before: int, after: int, limit: int) -> _Going
 def _old_rows(
     queries: Queries, statement: str, before: int, after: int, limit: int
 ) -> tuple[list[tuple[Any, ...]], int | None]:
-    """The next rows, up to the first that is too young (the third column), and where the next portion begins.
+    """Return the next rows, up to the first that is too recent (the third column), and where the next portion begins.
 
-    What stands behind a young row is younger still, unless the clock was put back; then it has time.
+    Rows behind a recent one are more recent still, unless the clock was set back; then they are deleted later.
     """
     rows = queries.rows(statement, {"before": before, "after": after, "limit": limit})
     old = list(takewhile(lambda row: row[2], rows))
@@ -232,7 +232,7 @@ def _delete(queries: Queries, going: _Going, before: Cutoffs) -> None:
     for table, column, keys in going.keys:
         if keys:
             queries.delete(table, column, keys)
-    queries.retain_from(retained_from(before))  # the checker has to know
+    queries.retain_from(retained_from(before))  # the checker needs it
 
 
 def _about(node: Node, now: int) -> Event:

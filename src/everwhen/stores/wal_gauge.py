@@ -1,11 +1,11 @@
-"""How far the write-ahead log has grown, told by two short reads of the file itself.
+"""The length of the write-ahead log, determined by two short reads of the file itself.
 
-Its size tells nothing: SQLite begins again at the front of the file once all of it has been folded back
-into the database, and does not shorten it (writing over old frames costs a third less than appending, as
-fsync has no new length to record). But each frame carries the salts of the generation that wrote it, and
-the file's header those of the present one: where a frame's salts are the header's, the log reaches at least
-that far. See https://sqlite.org/fileformat2.html#walformat. Only the -wal file may be opened like this;
-closing a descriptor of the database or its -shm file would drop the locks that SQLite holds on them.
+The file size does not show it: SQLite starts again at the front of the file once all of it has been copied back into
+the database, and does not shorten it (overwriting old frames costs a third less than appending, as fsync has no new
+length to record). But each frame contains the salts of the generation that wrote it, and the file's header those of
+the current one: where a frame's salts equal the header's, the log reaches at least that far. See
+https://sqlite.org/fileformat2.html#walformat. Only the -wal file may be opened like this; closing a descriptor of the
+database or its -shm file would drop the locks that SQLite holds on them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NOT_OPEN = -1
 
 
 class WalGauge:
-    """Says whether the log has outgrown a size since it was last folded back; never raises."""
+    """A check whether the log has outgrown a size since the last checkpoint; never raises."""
 
     def __init__(self, database: str) -> None:
         self._path = database + "-wal"
@@ -29,14 +29,14 @@ class WalGauge:
     def outgrows(self, size: int) -> bool:
         try:
             return self._outgrows(size)
-        except OSError:  # out of descriptors, say: a checkpoint can wait until some are free
+        except OSError:  # for example no free descriptors: a checkpoint can wait until there are some
             return False
 
     def fold_seen(self, frames: int) -> None:
-        """A checkpoint ended with so many frames in the log.
+        """Record that a checkpoint ended with so many frames in the log.
 
-        Should a reader keep it from being emptied, another is worth trying when it has grown again, and not
-        after every write.
+        If a reader prevented it from emptying the log, the next attempt is worthwhile when the log has grown again,
+        not after every write.
         """
         self._folded_frames = frames
 

@@ -1,6 +1,6 @@
-"""The connection behind the writer, and where its data lives: a file with its lock and its log, or memory.
+"""The connection of the writer, and its storage: a file with its lock and its log, or memory.
 
-Owns opening, reopening after damage, and closing. Not when to write or to checkpoint: see `sqlite_writer`.
+It owns opening, reopening after damage, and closing. `sqlite_writer` decides when to write or to checkpoint.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from everwhen.stores.wal_gauge import WalGauge
 
 
 class WriterConnection(Protocol):
-    """What the writer needs of it; all but `lock`, `wait_at_most` and `close` while holding the lock."""
+    """The connection as the writer uses it; all but `lock`, `wait_at_most` and `close` need the lock."""
 
     where: str
 
@@ -35,26 +35,26 @@ class WriterConnection(Protocol):
 
 
 class FileConnection:
-    """A writing connection to a file, opened again when it was broken."""
+    """A writing connection to a file, reopened after an error that broke it."""
 
     def __init__(self, path: str, *, busy_timeout: float) -> None:
         self.where = shown(path)
         self._path = path
         self._busy_timeout = busy_timeout
-        self._patience = self._told = busy_timeout  # as it shall be, and as the connection was told
+        self._patience = self._told = busy_timeout  # as wanted, and as set on the connection
         self._gauge = WalGauge(path)
         make_private(path)
         self.lock = FileLock(path + ".lock", timeout=busy_timeout, beside=path)
         try:
             with self.lock, translated(self.where):
                 self._connection: sqlite3.Connection | None = connect_writer(path, busy_timeout, create=True)
-                self._identity = _identity(path)  # under the lock: no restore can put another in its place
+                self._identity = _identity(path)  # under the lock: no restore can replace the file
         except BaseException:
             self.lock.close()
             raise
 
     def wait_at_most(self, seconds: float) -> None:
-        """How long the next turn waits for whoever has the file locked; never longer than the busy timeout."""
+        """Set how long the next turn waits for a lock on the file; never longer than the busy timeout."""
         self._patience = self.lock.timeout = min(seconds, self._busy_timeout)
 
     def get(self) -> sqlite3.Connection:
@@ -82,8 +82,8 @@ class FileConnection:
         self._gauge.fold_seen(frames)
 
     def close(self) -> None:
-        # Under the lock, as the last connection to close checkpoints once more and deletes the log. Where
-        # the lock cannot be had another process is at work; SQLite leaves the log alone while that one is
+        # Under the lock, because the last connection to close checkpoints once more and deletes the log. Where the
+        # lock cannot be obtained, another process is working; SQLite leaves the log alone while that one is
         # connected.
         with suppress(StoreError), self.lock:
             self._empty_log()
@@ -94,12 +94,12 @@ class FileConnection:
     def _empty_log(self) -> None:
         if self._connection is None:
             return
-        with suppress(sqlite3.Error):  # read by another process: whoever closes last will empty it
+        with suppress(sqlite3.Error):  # another process reads it: the last one to close will empty it
             self._connection.execute("PRAGMA busy_timeout = 0")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
     def _refuse_moved_file(self) -> None:
-        # SQLite would go on writing to a file that no longer has a name, and every commit would be lost.
+        # SQLite would continue to write to a file that no longer has a name, and every commit would be lost.
         if _identity(self._path) != self._identity:
             raise StoreError(
                 f"the database {self.where} was deleted, moved or replaced while it was open; "
@@ -108,9 +108,10 @@ class FileConnection:
 
 
 class MemoryConnection:
-    """A database that lives in its connection, so that this one is kept, whatever it has met.
+    """A database inside its connection, which is therefore kept whatever error occurs.
 
-    Nobody else can ever reach that data: it ends with `close`, or with the last reference to this object."""
+    No other connection can reach the data: it ends with `close`, or with the last reference to this object.
+    """
 
     def __init__(self) -> None:
         self.where = "in memory"
@@ -139,7 +140,7 @@ class MemoryConnection:
 
 def _identity(path: str) -> tuple[int, int] | None:
     try:
-        status = os.stat(path)  # noqa: PTH116 - asked at every write; Path.stat costs twice as much
+        status = os.stat(path)  # noqa: PTH116 - called at every write; Path.stat costs twice as much
     except OSError:
         return None
     return status.st_dev, status.st_ino

@@ -194,20 +194,20 @@ def _standing(signs: Signs, look: _Look) -> Iterator[Metric]:
         yield _gauge(name, about, {(): look.heartbeat_at / SECOND})
 
 
-def _each(fields: tuple[str, ...], counts: Mapping[str, int]) -> Values:
+def _each(labels: tuple[str, ...], counts: Mapping[str, int]) -> Values:
     """Return a count for every label value, so that no series appears or disappears."""
-    return {(word,): counts.get(word, 0) for word in fields}
+    return {(word,): counts.get(word, 0) for word in labels}
 
 
 def _gauge(name: str, about: str, values: Values, *labels: str) -> Metric:
     family = GaugeMetricFamily(f"everwhen_{name}", about, labels=labels)
-    for fields, value in values.items():
-        family.add_metric(fields, value)
+    for label_values, value in values.items():
+        family.add_metric(label_values, value)
     return family
 
 
 def _counter(name: str, about: str, values: Values, *labels: str) -> Metric:
     family = CounterMetricFamily(f"everwhen_{name}", about, labels=labels)
-    for fields, value in values.items():
-        family.add_metric(fields, value)
+    for label_values, value in values.items():
+        family.add_metric(label_values, value)
     return family

@@ -138,34 +138,34 @@ def _days(days: DayRule) -> str:
 
 def _dates(days: DayRule) -> str:
     dates = bits(days.dates)
-    fields = []
+    text = []
     if len(dates) > 2 and _is_run(dates):
-        fields.append(f"{_nth(dates[0])} to {_nth(dates[-1])}")
+        text.append(f"{_nth(dates[0])} to {_nth(dates[-1])}")
     elif len(dates) > 4 and (step := dates[1] - dates[0]) and _is_stepped(dates, step):
-        fields.append(f"{_nth(dates[0])}, {_nth(dates[1])}, {_nth(dates[2])} … {_nth(dates[-1])}")
+        text.append(f"{_nth(dates[0])}, {_nth(dates[1])}, {_nth(dates[2])} … {_nth(dates[-1])}")
     else:
-        fields.extend(_nth(date) for date in dates)
+        text.extend(_nth(date) for date in dates)
     if days.last_working_day:
-        fields.append("last working day")
+        text.append("last working day")
     if days.last_day:
-        fields.append("last day")
-    return f"on the {_listed(fields)} of the month"
+        text.append("last day")
+    return f"on the {_listed(text)} of the month"
 
 
 def _weekdays(days: DayRule) -> str:
     plain = [day or 7 for day in bits(days.weekdays)]
     plain.sort()  # the week begins on Monday
-    fields = []
+    text = []
     if len(plain) > 2 and _is_run(plain):
-        fields.append(f"{_WEEKDAYS[plain[0]]} to {_WEEKDAYS[plain[-1]]}")
+        text.append(f"{_WEEKDAYS[plain[0]]} to {_WEEKDAYS[plain[-1]]}")
     elif plain:
-        fields.append("on " + _listed([f"{_WEEKDAYS[day]}s" for day in plain]))
+        text.append("on " + _listed([f"{_WEEKDAYS[day]}s" for day in plain]))
     once_a_month = [
         f"{_nth(which) if which else 'last'} {_WEEKDAYS[weekday]}" for weekday, which in days.nth_weekdays
     ]
     if once_a_month:
-        fields.append(f"on the {_listed(once_a_month)} of the month")
-    return _listed(fields)
+        text.append(f"on the {_listed(once_a_month)} of the month")
+    return _listed(text)
 
 
 def _months(days: DayRule) -> str:
@@ -204,14 +204,14 @@ def _runs(values: list[int]) -> str:
             runs[-1].append(value)
         else:
             runs.append([value])
-    fields = []
+    text = []
     for run in runs:
-        fields.extend([f"{run[0]}–{run[-1]}"] if len(run) > 2 else [str(value) for value in run])
-    return _listed(fields)
+        text.extend([f"{run[0]}–{run[-1]}"] if len(run) > 2 else [str(value) for value in run])
+    return _listed(text)
 
 
-def _listed(fields: list[str]) -> str:
-    return f"{', '.join(fields[:-1])} and {fields[-1]}" if len(fields) > 1 else "".join(fields)
+def _listed(text: list[str]) -> str:
+    return f"{', '.join(text[:-1])} and {text[-1]}" if len(text) > 1 else "".join(text)
 
 
 def _nth(number: int) -> str:

@@ -85,14 +85,14 @@ class _Walk:
         self.last: int | None = None
         self.following: int | None = None
         self.steps = 0
-        self._life = history
+        self._history = history
         self._stretch = stretch
         self._entries = entries
         self._spans = spans
         self._calendar = stretch.plan.calendar(stretch.anchor_at)
 
     def faults(self, first: int) -> Iterator[Fault]:
-        history, entries, stretch = self._life, self._entries, self._stretch
+        history, entries, stretch = self._history, self._entries, self._stretch
         marks = entries.between(first, max(stretch.until, stretch.reach))
         entries.take_marks(marks)
         ranges = sorted(entries.take_ranges(stretch.begun_id, stretch.closed_by))

@@ -189,7 +189,7 @@ def check_outcomes(
     yield from _check_last(history, state, outcomes, 0 if is_in_order else MINUTE)
     if is_in_order:
         yield from _check_in_a_row(history, state, outcomes, is_ruled=outcomes.is_ruled(ruled_from))
-        yield from _check_to_json(history, state, outcomes)
+        yield from _check_last_error(history, state, outcomes)
 
 
 def _check_in_a_row(
@@ -241,7 +241,7 @@ def _check_last(history: ScheduleHistory, state: State, outcomes: Outcomes, slac
             yield from _differ(history, word, on_row, counted)
 
 
-def _check_to_json(history: ScheduleHistory, state: State, outcomes: Outcomes) -> Iterator[Fault]:
+def _check_last_error(history: ScheduleHistory, state: State, outcomes: Outcomes) -> Iterator[Fault]:
     if not _is_one_of(state.last_success_job_id, outcomes.success_ids):
         yield _wrong(history, f"last_success_job_id: {state.last_success_job_id} is not the last success")
     # An earlier release kept the traceback as well.
@@ -254,8 +254,8 @@ def _differ(history: ScheduleHistory, word: str, on_row: int | None, counted: in
         yield _wrong(history, f"{word}: the row says {on_row}, the jobs make {counted}")
 
 
-def _is_one_of(word: str | None, fields: Collection[str]) -> bool:
-    return word in fields if fields else word is None
+def _is_one_of(word: str | None, known: Collection[str]) -> bool:
+    return word in known if known else word is None
 
 
 def _wrong(history: ScheduleHistory, sentence: str) -> Fault:

@@ -1,6 +1,6 @@
-"""A stored schedule in the words of a file again: what `read_submission` would make the same definition of.
+"""Serialisation of a stored schedule to the keys of a file, from which `read_submission` makes the same definition.
 
-Words that stand elsewhere (a group's `config`, budgets) are left out: they are added anew when the words are read.
+Values from other sections (a group's `config`, budgets) are left out: they are added again when the keys are read.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 
 
 def schedule_to_json(definition: Definition) -> Fields:
-    """Every key of a schedule that is set, defaults among them."""
+    """Return every key of a schedule that is set, including defaults."""
     fields: Fields = {
         **trigger_to_json(definition.trigger),
         "timezone": definition.zone.name,
@@ -63,7 +63,7 @@ def schedule_to_json(definition: Definition) -> Fields:
 
 
 def settled_fields(definition: Definition) -> Fields:
-    """The same, where what is turned off says so: read again, no default takes its place."""
+    """Return the same with explicit values for what is turned off, so that no default replaces them when read again."""
     off: Fields = {"max_outstanding": 0, "max_concurrent": 0, "circuit_breaker": False}
     return {**off, **schedule_to_json(definition)}
 
@@ -81,7 +81,7 @@ def trigger_to_json(trigger: Trigger) -> Fields:
 
 
 def run_to_json(target: Target) -> Fields:
-    """The words of `run` that name this target."""
+    """Return the keys of `run` that name this target."""
     spec = json.loads(target.spec)
     match target.kind:
         case "command":
@@ -99,12 +99,12 @@ def run_to_json(target: Target) -> Fields:
             return {"message": {key: value for key, value in spec.items() if key != SPOKEN_BY}}
         case "http":
             return {"http": {key: value for key, value in spec.items() if key != "source"}}
-        case _:  # kinds that are installed
+        case _:  # installed kinds
             return {target.kind: spec}
 
 
 def duration_text(microseconds: int | None) -> str | None:
-    """A duration as it is written.
+    """Format a duration as it is written in a file.
 
     >>> duration_text(5_400_000_000), duration_text(None)
     ('1h30m', None)
@@ -152,5 +152,5 @@ def _watching(definition: Definition) -> Fields:
 
 
 def _some(fields: Fields) -> Fields | None:
-    """The words that are set; None when there are none."""
+    """Return the keys that are set; None when there are none."""
     return {key: value for key, value in fields.items() if value is not None} or None

@@ -1,4 +1,4 @@
-"""A site of every kind, shared by the tests of a module: processes are dear."""
+"""A site of every kind, shared by the tests of a module, because processes are expensive."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def running_site(
 
 @pytest.fixture
 def site(running_site: QueueSite) -> QueueSite:
-    """With a scheduler, and a worker of the queue `default`, whatever the test before did to them."""
+    """Provide the site with a scheduler and a worker of the queue `default`, whatever the previous test did to them."""
     if running_site.scheduler is None:
         running_site.start_scheduler()
     if running_site.workers["default"].has_ended:

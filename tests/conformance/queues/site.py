@@ -1,7 +1,7 @@
-"""Where the queue suite runs: a scheduler, a broker, and workers as real processes of one kind.
+"""The site of the queue suite: a scheduler, a broker, and workers as real processes of one kind.
 
-The scheduler is a service in this process, so that a test can stop it at a certain point; what carries and runs jobs
-is what people start: `everwhen worker`, `rq worker`, `celery worker`.
+The scheduler is a service in this process, so that a test can stop it at a certain point; the workers are the
+programs that people start: `everwhen worker`, `rq worker`, `celery worker`.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from tests.targets.running import until
 
 ROOT = Path(__file__).parents[3]
 BIN = Path(sys.executable).parent
-LEASE = 4.0  # its heartbeats must get through on a machine with much else to do
+LEASE = 4.0  # long enough for heartbeats on a busy machine
 PATIENCE = 60.0
 FINAL = ("succeeded", "failed", "timed_out", "cancelled", "lost")
 
 
 @dataclass(frozen=True, slots=True)
 class QueueKind:
-    """One way of carrying jobs: how its workers are started, given the queues that they listen to."""
+    """One kind of queue: how its workers are started, given the queues that they listen to."""
 
     name: str
     command: Callable[[Sequence[str]], list[str]]
@@ -60,7 +60,7 @@ CELERY = QueueKind(
 
 
 class WorkerProcess:
-    """A worker and whatever it forks, in a session of its own. What the jobs start has other sessions."""
+    """A worker and its child processes, in a separate session. What the jobs start has other sessions."""
 
     def __init__(self, command: Sequence[str], folder: Path, environment: dict[str, str]) -> None:
         with (folder / "workers.log").open("ab") as log:
@@ -79,15 +79,15 @@ class WorkerProcess:
         return self._process.poll() is not None
 
     def kill(self) -> None:
-        """As when the machine loses power: the worker and its children, at once and without a word."""
-        self._process.send_signal(signal.SIGSTOP)  # nobody reports a child that dies before its parent
+        """Kill the worker and its children at once, as when the machine loses power."""
+        self._process.send_signal(signal.SIGSTOP)  # it cannot report a child that dies before it
         for pid in (pid for pid in self._session() if pid != self._process.pid):
             _signal(pid, signal.SIGKILL)
         self._process.kill()
         self._process.wait(30)
 
     def terminate(self) -> None:
-        """The first word of every supervisor: end when you are done."""
+        """Send SIGTERM, as every supervisor does first: end when the running jobs are done."""
         self._process.send_signal(signal.SIGTERM)
 
     def close(self) -> None:
@@ -114,7 +114,7 @@ def _signal(pid: int, number: signal.Signals) -> None:
 
 
 class QueueSite:
-    """One database, one broker, one scheduler; workers come and go."""
+    """One database, one broker, one scheduler; workers are started and stopped."""
 
     def __init__(self, kind: QueueKind, folder: Path, url: str) -> None:
         self.kind = kind
@@ -143,7 +143,7 @@ class QueueSite:
             "import os, signal\n\ndef bite(run):\n    os.kill(os.getpid(), signal.SIGKILL)\n"
         )
 
-    # -- who is there --
+    # -- processes --
 
     def open_queue(self) -> Queue | None:
         broker = None if self.broker is None else self.broker.url
@@ -161,7 +161,7 @@ class QueueSite:
             self.scheduler = None
 
     def start_worker(self, *queues: str, again: bool = False) -> WorkerProcess:
-        """`again`: under a supervisor, which starts another when it has died."""
+        """Start a worker; `again`: under a supervisor, which starts another when it has died."""
         command = self.kind.command(queues)
         if again:
             command = ["sh", "-c", 'while :; do "$@"; done', "supervisor", *command]
@@ -185,21 +185,21 @@ class QueueSite:
         if self.broker is not None:
             self.broker.close()
 
-    # -- what there is to do --
+    # -- schedules and jobs --
 
     def add(self, schedule_id: str, target: Target, **fields: Any) -> None:
-        """A schedule that nobody fires but by hand."""
+        """Add a schedule that fires only by manual triggers."""
         fields = {"cron": "0 0 1 1 *", **fields}
         create_schedule(self.runtime, Submission(schedule_id, fields, target, source="config"))
 
     def fire(self, schedule_id: str) -> str:
-        """The id of a new job."""
+        """Trigger the schedule and return the id of the new job."""
         job_id = trigger_schedule(self.runtime, schedule_id).job_id
         assert job_id is not None
         return job_id
 
     def note(self, name: str, *, gate: bool = False) -> Target:
-        """A program that notes its job and attempt, and, behind a gate, waits until that is opened."""
+        """Return a program that records its job and attempt, and, with a gate, waits until the gate is opened."""
         note = f'echo "$EVERWHEN_JOB_ID $EVERWHEN_ATTEMPT $$" >> {self.folder}/{name}.notes'
         wait = f"; while [ ! -e {self.folder}/{name}.gate ]; do sleep 0.05; done" if gate else ""
         return Target("command", json.dumps({"argv": ["sh", "-c", note + wait]}))
@@ -209,7 +209,7 @@ class QueueSite:
 
     @contextmanager
     def busy_worker(self, name: str) -> Iterator[None]:
-        """As long as the block lasts the one worker of the queue `default` has something to do."""
+        """Keep the only worker of the queue `default` busy while the block runs."""
         self.add(f"{name}-busy", self.note(f"{name}-busy", gate=True))
         self.fire(f"{name}-busy")
         self.begun(f"{name}-busy")
@@ -217,7 +217,7 @@ class QueueSite:
         self.open_gate(f"{name}-busy")
 
     def poison(self) -> str:
-        """The one job that kills whoever runs it."""
+        """Fire the one job that kills every worker that runs it."""
         if not self.jobs("poison"):
             fields = {"function": "poison:bite"}
             self.add("poison", Target("python", json.dumps(fields)), queue="poison")
@@ -228,10 +228,10 @@ class QueueSite:
     def cancel(self, job_id: str) -> None:
         cancel_job(self.runtime, job_id)
 
-    # -- what came of it --
+    # -- results --
 
     def notes(self, name: str) -> list[tuple[str, int, int]]:
-        """Job, attempt and process of every run so far."""
+        """Return job, attempt and process of every run so far."""
         path = self.folder / f"{name}.notes"
         lines = path.read_text().splitlines() if path.exists() else []
         return [(job_id, int(attempt), int(pid)) for job_id, attempt, pid in map(str.split, lines)]
@@ -252,10 +252,10 @@ class QueueSite:
         return self.runtime.outbox.on_its_way(job_id)
 
     def ended(self, *job_ids: str, is_supervised: bool = False) -> list[Job]:
-        """These jobs, when all of them are over.
+        """Return these jobs when all of them are over.
 
-        `is_supervised`: a worker that ends meanwhile is replaced. RQ's ends itself when its Redis goes away at the
-        wrong moment, and counts on being started again.
+        `is_supervised`: a worker that ends meanwhile is replaced. RQ's worker ends itself when its Redis goes away at
+        the wrong moment, and relies on being started again.
         """
 
         def is_over() -> bool:
@@ -267,6 +267,6 @@ class QueueSite:
         return [self.job(job_id) for job_id in job_ids]
 
     def begun(self, name: str, times: int = 1) -> tuple[str, int, int]:
-        """The last note, when there are so many."""
+        """Return the last note when there are so many."""
         until(lambda: len(self.notes(name)) >= times, PATIENCE)
         return self.notes(name)[-1]

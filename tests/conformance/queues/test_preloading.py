@@ -1,4 +1,4 @@
-"""What `rq worker` loads before it forks, so that no job has to."""
+"""What `rq worker` loads before it forks, so that no job has to load it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every queue, under the same expectations: order, endings, crashes of each side, a drain that waits."""
+"""Every queue, with the same expectations: order, outcomes, crashes of each side, a drain that waits."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from everwhen.model.instants import SECOND
 from tests.conformance.queues.site import CELERY, LEASE, PATIENCE, RQ, QueueSite
 from tests.targets.running import is_alive, until
 
-# Where workers of ours take jobs from the database there is no message to lose.
+# Our own workers claim jobs from the database, so there is no message to lose.
 carried = pytest.mark.parametrize("running_site", [RQ, CELERY], indirect=True, ids=lambda kind: kind.name)
 
 
 def mark(site: QueueSite, job_id: str) -> Delivery:
-    """What a dispatcher does first with a job; a test that stops here has crashed it before its message.
+    """Mark the job, the first step of a dispatcher; a test that stops here has crashed it before its message.
 
-    Whatever else is ready (the poison, rescued once more) goes its usual way.
+    Other ready jobs (the poison, rescued once more) are dispatched as usual.
     """
     now = site.runtime.clock.now()
     given = site.runtime.outbox.hand_over(now, limit=100, until=now + int(LEASE * SECOND))
@@ -82,7 +82,7 @@ def test_r8_a_job_whose_worker_was_killed_runs_again_external(site: QueueSite) -
     job_id = site.fire("killed")
     _, _, pid = site.begun("killed")
     site.end_worker("default")
-    until(lambda: not is_alive(pid), PATIENCE)  # its guardian sees to that
+    until(lambda: not is_alive(pid), PATIENCE)  # its guardian ends it
     site.open_gate("killed")
     site.start_worker("default")
     (job,) = site.ended(job_id)
@@ -99,12 +99,12 @@ def test_a_message_that_comes_twice_runs_its_job_once(site: QueueSite) -> None:
         job_id = site.fire("twice")
         delivery = mark(site, job_id)
         send(site, [delivery])
-        again = delivery._replace(number=9)  # another name for the queue, an unknown number for the claim
+        again = delivery._replace(number=9)  # a new id for the queue, an unknown number for the claim
         send(site, [delivery, again])
         after = site.fire("after")
         send(site, [mark(site, after)])
     site.ended(job_id, after)
-    send(site, [delivery])  # and once more when all is over
+    send(site, [delivery])  # and once more when the job is over
     site.start_scheduler()
     then = site.fire("after")
     site.ended(then)
@@ -177,7 +177,7 @@ def test_jobs_wait_while_the_broker_is_away_and_go_when_it_is_back(site: QueueSi
 
 
 def test_r8_a_job_that_kills_its_workers_ends_lost(site: QueueSite) -> None:
-    """It was fired when the site was opened: four leases take their time."""
+    """The job was fired when the site was opened, because four leases take time."""
     (job,) = site.ended(site.poison())
     assert (job.status, job.attempt, job.rescues) == ("lost", 4, 3)
 

@@ -1,7 +1,8 @@
-"""Read by every Python process that libfaketime sets the clock of: sleeps by `select` there.
+"""Loaded by every Python process whose clock libfaketime sets: makes sleeps use `select` there.
 
-`time.sleep` sleeps until an absolute moment of the monotonic clock, which libfaketime 0.9.10 gets wrong where it is
-told to leave that clock alone: the call fails with EINVAL. A clock that is set for real makes no such trouble.
+`time.sleep` sleeps until an absolute moment of the monotonic clock. libfaketime 0.9.10 handles that wrongly when it
+is configured to leave that clock unchanged: the call fails with EINVAL. A clock that is really set has no such
+problem.
 """
 
 import select

@@ -56,7 +56,7 @@ def _agents(
             imported.note(f"{place}{key}: left out")
     shared = _defaults(document.get("defaults"), place, imported)
     for entry in _entries(document.get("agents"), f"{place}agents", imported):
-        fields, home = _agent_to_json(entry, read, folder, imported)
+        fields, home = _agent_fields(entry, read, folder, imported)
         yield _Agent(merged(shared, fields), home, team)
     for number, entry in enumerate(_entries(document.get("fleets"), f"{place}fleets", imported)):
         yield from _fleet(entry, f"fleets[{number}]", read, folder, team, imported)
@@ -99,7 +99,7 @@ def _entries(entries: Any, place: str, imported: Imported) -> list[Any]:
     return list(entries) if isinstance(entries, list) else []
 
 
-def _agent_to_json(entry: Any, read: Read, folder: str, imported: Imported) -> tuple[Mapping[str, Any], str]:
+def _agent_fields(entry: Any, read: Read, folder: str, imported: Imported) -> tuple[Mapping[str, Any], str]:
     """Return the fields of an agent, with its fleet's overrides, and the folder of its file."""
     path = entry if isinstance(entry, str) else entry.get("path") if isinstance(entry, Mapping) else None
     if path is None:

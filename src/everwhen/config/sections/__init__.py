@@ -1,1 +1,1 @@
-"""The doors through which schedules arrive: each turns its own words into the same declarations."""
+"""The sections that declare schedules: each converts its own keys to the same declarations."""

@@ -1,4 +1,4 @@
-"""The agents door: herdctl's agents, each with a map of schedules."""
+"""The `agents` section: herdctl's agents, each with a map of schedules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from everwhen.config.node import Node
 from everwhen.config.sections.collector import NOTHING, ScheduleCollector
 from everwhen.config.sections.groups import find_tenant, join
 from everwhen.errors import SchedulerError
-from everwhen.model.agent_schedule import agent_target, agent_to_json
+from everwhen.model.agent_schedule import agent_target, general_fields_of_agent
 from everwhen.model.fields import with_defaults
 from everwhen.model.schedule import Target
 
@@ -83,21 +83,21 @@ def _refuse_mixture(entry: Node, fields: dict[str, Any]) -> None:
 
 
 def _translated(fields: dict[str, Any]) -> dict[str, Any]:
-    """herdctl's words, and the general ones: a trigger without `type` says itself what it is."""
+    """Translate herdctl's keys and the general ones: a trigger without `type` is recognised by its key."""
     if fields.get("type") is not None:
-        return agent_to_json(fields)
+        return general_fields_of_agent(fields)
     for kind, keys in _TYPES.items():
         for key in keys:
             if key in fields:
                 rest = {name: value for name, value in fields.items() if name != key}
-                return agent_to_json({**rest, "type": kind, kind: fields[key]})
-    translated = agent_to_json({**fields, "type": "chat"})
+                return general_fields_of_agent({**rest, "type": kind, kind: fields[key]})
+    translated = general_fields_of_agent({**fields, "type": "chat"})
     del translated["type"]
     return translated
 
 
 def with_secret(target: Target, fields: dict[str, Any]) -> Target:
-    """The webhook's secret travels with the target, as the reference that it is, and so does the way of signing."""
+    """Add the webhook's secret, still as a reference, and its signature scheme to the target."""
     if fields.get("secret") is None:
         return target
     signed = {key: fields[key] for key in ("secret", "signature") if fields.get(key) is not None}

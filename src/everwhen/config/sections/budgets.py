@@ -1,4 +1,4 @@
-"""Budgets of the file: firings by the clock, per group or owner."""
+"""The `budgets` section: firings by the clock, per group or owner."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def read_budgets(node: Node, collector: ScheduleCollector) -> None:
 
 
 def warn_of_idle_budgets(node: Node, collector: ScheduleCollector) -> None:
-    """A budget that belongs to nobody is rather a misspelled name than a wish."""
+    """Warn of a budget that no group or owner uses: its name is probably misspelled."""
     known = {name for _, name in collector.groups}
     known |= {str(one.fields["owner"]) for one in collector.collected.values() if "owner" in one.fields}
     for name, child in node.entries():

@@ -1,4 +1,5 @@
-"""What all doors share: a schedule is tried as a whole, its id is taken, and it is let in or complained about."""
+"""The collector that all sections share: it checks a schedule as a whole, reserves its id, and accepts or refuses
+it."""
 
 from __future__ import annotations
 
@@ -22,12 +23,12 @@ from everwhen.ports.workflows import Workflow
 from everwhen.timetable.trigger import Once, OnRequest
 
 Fields = dict[str, Any]
-NOTHING = Target("nothing")  # stands for a target that was complained about
+NOTHING = Target("nothing")  # replaces a target that was reported as wrong
 _NO_TRIGGER = "requires one of"
 
 
 class NoPlugins:
-    """Where nothing is installed."""
+    """No installed plugins."""
 
     def find(self, name: str) -> Plugin | None:
         return None
@@ -35,7 +36,7 @@ class NoPlugins:
 
 @dataclass(slots=True)
 class ScheduleCollector:
-    """Who came in so far, and what newcomers are judged by."""
+    """The schedules accepted so far, and the rules by which new ones are checked."""
 
     report: Report
     now: int
@@ -44,11 +45,11 @@ class ScheduleCollector:
     misfire_grace: str | int = "auto"
     dispatch: str = "local"
     shape: Shape = "general"
-    is_file: bool = True  # or one schedule by itself, which is told less about others
-    owner: str | None = None  # of whoever submits one by itself: what names no owner is theirs
-    may_be_past: bool = True  # with a warning, or refused (T6)
+    is_file: bool = True  # or a single schedule, whose messages reveal less about others
+    owner: str | None = None  # of the submitter of a single schedule: the default owner
+    may_be_past: bool = True  # with a warning, else refused (T6)
     policies: dict[str, QuietHoursPolicy] = field(default_factory=dict)
-    policy_places: dict[str, Place] = field(default_factory=dict)  # of the unsound ones as well
+    policy_places: dict[str, Place] = field(default_factory=dict)  # including invalid ones
     budgets: dict[str, Fields] = field(default_factory=dict)
     plugins: Plugins = field(default_factory=NoPlugins)
     plugin_dirs: str = "plugins"
@@ -58,9 +59,7 @@ class ScheduleCollector:
     manifests: dict[str, Manifest | None] = field(default_factory=dict)
     workflows: dict[str, Workflow] = field(default_factory=dict)
     collected: dict[str, Declared] = field(default_factory=dict)
-    remembered: dict[str, Declared] = field(
-        default_factory=dict
-    )  # of the last reading, in the same surroundings
+    remembered: dict[str, Declared] = field(default_factory=dict)  # of the last reading, under the same rules
     _places: dict[str, Place] = field(default_factory=dict)
 
     def add(
@@ -74,10 +73,10 @@ class ScheduleCollector:
         tenant: str | None = None,
         spelled: Mapping[str, str] | None = None,
     ) -> None:
-        """Let a schedule in, or say why not.
+        """Accept a schedule, or report why not.
 
-        The words are those that are sound one by one; with others left out they are tried all the same, so that
-        everything is told at once. `spelled` says under which key of the file a word stood.
+        The fields are those that are valid one by one. When others are left out the rest is checked all the same, so
+        that all problems are reported at once. `spelled` maps a field to the key that the file uses for it.
         """
         was_sound = node.is_sound
         place = node.place
@@ -97,7 +96,7 @@ class ScheduleCollector:
                 tenant=tenant,
             )
         except SchedulerError as error:
-            if was_sound or not str(error).startswith(_NO_TRIGGER):  # it may be the one that was left out
+            if was_sound or not str(error).startswith(_NO_TRIGGER):  # it may have been left out
                 _complain(node, error, spelled or {})
             return
         self._refuse_unchainable(node, definition, spelled or {})
@@ -109,7 +108,7 @@ class ScheduleCollector:
             )
 
     def add_again(self, node: Node) -> bool:
-        """Let in what was let in before, when neither its words nor what it was judged by have changed."""
+        """Accept a schedule again when neither its fields nor the rules for it have changed since the last reading."""
         schedule_id = node.value.get("id") if isinstance(node.value, dict) else None
         known = self.remembered.get(schedule_id) if isinstance(schedule_id, str) else None
         if known is None or schedule_id in self._places or not self.report.trusts(node.value):
@@ -120,7 +119,7 @@ class ScheduleCollector:
         return True
 
     def _completed(self, fields: Mapping[str, Any], group: str | None) -> Fields:
-        """The words with what stands elsewhere in the file: the service's grace, the host's zone, budgets."""
+        """Complete the fields with values from elsewhere: the service's misfire grace, the host's zone, budgets."""
         complete = {key: value for key, value in fields.items() if value is not None}
         complete.setdefault("timezone", self.timezone)
         if complete["timezone"] == "local":
@@ -138,7 +137,7 @@ class ScheduleCollector:
         return complete
 
     def _refuse_unchainable(self, node: Node, definition: Definition, spelled: Mapping[str, str]) -> None:
-        """What cannot run without a scheduler is said when it is loaded, not when it does not run."""
+        """Report what cannot run without a scheduler when it is loaded, not when it fails to run."""
         for key, fault in chain_faults(definition) if self.dispatch == RQ_CHAIN else ():
             _complain(node, TimetableError(fault, key=key, value=None), spelled)
 
@@ -149,7 +148,8 @@ class ScheduleCollector:
             node.complain(f'there are no quiet hours "{shown(wanted)}"{hint}', "quiet_hours")
 
     def _try_first_slot(self, node: Node, schedule_id: str, definition: Definition) -> None:
-        """Bounds and one-shots may leave no slot to come: a file may say so, and is warned."""
+        """Check that bounds and one-shots leave a slot to come: a file gets a warning; without `may_be_past` it is an
+        error."""
         is_bounded = (definition.start_at, definition.end_at, definition.first_run) != (None, None, None)
         if isinstance(definition.trigger, OnRequest) or not (
             is_bounded or isinstance(definition.trigger, Once)

@@ -1,4 +1,4 @@
-"""The general door: `schedules`, whose `run` is any target; one that belongs to a group takes the group's limits."""
+"""The `schedules` section, whose `run` is any target; a schedule that runs a group's work takes the group's limits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def read_schedules(node: Node, collector: ScheduleCollector) -> None:
 
 
 def read_schedule(item: Node, schedule_id: str, collector: ScheduleCollector) -> None:
-    """One general schedule whose keys were checked."""
+    """Read one general schedule whose keys were checked."""
     fields = {key: value for key, value in item.fields().items() if key != "id"}
     if collector.owner is not None:
         fields.setdefault("owner", collector.owner)
@@ -56,7 +56,7 @@ def read_schedule(item: Node, schedule_id: str, collector: ScheduleCollector) ->
 
 
 def group_in(run: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The kind and the name of the group whose work `run` names; None where it names another target."""
+    """Return the kind and the name of the group that `run` names; None if it names another target."""
     for kind in _GROUPS:
         if isinstance(run.get(kind), dict):
             return kind, str(run[kind].get("id" if kind == "workflow" else "name"))

@@ -1,4 +1,4 @@
-"""What plugins, agents and workflows share: one name space, and words of their own."""
+"""What plugins, agents and workflows share: one name space, and keys of the group."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from everwhen.model.group import RESERVED, is_anothers, is_longer, tenant_of
 
 
 def join(node: Node, name: str, kind: str, collector: ScheduleCollector) -> dict[str, Any]:
-    """Take the name, or complain that somebody has it; the group's own words that are sound."""
+    """Reserve the name, or report that it is taken; return the group's own valid fields."""
     place = node.place
     first, first_kind = collector.group_places.setdefault(name, (place, kind))
     if first is not place:
@@ -27,9 +27,9 @@ def join(node: Node, name: str, kind: str, collector: ScheduleCollector) -> dict
 def find_tenant(
     node: Node, fields: dict[str, Any], kind: str, group: dict[str, Any], command: str | None = None
 ) -> str | None:
-    """The owner that uses somebody else's shared group, None where a schedule is the group's own.
+    """Return the owner that uses another owner's shared group; None if the schedule belongs to the group's owner.
 
-    What that owner cannot say is complained about, and so is an owner whose group it is not (X9).
+    Report the keys that such an owner may not set, and an owner who does not own the group (X9).
     """
     owner = fields.get("owner")
     if is_anothers(group, owner):
@@ -48,5 +48,5 @@ def find_tenant(
 def _is_too_long(value: Any, kind: str, group: dict[str, Any], command: str | None) -> bool:
     try:
         return is_longer(timeout_of(value, 0), kind, group, command)
-    except SchedulerError:  # said where it is declared
+    except SchedulerError:  # reported where it is declared
         return False

@@ -1,4 +1,4 @@
-"""The plugins door: Ductile's plugins and their schedules, checked against the manifests that are installed."""
+"""The `plugins` section: Ductile's plugins and their schedules, checked against the installed manifests."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def read_plugins(node: Node, collector: ScheduleCollector) -> None:
 
 
 def find_manifest(node: Node, name: str, collector: ScheduleCollector) -> Manifest | None:
-    """The manifest of an installed plugin; one that is missing or broken is complained about once."""
+    """Return the manifest of an installed plugin; report a missing or broken one once."""
     if name in collector.manifests:
         return collector.manifests[name]
     manifest: Manifest | None = None
@@ -91,7 +91,7 @@ def _read(
 def refuse_faults(
     entry: Node, within: Path, manifest: Manifest, schedule_id: str, command: str, payload: dict[str, Any]
 ) -> None:
-    """D38–D40: what the plugin's manifest says against it; `within` leads to where the command stands."""
+    """Report what the plugin's manifest does not allow (D38–D40); `within` is the path to the command."""
     for fault in plugin_schedule_faults(manifest, schedule_id, command, payload):
         path = ("payload",) if "payload" in fault else (*within, "command")
         entry.complain(fault, *(path if entry.has(path) else within))

@@ -1,4 +1,4 @@
-"""Quiet-hours policies of the file."""
+"""The `quiet_hours` section: policies of the file."""
 
 from __future__ import annotations
 

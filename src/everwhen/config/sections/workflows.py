@@ -1,4 +1,7 @@
-"""The workflows door: what a workflow_id starts. Schedules of workflows come over the general door, or over REST."""
+"""The `workflows` section: what a workflow_id starts.
+
+Schedules of workflows come from the `schedules` section or over REST.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a configuration would do: `decide` folded over a virtual clock, without a store, a thread or a wait."""
+"""Simulation of a configuration: `decide` on a virtual clock, without a store, a thread or a wait."""
 
 from everwhen.operations.simulate.simulation import Simulation, recorded_runs, simulate
 

@@ -1,4 +1,4 @@
-"""The operation: declared schedules, a span, and how runs behave; answered by a tally."""
+"""The simulation of declared schedules over a span, with given behaviour of runs; the result is a tally."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from everwhen.ports.runtime import Runtime
 from everwhen.timetable.describe import describe
 
 MOST_REMEMBERED = 200
-_TELL_EVERY = 2_000  # instants between two looks at the progress
+_TELL_EVERY = 2_000  # instants between two reports of progress
 
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What would have happened in a span."""
+    """The result of a simulation."""
 
     tally: Tally
     max_workers: int
@@ -45,9 +45,9 @@ def simulate(
     max_workers: int = 8,
     progress: Callable[[float], None] = lambda share: None,
 ) -> Simulation:
-    """Run declared schedules through a span, as if they were created at its start.
+    """Simulate declared schedules over a span, as if they were created at its start.
 
-    `runs` says how each run goes; without it the scenario does.
+    `runs` decides how each run goes; without it the scenario does.
     """
     scenario = scenario or Scenario()
     tally = Tally(start, end)
@@ -68,7 +68,10 @@ def simulate(
 
 
 def recorded_runs(runtime: Runtime, scenario: Scenario) -> Runs:
-    """Runs as they were: each repeats one of its schedule's last, chosen by its name; without any, the scenario."""
+    """Repeat recorded runs: each run copies one of the last of its schedule, chosen by its job id.
+
+    A schedule without recorded runs follows the scenario.
+    """
     remembered: dict[str, list[tuple[int, Outcome]]] = {}
 
     def run(job: Job) -> tuple[int, Outcome]:
@@ -103,7 +106,7 @@ def _by(scenario: Scenario) -> Runs:
 
 
 def _with_messages(runs: Runs, declared: Declarations) -> Runs:
-    """A message is written when it fires; it takes no time and cannot fail."""
+    """Let messages take no time and never fail: a message is written when it fires."""
     messages = {one.schedule_id for one in declared.schedules if one.definition.target.kind == "message"}
     return lambda job: (0, SUCCEEDED) if job.schedule_id in messages else runs(job)
 

@@ -1,4 +1,4 @@
-"""What a simulation counted: per schedule a time line and totals, and how busy it was over all."""
+"""The counts of a simulation: a time line and totals for each schedule, and the peak of running jobs."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ COLUMNS = 60
 
 @dataclass(slots=True)
 class Line:
-    """One schedule. The columns of its time line count what fired, was skipped or missed, and failed."""
+    """The counts of one schedule. The columns of its time line count what fired, was skipped or missed, and failed."""
 
     schedule_id: str
-    fields: str
+    text: str
     fired: int = 0
     first_at: int | None = None
     last_at: int | None = None
     ended: Counter[str] = field(default_factory=Counter)
     skipped: Counter[str] = field(default_factory=Counter)
     missed: Counter[str] = field(default_factory=Counter)
-    caught_up: int = 0  # slots that another job stood for
+    caught_up: int = 0  # slots that were merged into another job
     busy: int = 0  # microseconds of runs
     longest_wait: int = 0  # from due to start
     fired_in: list[int] = field(default_factory=lambda: [0] * COLUMNS)
@@ -44,8 +44,8 @@ class Tally:
         self.peak_running = 0
         self.peak_at: int | None = None
 
-    def add(self, schedule_id: str, fields: str) -> None:
-        self.lines[schedule_id] = Line(schedule_id, fields)
+    def add(self, schedule_id: str, text: str) -> None:
+        self.lines[schedule_id] = Line(schedule_id, text)
 
     def happened(self, event: Event) -> None:
         if event.slot_at is None or event.schedule_id is None:
@@ -62,7 +62,7 @@ class Tally:
         self._spread(line.passed_in, event)
 
     def _spread(self, columns: list[int], event: Event) -> None:
-        """A range of slots goes evenly over the columns from its first to its last."""
+        """Distribute a range of slots evenly over the columns from its first to its last."""
         first, last = (event.detail.get(end, event.slot_at) for end in ("first", "last"))
         assert isinstance(first, int) and isinstance(last, int)
         left, right = self._column(first), self._column(last)
@@ -71,7 +71,7 @@ class Tally:
             columns[column] += share + (column - left < rest)
 
     def fired(self, job: Job) -> None:
-        """A slot has its job, whether or not a worker comes to it within the span."""
+        """Count a slot that has its job, whether or not a worker takes the job within the span."""
         if job.origin == "retry":
             return
         line = self.lines[job.schedule_id]

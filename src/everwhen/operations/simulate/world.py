@@ -1,7 +1,7 @@
-"""A world in memory: it goes from one instant at which something happens to the next.
+"""A simulated scheduler in memory, which goes from one instant at which something happens to the next.
 
-Decisions are those of `decide`; what a store does with them is done here on dictionaries: new jobs stand in line,
-a limited call executor takes them, ended ones are settled. Nobody looks at the real clock.
+The decisions are those of `decide`. What a store does with them happens here on dictionaries: new jobs are queued, a
+limited call executor takes them, ended ones are settled. The real clock is never read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Runs = Callable[[Job], tuple[int, Outcome]]  # how long a run takes, and how it 
 
 
 class Watcher(Protocol):
-    """Who wants to know what happens."""
+    """Receives what happens."""
 
     def happened(self, event: Event) -> None: ...
 
@@ -49,7 +49,7 @@ class _Row:
 
 
 class VirtualWorld:
-    """Schedules, the jobs that they have, a call executor of `max_workers`, and outages in which nothing happens."""
+    """Schedules, their jobs, a call executor of `max_workers`, and outages in which nothing happens."""
 
     def __init__(
         self,
@@ -69,10 +69,10 @@ class VirtualWorld:
         self._rows: dict[str, _Row] = {}
         self._shared = Shared(coverage=_coverage(now, outages))
         self._wakes: list[tuple[int, str]] = []
-        self._begins: list[tuple[int, int, str, str]] = []  # jobs that may not begin before then
+        self._begins: list[tuple[int, int, str, str]] = []  # jobs that may not start before an instant
         self._ends: list[tuple[int, int, str, str, Outcome]] = []
         self._ready: deque[tuple[str, str]] = deque()
-        self._crowd: dict[str, list[tuple[str, str]]] = {}  # jobs that wait for a capacity
+        self._crowd: dict[str, list[tuple[str, str]]] = {}  # jobs that wait for capacity
         self._held: dict[str, _Row] = {}
         self._jobs = 0
 
@@ -83,7 +83,7 @@ class VirtualWorld:
         self._set_wake(row)
 
     def instants(self, until: int) -> Iterator[int]:
-        """Let everything happen that happens before then; each instant is handed out when it is over."""
+        """Simulate everything before `until`; yield each instant when it is finished."""
         while True:
             at = self._after_outage(max(self._next(), self.now))
             if at >= until:
@@ -97,7 +97,7 @@ class VirtualWorld:
         self.now = until
 
     def gathered(self) -> Iterator[Event]:
-        """Skips that are still counted on their rows (L5)."""
+        """Yield skips that are still counted on their rows (L5)."""
         for row in self._rows.values():
             state = row.state
             if state.skip_count:
@@ -137,7 +137,7 @@ class VirtualWorld:
 
     def _commit(self, row: _Row, decision: Decision) -> None:
         row.state, row.plan = decision.after, decision.plan
-        self._shared.undo.clear()  # nothing is ever taken back here
+        self._shared.undo.clear()  # nothing is ever rolled back here
         self._shared.transitions.clear()
         self._tell(decision.events)
         for job, _ in decision.cancelled:
@@ -149,7 +149,7 @@ class VirtualWorld:
     def _cancel(self, row: _Row, job: Job) -> None:
         if row.outstanding.pop(job.job_id, None) is None:
             return
-        if job.status == "running":  # its worker lets go at once
+        if job.status == "running":  # its worker releases it at once
             row.state = row.state._replace(running_jobs=row.state.running_jobs - (job.origin != "backfill"))
             self._shared.move(job.capacity_key, running=-1)
             self._free += 1
@@ -198,7 +198,7 @@ class VirtualWorld:
 
     def _take(self, row: _Row, job: Job) -> None:
         if job.line not in (None, "own") and _is_busy(row, job):
-            return  # called again when the one before it ends
+            return  # queued again when the job before it ends
         counters = {job.uid: counters_of(row.state)}
         plans = {(job.uid, job.revision): row.plan}
         taken, postponed, starts = claim(
@@ -236,7 +236,7 @@ class VirtualWorld:
             self._call_others(row, job)
 
     def _call_others(self, row: _Row, job: Job) -> None:
-        """A job let go: whoever waited for its schedule, its capacity or its guard looks again."""
+        """Queue again the jobs that waited for the schedule, the capacity or the guard of a released job."""
         self._ready.extend(
             (other.uid, other.job_id)
             for other in sorted(row.outstanding.values(), key=lambda other: (other.slot_at, other.row_id))
@@ -259,12 +259,15 @@ def _is_busy(row: _Row, job: Job) -> bool:
 
 
 def _coverage(start: int, outages: Sequence[tuple[int, int]]) -> Coverage:
-    """Alive all the time but in the outages, the instant at which one begins included."""
+    """Return the coverage: alive all the time except in the outages, including the instant at which one begins."""
     return Coverage(((start, FOR_EVER),)).without((first - 1, last) for first, last in outages)
 
 
 def queued(new: NewJob, row_id: int, state: State, plan: Plan, now: int) -> Job:
-    """The row that a store would write for a new job. By position: a simulated year makes a million of them."""
+    """Return the row that a store would write for a new job.
+
+    Arguments are passed by position, which is faster: a simulated year has a million jobs.
+    """
     definition = plan.definition
     guard, capacity, breaker = definition.guard, definition.capacity, definition.breaker
     return Job(

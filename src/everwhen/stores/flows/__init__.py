@@ -1,1 +1,1 @@
-"""What happens inside a transaction, written once for every database: load, decide, write."""
+"""The steps inside a transaction, written once for every database: load, decide, write."""

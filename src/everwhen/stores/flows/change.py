@@ -1,4 +1,4 @@
-"""Schedules come, change and go: one decision about one schedule, with a new revision where its plan changed."""
+"""Creating, changing and deleting schedules: one decision per schedule, with a new revision if its plan changed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Row, Snapshot, Transaction
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest
 
-# What a definition shows on its row for those who look at the table; `source` and `created_at` stay for ever.
+# Columns of a definition that its row shows to readers of the table; `source` and `created_at` never change.
 SHOWN = (
     "name",
     "group",
@@ -43,10 +43,10 @@ SHOWN = (
     "target",
     "updated_at",
 )
-# What sets a new row apart; the other columns of a state begin with its defaults, which are the table's, too.
+# Columns that a new row sets; the other columns of a state begin with its defaults, which equal the table's.
 _BEGINS = (*State._fields[1 : State._fields.index("held_slot_at")], "paused_by", "status_reason")
 _begins = itemgetter(*[State._fields.index(name) for name in _BEGINS])
-MANY = 1_000  # rows that are thought about for a while
+MANY = 1_000  # more rows than this take a while to process
 INSERTED = (*_BEGINS, *SHOWN, "source", "created_at", "key", "token_id")
 
 
@@ -57,7 +57,7 @@ def create_schedules(
     terms: Terms | None = None,
     new_policies: Collection[str] = (),
 ) -> list[State]:
-    """Write new schedules, all or none, on the terms of whoever makes them; `new_policies` are written with them."""
+    """Write new schedules, all or none, on the terms of their creator; `new_policies` are written with them."""
     if len(schedules) > MANY:
         tx.expect_long_pauses()
     if terms is not None:
@@ -79,7 +79,7 @@ def create_schedules(
 
 
 def _hold_to(terms: Terms, tx: Transaction, now: int, count: int) -> None:
-    """How many a token may have is counted under its lock, so that two requests at once cannot both be the last."""
+    """Check the quota under the token's lock, so that two concurrent requests cannot both take the last place."""
     if terms.max_schedules is not None:
         tx.lock_token(terms.token_id)
         if tx.count_of_token(terms.token_id) + count > terms.max_schedules:
@@ -104,10 +104,10 @@ def change_schedule(
     limits: Collection[str] = (),
     new_policies: Collection[str] = (),
 ) -> Decision:
-    """Decide about one schedule, and write it; what was decided before about the same request is not decided again.
+    """Decide about one schedule, and write it; refuse a request whose answer is remembered.
 
-    It is decided by the time at which the row is ours. `limits` are keys that the decision needs beside the schedule's
-    own.
+    The decision uses the time at which this transaction holds the row. `limits` are keys that the decision needs
+    besides the schedule's own.
     """
     shared = hold(tx, plans, tx.peek_schedule(schedule_id), limits=limits)
     schedule = load_schedule(tx, plans, schedule_id)
@@ -133,8 +133,11 @@ def change_schedule(
 def _hold_policies(
     tx: Transaction, plans: Iterable[Plan], new_policies: Collection[str]
 ) -> dict[str, QuietHoursPolicy]:
-    """The quiet hours that new revisions name, held until the commit: one of them may have been deleted since they
-    were asked for. Those that this transaction writes itself are not there yet."""
+    """Return the quiet hours that new revisions name, locked until the commit.
+
+    One of them may have been deleted since the caller read it. Policies that this transaction writes itself do not
+    exist yet.
+    """
     named = {one for plan in plans if (one := plan.definition.quiet_hours_id) is not None}
     named.difference_update(new_policies)
     found = tx.hold_policies(named) if named else {}
@@ -144,7 +147,7 @@ def _hold_policies(
 
 
 def _refuse_other_policy(tx: Transaction, plan: Plan, new_policies: Collection[str]) -> None:
-    """What was decided about a held slot was decided by these quiet hours."""
+    """Refuse quiet hours that have changed: the decision about a held slot was made with the old ones."""
     for policy_id, policy in _hold_policies(tx, [plan], new_policies).items():
         if policy != plan.quiet:
             raise QuietHoursChangedError(policy_id)
@@ -160,7 +163,7 @@ def fill_slots(
     *,
     limits: Collection[str] = (),
 ) -> Decision:
-    """Decide about the slots that have no job; which ones is asked once the row is ours."""
+    """Decide about the slots that have no job; the query for them runs when the row is locked."""
 
     def fill(schedule: Schedule, now: int, shared: Shared) -> Decision:
         filled = tx.filled_slots(schedule.state.uid, slots)
@@ -170,7 +173,7 @@ def fill_slots(
 
 
 def cancel_job_of_nobody(tx: Transaction, plans: PlanCache, now: int, job_id: str) -> None:
-    """End a job whose schedule is deleted; one that has ended meanwhile stays as it is (X4)."""
+    """End a job whose schedule is deleted; one that has ended since stays as it is (X4)."""
     shared = hold(tx, plans, tx.peek_jobs([job_id]))
     job = tx.jobs([job_id]).get(job_id)
     if job is None or not job.is_outstanding or tx.states([job.uid]):
@@ -182,7 +185,7 @@ def cancel_job_of_nobody(tx: Transaction, plans: PlanCache, now: int, job_id: st
 
 
 def load_schedule(tx: Snapshot, plans: PlanCache, schedule_id: str) -> Schedule | None:
-    """A schedule whole, with its outstanding jobs."""
+    """Load a whole schedule, with its outstanding jobs."""
     state = tx.state(schedule_id)
     if state is None:
         return None

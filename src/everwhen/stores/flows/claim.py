@@ -1,4 +1,4 @@
-"""A node takes ready jobs, within every capacity (O1, O4)."""
+"""Claiming ready jobs for a node, within every capacity (O1, O4)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from everwhen.model.events import Event
 from everwhen.model.job import Job
 from everwhen.model.shared import Shared
 from everwhen.stores.flows.commit import write_shared, write_starts
-from everwhen.stores.flows.load import add_shared, hold, plans_to_claim, system_paused_at
+from everwhen.stores.flows.load import (
+    add_shared,
+    claimable,
+    hold,
+    plans_to_claim,
+    seen_before,
+    system_paused_at,
+)
 from everwhen.stores.flows.publish import publish_claimed
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Transaction
@@ -21,22 +28,26 @@ from everwhen.stores.transaction import Transaction
 def take_jobs(
     tx: Transaction, plans: PlanCache, now: int, *, node: str, limit: int, queues: Sequence[str] | None
 ) -> list[ClaimedJob] | None:
-    """Claim up to `limit` jobs for a node; None when others took all that it saw, so that it may look again."""
+    """Claim up to `limit` jobs for a node; None when others took all that it saw, so that the caller may try again."""
     if system_paused_at(tx) is not None:
         return []
-    # A few more than are wanted, and further only where some of the nearest may not be taken.
+    # Read a few more than are wanted, and many more only where some of the first may not be claimed.
+    is_first = True
     for look in (limit + 1 + min(limit // 4, 9), 4 * limit + 100):
         peeked = tx.peek_ready(now, limit=look, queues=queues)
-        shared = hold(tx, plans, peeked)
+        shared = hold(tx, plans, peeked, wait=is_first)  # later keys come after those that are locked already
+        is_first = False
         counters = tx.counters({seen.uid for seen in peeked}) if peeked else {}
-        jobs = tx.ready_jobs(now, limit=look, queues=queues)
+        ready = tx.ready_jobs(now, limit=look, queues=queues)
+        is_edge = len(ready) == look
+        jobs = seen_before(ready, peeked)
         counters |= tx.counters({job.uid for job in jobs} - counters.keys())
-        is_edge = len(jobs) == look
         if is_edge:
             jobs = with_those_beyond(tx, jobs, counters, now, queues)
-        add_shared(tx, shared, (), jobs)
-        known = plans_to_claim(tx, plans, shared, jobs)
-        claims = claim(jobs, known, counters, shared, node=node, limit=limit, now=now)
+        add_shared(tx, shared, (), jobs, wait=False)
+        known = plans_to_claim(tx, plans, shared, jobs, wait=False)
+        free = claimable(shared, jobs, known)
+        claims = claim(free, known, counters, shared, node=node, limit=limit, now=now)
         if len(claims.taken) == limit or not is_edge:
             break
     if len(jobs) < len(peeked) and not claims.taken and not claims.postponed:
@@ -45,7 +56,7 @@ def take_jobs(
 
 
 def take_job(tx: Transaction, plans: PlanCache, now: int, *, node: str, job_id: str) -> ClaimedJob | None:
-    """Claim this one, whatever its queue; None when it is not ready, not there, or has no place."""
+    """Claim this one job, whatever its queue; None when it is not ready, does not exist, or has no capacity."""
     if system_paused_at(tx) is not None:
         return None
     peeked = tx.peek_jobs([job_id])
@@ -82,7 +93,7 @@ def with_those_beyond(
     now: int,
     queues: Sequence[str] | None,
 ) -> list[Job]:
-    """Of one schedule the job that goes first may lie beyond the edge: they run in order of slot_at (O1)."""
+    """Add ready jobs beyond the limit: one may precede those of its schedule, which run in order of slot_at (O1)."""
     crowded = {uid for uid, counts in counters.items() if counts.outstanding > 1}
     if not crowded:
         return jobs
@@ -91,6 +102,6 @@ def with_those_beyond(
 
 
 def _half_opened(transition: Transition) -> Event:
-    """A retry that is the probe says so, as a slot does."""
+    """Return the event of a retry that is the probe of its breaker, as a slot records it."""
     detail = {"key": transition.key}
     return Event("breaker.half_opened", transition.at, job_id=transition.job_id, detail=detail)

@@ -20,10 +20,10 @@ from everwhen.stores.transaction import Declined, Queue, Row, Transaction
 _POSITIONS = range(len(State._fields))
 _ROW_ID = State._fields.index("row_id")
 
-# What an ordinary firing moves; everything else on the row stays as it is.
+# Columns that an ordinary firing changes; the others stay as they are.
 FIRED = ("next_slot_at", "next_run_at", "fire_count", "outstanding", "last_fired_at", "last_slot_at")
 
-# What is known of a job when it is made, in the order of `job_row`; its status is `queued`.
+# Columns that are known when a job is created, in the order of `job_row`; its status is `queued`.
 JOB_INSERTED = (
     "job_id",
     "schedule_row",
@@ -51,7 +51,7 @@ JOB_INSERTED = (
     "ready_at",
 )
 
-# And what a job is that has begun and succeeded when it is made.
+# Columns of a job that has begun and succeeded when it is created.
 JOB_ENDED = (
     *JOB_INSERTED,
     "status",
@@ -65,7 +65,7 @@ JOB_ENDED = (
 
 
 def commit_decisions(tx: Transaction, decisions: Sequence[Decision], now: int) -> None:
-    """Write a batch. Nothing of it is seen by anybody before the transaction ends."""
+    """Write a batch. It is invisible to other transactions until the commit."""
     jobs: list[Row] = []
     beside: set[Queue] = set()
     fired: list[Row] = []
@@ -101,7 +101,7 @@ def commit_decisions(tx: Transaction, decisions: Sequence[Decision], now: int) -
         tx.ready_successors({queue for job, _ in cancelled for queue in queues_behind(job)}, now)
     if jobs:
         tx.insert_jobs(jobs)
-    if beside:  # whether somebody is in front of these is not on the row
+    if beside:  # their rows do not show whether another job precedes them
         tx.ready_successors(beside, now)
     if fired:
         tx.update_states(FIRED, fired)
@@ -111,10 +111,10 @@ def commit_decisions(tx: Transaction, decisions: Sequence[Decision], now: int) -
 
 
 def write_starts(tx: Transaction, claims: Claims, now: int) -> None:
-    """Jobs begin, and the rows of their schedules count them, each statement for all that are alike.
+    """Start jobs, and count them on the rows of their schedules, with one statement for all equal starts.
 
-    Counting happens in the statement, where a row counts once however often it is named: what starts twice in one
-    claim is counted in two.
+    The statement does the counting, and an UPDATE counts a row once however often it is named. So a schedule that
+    starts twice in one claim is counted by two statements.
     """
     if claims.taken:
         tx.start_jobs(claims.taken)
@@ -129,16 +129,16 @@ def write_starts(tx: Transaction, claims: Claims, now: int) -> None:
 
 
 def queues_behind(job: Job) -> list[Queue]:
-    """Who may have waited for this job: its line, and the own one unless it is a backfill."""
+    """Return the lines that may have waited for this job: its own line, and `own` unless it is a backfill."""
     own = [] if job.origin == "backfill" else [Queue(job.uid, "own")]
     return own if job.line in (None, "own") else [*own, Queue(job.uid, job.line)]
 
 
 def hand_on_places(tx: Transaction, decisions: Sequence[Decision], shared: Shared, now: int) -> None:
-    """A held slot that was offered a place and did not take it leaves it to the next in line (E5).
+    """Offer a place that a held slot declined to the next slot in line (E5).
 
-    Where there is no place any more nobody has to be asked: in a long line of held slots, behind jobs that wait in
-    the queue, every end of a job would otherwise ask them all, one after another.
+    Where no place is left, no slot needs to be asked. Otherwise, in a long line of held slots behind queued jobs,
+    every end of a job would decide all of them again, one after another.
     """
     declined = [
         Declined(before.held_key, before.held_due_at or 0, before.row_id)
@@ -152,9 +152,9 @@ def hand_on_places(tx: Transaction, decisions: Sequence[Decision], shared: Share
 
 
 def move_states(tx: Transaction, moved: Iterable[tuple[State, State]]) -> None:
-    """Write what changed on each row and nothing else: an index whose columns stay is not touched.
+    """Write the columns that changed on each row and no others: an index whose columns stay the same is not touched.
 
-    Each row once, with the first state before and the last one after.
+    Each row is written once, with the first state before and the last one after.
     """
     alike: dict[tuple[int, ...], list[State]] = {}
     sooner: list[int] = []
@@ -183,7 +183,7 @@ def _declines(decision: Decision, now: int) -> bool:
 
 
 def _only_fired(decision: Decision) -> bool:
-    """An ordinary firing moves six columns; the narrow update is worth the look."""
+    """Return whether this is an ordinary firing: it changes six columns, and the narrow update pays for the check."""
     if len(decision.jobs) != 1 or decision.events or decision.cancelled:
         return False
     before, after = decision.before, decision.after
@@ -193,7 +193,7 @@ def _only_fired(decision: Decision) -> bool:
 
 
 def job_row(job: NewJob, state: State, plan: Plan, now: int) -> Row:
-    """A new job, in the order of JOB_INSERTED."""
+    """Return the row of a new job, in the order of JOB_INSERTED."""
     definition = plan.definition
     guard = definition.guard if job.origin in OWN_ORIGINS else None
     capacity = definition.capacity
@@ -226,7 +226,7 @@ def job_row(job: NewJob, state: State, plan: Plan, now: int) -> Row:
 
 
 def write_shared(tx: Transaction, shared: Shared, now: int) -> None:
-    """Write what changed; where places came free, the oldest held slots of the key are decided again (E5)."""
+    """Write changed limits and breakers; where places became free, release the oldest held slots of the key (E5)."""
     if shared.touched_limits:
         tx.put_limits([shared.limits[key] for key in sorted(shared.touched_limits)])
         if freed := _freed_places(shared):
@@ -241,7 +241,7 @@ def write_shared(tx: Transaction, shared: Shared, now: int) -> None:
 
 
 def _freed_places(shared: Shared) -> list[tuple[str, int]]:
-    """How many places of each key are free, for those that are held by it, and were not when it all began."""
+    """Return, for each key, how many of its free places were taken when the transaction began."""
     taken: dict[str, int] = {}
     for old in shared.undo:
         if isinstance(old, Limit):

@@ -1,4 +1,4 @@
-"""A configuration, written whole: schedules and policies come, change and go in one transaction."""
+"""Writing a whole configuration: schedules and policies are created, changed and deleted in one transaction."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from everwhen.stores.transaction import Transaction
 
 
 def reconcile(tx: Transaction, plans: PlanCache, now: int, changes: Reconciliation) -> bool:
-    """Write all of it; False, and nothing, when another configuration came since it was worked out.
+    """Write all of it; return False, and write nothing, when another configuration was written since `based_on`.
 
-    Schedules leave before policies do, and before others take their ids; policies are written last, because plans
-    that are read after them know them.
+    Schedules are deleted before policies, and before others take their ids. Policies are written last, because plans
+    that are read after them contain them.
     """
     if tx.config_revision(changes.source)[0] != changes.based_on:
         return False

@@ -1,10 +1,9 @@
-"""Jobs whose work goes on elsewhere, and whose outcome somebody reports later (CONTRACT 2, HTTP 202).
+"""Jobs whose work continues externally, and whose outcome is reported later (CONTRACT 2, HTTP 202).
 
-A worker that gets a 202 hands its job over: the job stays running, and belongs to no node, so its worker is free and
-no lease can expire under it; a restart of everwhen does not touch it. It ends by the report of whoever has the
-token, by its deadline, or by a cancel; the first of them counts. When the node dies between the 202 and the
-hand-over, the job is rescued like any other: the request is sent again, with the same idempotency key and a new
-token.
+A worker that receives a 202 hands its job over: the job stays running and belongs to no node. So its worker is free,
+no lease of it can expire, and a restart of everwhen does not affect it. The job ends by a report with its token, by
+its deadline, or by a cancellation; the first of them counts. When the node dies between the 202 and the hand-over,
+the job is rescued like any other: the request is sent again, with the same idempotency key and a new token.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from everwhen.stores.transaction import Transaction
 def take_report(
     tx: Transaction, plans: PlanCache, job_id: str, token_hash: str, outcome: Outcome, now: int
 ) -> bool:
-    """End a job by what was reported; False when it does not wait for this token."""
+    """End a job with the reported outcome; False when it does not wait for this token."""
     shared = hold(tx, plans, seen := tx.peek_jobs([job_id]))
     tx.states({lock_hint.uid for lock_hint in seen})  # locked before their jobs
     job = tx.jobs([job_id]).get(job_id)
@@ -35,7 +34,7 @@ def take_report(
 
 
 def end_overdue(tx: Transaction, plans: PlanCache, now: int) -> int:
-    """End what is past its deadline, and let go of what was cancelled; how many those were."""
+    """End jobs that are past their deadline, and release cancelled ones; return how many."""
     found = [job.job_id for job in tx.jobs_external_over(now)]
     if not found:
         return 0

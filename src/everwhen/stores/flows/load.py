@@ -1,8 +1,8 @@
-"""What a decision needs, read in batches: schedules with their plans, and the limits and breakers of their keys."""
+"""Loading what a decision needs, in batches: schedules with their plans, and the limits and breakers of their keys."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from everwhen.decide.claim import budgets_of_retry
 from everwhen.decide.overlap import may_be_full
@@ -13,7 +13,7 @@ from everwhen.model.shared import Coverage, Shared, keys_of
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Finished, LockHint, Snapshot
 
-Holder = Job | Finished | LockHint  # what has keys of limits and breakers
+Holder = Job | Finished | LockHint  # rows with keys of limits and breakers
 
 _LOOK_BACK = 400 * DAY
 
@@ -27,7 +27,7 @@ def hold(
     wait: bool = True,
     limits: Collection[str] = (),
 ) -> Shared:
-    """The limits and breakers of what was peeked at, and further limits, locked before any row of theirs."""
+    """Lock the limits and breakers of the peeked rows, and further limits, before any of those rows."""
     shared = Shared() if shared is None else shared
     if peeked or limits:
         known = plans.load(tx, {(seen.uid, seen.revision) for seen in peeked}) if peeked else {}
@@ -43,20 +43,50 @@ def add_shared(
     *,
     wait: bool = True,
 ) -> None:
-    """Add the limits and breakers that these need and the working copy lacks."""
+    """Add the limits and breakers that these need and that `shared` does not have yet."""
     _add(tx, shared, [schedule.plan for schedule in schedules], jobs, wait=wait)
 
 
 def plans_to_claim(
-    tx: Snapshot, plans: PlanCache, shared: Shared, jobs: Sequence[Job]
+    tx: Snapshot, plans: PlanCache, shared: Shared, jobs: Sequence[Job], *, wait: bool = True
 ) -> dict[tuple[str, int], Plan]:
-    """The plans of jobs that are about to begin; the limits that retries of them count for are added."""
+    """Return the plans of jobs that are about to begin; add the limits for which their retries count."""
     known = plans.load(tx, [(job.uid, job.revision) for job in jobs])
-    retries = [(job, known[job.uid, job.revision]) for job in jobs if job.origin == "retry"]
+    retries = [job for job in jobs if job.origin == "retry"]
     if retries:
-        keys = {budget.key for job, plan in retries for budget in budgets_of_retry(job, plan)}
-        _add(tx, shared, (), (), wait=True, also=keys)
+        keys = set().union(*(_keys_of_retry(job, known) for job in retries))
+        _add(tx, shared, (), (), wait=wait, also=keys)
     return known
+
+
+def seen_before(jobs: list[Job], peeked: Sequence[LockHint]) -> list[Job]:
+    """Return the jobs of schedules that were peeked at, whose keys and rows are locked already.
+
+    A job that became ready since then waits for the next claim: locking its schedule now would violate the order of
+    locks, and two claims could wait for each other. Without a peek (SQLite) nothing is locked, and all are returned.
+    """
+    if not peeked:
+        return jobs
+    uids = {hint.uid for hint in peeked}
+    return [job for job in jobs if job.uid in uids]
+
+
+def claimable(shared: Shared, jobs: Sequence[Job], plans: Mapping[tuple[str, int], Plan]) -> Sequence[Job]:
+    """Return the jobs whose keys could all be locked. Jobs of one schedule stay together, because they run in order."""
+    if not shared.busy:
+        return jobs
+    waiting = {
+        job.uid
+        for job in jobs
+        if not shared.busy.isdisjoint(_keys_of_retry(job, plans).union(*_keys((), [job])))
+    }
+    return [job for job in jobs if job.uid not in waiting]
+
+
+def _keys_of_retry(job: Job, plans: Mapping[tuple[str, int], Plan]) -> set[str]:
+    if job.origin != "retry":
+        return set()
+    return {budget.key for budget in budgets_of_retry(job, plans[job.uid, job.revision])}
 
 
 def _add(
@@ -100,14 +130,14 @@ def _keys(plans: Iterable[Plan], holders: Iterable[Holder]) -> tuple[set[str], s
 
 
 def without_busy(shared: Shared, schedules: Sequence[Schedule]) -> Sequence[Schedule]:
-    """Those whose keys were all to be had; the others stay due (E6)."""
+    """Return the schedules whose keys could all be locked; the others stay due (E6)."""
     if not shared.busy:
         return schedules
     return [s for s in schedules if shared.busy.isdisjoint(set().union(*_keys([s.plan], s.outstanding)))]
 
 
 def schedules_of(tx: Snapshot, plans: PlanCache, states: Sequence[State]) -> list[Schedule]:
-    """Rows with their plans, and with their outstanding jobs where a tick looks at them."""
+    """Combine rows with their plans, and with their outstanding jobs where a tick needs them."""
     known = plans.load(tx, [(state.uid, state.revision) for state in states])
     found = [Schedule(state, known[state.uid, state.revision]) for state in states]
     crowded = [s.state.uid for s in found if s.state.outstanding and _needs_jobs(s)]
@@ -122,7 +152,7 @@ def _needs_jobs(schedule: Schedule) -> bool:
 
 
 def with_jobs(tx: Snapshot, schedules: Iterable[Schedule], uids: Collection[str]) -> list[Schedule]:
-    """The same, those of these uids with their outstanding jobs."""
+    """Return the same schedules, with the outstanding jobs of these uids."""
     jobs = tx.outstanding(uids)
     return [
         Schedule(s.state, s.plan, jobs.get(s.state.uid, ())) if s.state.uid in uids else s for s in schedules
@@ -130,9 +160,9 @@ def with_jobs(tx: Snapshot, schedules: Iterable[Schedule], uids: Collection[str]
 
 
 def coverage(tx: Snapshot, now: int, alive_since: int | None = None) -> Coverage:
-    """When schedulers were alive, by their heartbeats, without what the clock was stepped over.
+    """Return when schedulers were alive, by their heartbeats, without times that a step of the clock skipped.
 
-    `alive_since`: whoever asks lives until now, though its next heartbeat is still to come.
+    `alive_since`: the caller counts as alive until now, although its next heartbeat is not written yet.
     """
     merged: list[tuple[int, int]] = []
     stretches = list(tx.heartbeats(now - _LOOK_BACK))
@@ -147,6 +177,6 @@ def coverage(tx: Snapshot, now: int, alive_since: int | None = None) -> Coverage
 
 
 def system_paused_at(tx: Snapshot) -> int | None:
-    """Since when the system switch is on; None when it is off."""
+    """Return since when the system is paused; None when it is not."""
     value = tx.settings().get("system_paused")
     return int(value) if value else None

@@ -1,27 +1,27 @@
-"""Jobs on their way to a queue that is not ours: the outbox.
+"""The outbox: jobs on their way to an external queue.
 
-The database is the only truth. A queue carries the *message* "job X is ready, message number n", and nothing that it
-loses, repeats or reorders loses, doubles or reorders work.
+The database is the only source of truth. A queue transports the *message* "job X is ready, message number n".
+Whatever the queue loses, repeats or reorders, no work is lost, repeated or reordered.
 
-*States.* A job that is ready and not handed over may go. Handing it over marks it, in one transaction: its number goes
-up by one, `handed_over_at` is set, and `ready_at` lies in the future: until then no claim, no other dispatcher sees it.
-Only after the commit is the message sent. Whoever gets the message claims the job, by the rules of every claim; but
-only while it is queued, on its way, and the number is that of the message. So of all messages about a job one counts,
-and the others are dropped in silence.
+*States.* A job that is ready and not handed over may be sent. Handing it over marks it, in one transaction: its
+number is incremented, `handed_over_at` is set, and `ready_at` is set to a future instant, until which neither a claim
+nor another dispatcher sees the job. The message is sent only after the commit. The worker that receives the message
+claims the job by the rules of every claim, but only while the job is queued and handed over and its number equals
+that of the message. So of all messages about a job one is valid, and the others are dropped without an error.
 
-*Who may do what.* Any dispatcher may hand over any job; which one does, the transaction decides. A worker of the queue
-may only take what its message names. When it may not be had now (no place, not its turn, a breaker, the system switch),
-the job is put back and handed over again, as the next number, when there is room. That hardly happens: what is on its
-way counts as taken, so a capacity of one has one message in the queue and not a thousand.
+*Permissions.* Any dispatcher may hand over any job; the transaction decides which one does. A worker of the queue may
+only claim the job that its message names. When that job cannot be claimed now (no capacity, not its turn, a breaker,
+the system switch), it is put back and handed over again, under the next number, when there is capacity. That is rare:
+a job that is handed over counts as running, so a capacity of one has one message in the queue and not a thousand.
 
-*When either side dies.* A dispatcher that dies between mark and message leaves a job that nobody was told of; a queue
-that loses its data leaves many. Both are found when `ready_at` comes: the queue is asked. A message that waits goes on
-waiting. One that is gone makes its job ready again: no attempt is counted, for nothing was attempted. One that the
-queue's worker failed with, before the job began, is a rescue (R8), and the fourth time the job is lost. Where the queue
-cannot be asked, time decides, and the worst that comes of it is a second message.
+*When either side dies.* A dispatcher that dies between mark and message leaves a job without a message; a queue that
+loses its data leaves many. Both are found when `ready_at` is reached: the dispatcher asks the queue. A message that
+still waits is left alone. The job of a lost message becomes ready again, and no attempt is counted, because none was
+made. A message whose worker in the queue failed before the job began is a rescue (R8); the fourth time, the job is
+lost. Where the queue cannot be asked, time decides; the worst consequence is a second message.
 
-*When the job needs none any more* (cancelled, or claimed by a worker of ours after the dispatch was changed) its
-message is withdrawn; until then it finds nothing to claim.
+*When the job needs no message any more* (it is cancelled, or a worker of everwhen claimed it after the dispatch
+setting was changed), its message is withdrawn; until then it finds nothing to claim.
 """
 
 from __future__ import annotations
@@ -39,33 +39,43 @@ from everwhen.model.outcome import Outcome
 from everwhen.model.policy import MOST_RESCUES
 from everwhen.model.shared import Shared
 from everwhen.stores.flows.claim import with_those_beyond, write_claims
-from everwhen.stores.flows.load import add_shared, hold, plans_to_claim, system_paused_at
+from everwhen.stores.flows.load import (
+    add_shared,
+    claimable,
+    hold,
+    plans_to_claim,
+    seen_before,
+    system_paused_at,
+)
 from everwhen.stores.flows.publish import SPEAKER
 from everwhen.stores.flows.settle import end_jobs
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Transaction
 
-CARRIED = "queue"  # stands where the node of a job stands that was lost on its way
+CARRIED = "queue"  # the value of `node` for a job that was lost on its way
 
 
 def send_jobs(tx: Transaction, plans: PlanCache, now: int, *, limit: int, until: int) -> list[Delivery]:
-    """Mark up to `limit` ready jobs as on their way."""
+    """Mark up to `limit` ready jobs as handed over."""
     if system_paused_at(tx) is not None:
         return []
     look = limit + 10
     peeked = tx.peek_deliverable(now, limit=look)
     shared = hold(tx, plans, peeked)
     counters = tx.counters({seen.uid for seen in peeked}) if peeked else {}
-    jobs = tx.deliverable_jobs(now, limit=look)
+    ready = tx.deliverable_jobs(now, limit=look)
+    jobs = seen_before(ready, peeked)
     counters |= tx.counters({job.uid for job in jobs} - counters.keys())
-    if len(jobs) == look:
+    if len(ready) == look:
         jobs = with_those_beyond(tx, jobs, counters, now, None)
     if not jobs:
         return []
-    add_shared(tx, shared, (), jobs)
-    known = plans_to_claim(tx, plans, shared, jobs)
+    add_shared(tx, shared, (), jobs, wait=False)
+    known = plans_to_claim(tx, plans, shared, jobs, wait=False)
     under_way = tx.on_their_way(jobs)
-    chosen = hand_over(jobs, known, counters, shared, under_way, limit=limit, now=now)
+    chosen = hand_over(
+        claimable(shared, jobs, known), known, counters, shared, under_way, limit=limit, now=now
+    )
     if chosen.postponed:
         tx.postpone_jobs(chosen.postponed)
     numbers = tx.send_jobs(chosen.given, now, until) if chosen.given else {}
@@ -82,7 +92,7 @@ def send_jobs(tx: Transaction, plans: PlanCache, now: int, *, limit: int, until:
 def take_delivered(
     tx: Transaction, plans: PlanCache, now: int, *, node: str, job_id: str, number: int
 ) -> ClaimedJob | None:
-    """Claim what a message brought; None when it is old, or the job has to wait after all."""
+    """Claim the job of a message; None when the message is out of date, or the job must wait."""
     peeked = tx.peek_jobs([job_id])
     shared = hold(tx, plans, peeked)
     counters = tx.counters({seen.uid for seen in peeked}) if peeked else {}
@@ -92,7 +102,7 @@ def take_delivered(
     (job,) = found
     counters |= tx.counters({job.uid} - counters.keys())
     add_shared(tx, shared, (), [job])
-    tx.close_deliveries([job])  # from here on no message counts
+    tx.close_deliveries([job])  # from here on no message is valid
     known = plans_to_claim(tx, plans, shared, [job])
     is_paused = system_paused_at(tx) is not None
     claims = claim([] if is_paused else [job], known, counters, shared, node=node, limit=1, now=now)
@@ -103,7 +113,7 @@ def take_delivered(
 
 
 def put_back(tx: Transaction, plans: PlanCache, now: int, deliveries: Sequence[Delivery]) -> int:
-    """Messages that are gone; how many of their jobs are ready again."""
+    """Make the jobs of lost messages ready again; return how many."""
     jobs = _locked(tx, plans, deliveries)
     if jobs:
         tx.call_back(jobs, now)
@@ -111,7 +121,7 @@ def put_back(tx: Transaction, plans: PlanCache, now: int, deliveries: Sequence[D
 
 
 def count_failed(tx: Transaction, plans: PlanCache, now: int, failed: Sequence[tuple[Delivery, str]]) -> int:
-    """Messages with which a worker of the queue failed before their jobs began: rescued, at last lost; how many."""
+    """Count failures of the queue's workers before the jobs began: a rescue, at last lost; return how many."""
     errors = {delivery.job_id: error for delivery, error in failed}
     jobs = _locked(tx, plans, [delivery for delivery, _ in failed])
     if not jobs:
@@ -127,7 +137,7 @@ def count_failed(tx: Transaction, plans: PlanCache, now: int, failed: Sequence[t
 
 
 def _end(tx: Transaction, plans: PlanCache, over: Sequence[Job], errors: dict[str, str], now: int) -> None:
-    """A job ends from running; so the start that its worker did not get to say is put on record first."""
+    """End jobs as lost. A job ends from running, so the start that its worker did not record is written first."""
     if not over:
         return
     shared = Shared()
@@ -143,7 +153,7 @@ def _end(tx: Transaction, plans: PlanCache, over: Sequence[Job], errors: dict[st
 
 
 def _locked(tx: Transaction, plans: PlanCache, deliveries: Sequence[Delivery]) -> list[Job]:
-    """The jobs of messages that still count, with all that changing them needs held."""
+    """Return the jobs of messages that are still valid, with everything locked that changing them needs."""
     peeked = tx.peek_jobs([delivery.job_id for delivery in deliveries])
     hold(tx, plans, peeked)
     tx.lock_schedules({seen.uid for seen in peeked})
@@ -151,7 +161,7 @@ def _locked(tx: Transaction, plans: PlanCache, deliveries: Sequence[Delivery]) -
 
 
 def _on_their_way(tx: Transaction, numbers: dict[str, int]) -> list[Job]:
-    """The jobs about which these very messages count."""
+    """Return the queued jobs whose current message has this number."""
     last = tx.deliveries(list(numbers))
     jobs = tx.jobs([job_id for job_id, number in numbers.items() if last.get(job_id) == number])
     return [job for job in jobs.values() if job.status == "queued"]

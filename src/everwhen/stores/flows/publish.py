@@ -1,9 +1,9 @@
-"""Message jobs end where they begin: the transaction that starts one writes its message and settles it.
+"""Message jobs: the transaction that starts one writes its message and settles it.
 
-There is nothing to run, so no worker is asked and no crash can come between a slot and its message. Nearly all are
-fired with nobody in front of them: their jobs are written once, as they will be for ever. To enqueue, read, start and
-settle each of them took three times as long, and a second with a thousand of them was half over before the last was
-committed. The others follow one another, as everywhere; each round ends the first in every line.
+There is nothing to run, so no worker is involved and no crash can come between a slot and its message. Nearly all of
+them fire with no other job before them: such a job is written once, in its final state. Enqueueing, reading, starting
+and settling each of them took three times as long: with a thousand in one second, half of that second had passed
+before the last commit. The others run one after another, like all jobs; each round ends the first in every line.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from everwhen.stores.flows.settle_fast import settle_fast
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Row, Transaction
 
-SPEAKER = "scheduler"  # stands where the node of a job stands
+SPEAKER = "scheduler"  # the value of `node` for these jobs
 MOST_ROUNDS = 1_000
 
 
-# What a firing and a success move on the row of a schedule; the rest stays as it is.
+# Columns that a firing and a success change on the row of a schedule; the others stay as they are.
 SPOKEN = (
     *FIRED,
     "current_repeat",
@@ -49,7 +49,7 @@ _ATTEMPT, _READY_AT = JOB_INSERTED.index("attempt"), JOB_INSERTED.index("ready_a
 
 
 def say_at_once(tx: Transaction, decisions: Sequence[Decision], now: int) -> Sequence[Decision]:
-    """Write what is fired and over in the same moment; the decisions that are left."""
+    """Write jobs that are fired and ended in one step; return the remaining decisions."""
     left: list[Decision] = []
     spoken: list[tuple[Decision, State]] = []
     for decision in decisions:
@@ -67,7 +67,7 @@ def say_at_once(tx: Transaction, decisions: Sequence[Decision], now: int) -> Seq
 
 
 def _ended_row(decision: Decision, now: int) -> Row:
-    """A job that has begun and succeeded, in the order of JOB_ENDED."""
+    """Return the row of a job that has begun and succeeded, in the order of JOB_ENDED."""
     row = list(job_row(decision.jobs[0], decision.after, decision.plan, now))
     row[_ATTEMPT], row[_READY_AT] = decision.jobs[0].attempt + 1, None
     timeout = decision.plan.definition.timeout
@@ -82,7 +82,7 @@ def _spoken_message(decision: Decision, now: int) -> NewMessage:
 
 
 def publish_fired(tx: Transaction, plans: PlanCache, decisions: Sequence[Decision], now: int) -> None:
-    """What a tick has just fired, as far as it is messages."""
+    """Publish the messages that a tick has just fired."""
     uids = {d.after.uid for d in decisions if d.jobs and d.plan.definition.target.kind == MESSAGE}
     if uids:
         _publish_ready(tx, plans, uids, now)
@@ -91,7 +91,7 @@ def publish_fired(tx: Transaction, plans: PlanCache, decisions: Sequence[Decisio
 def publish_claimed(
     tx: Transaction, plans: PlanCache, claimed: Sequence[ClaimedJob], now: int
 ) -> list[ClaimedJob]:
-    """Settle those of the claimed jobs that are messages; the rest is for the worker."""
+    """Settle the claimed jobs that are messages; return the others, for the worker."""
     spoken = [one for one in claimed if one.definition.target.kind == MESSAGE]
     if not spoken:
         return list(claimed)
@@ -121,7 +121,7 @@ def _may_start(job: Job, now: int) -> bool:
 
 
 def _end(tx: Transaction, plans: PlanCache, claimed: Sequence[ClaimedJob], shared: Shared, now: int) -> None:
-    """Nearly all by the short way, as with any other job; a thousand messages a second leave no time for the long."""
+    """Settle, nearly all on the fast path, like other jobs: the full one is too slow for 1,000 messages a second."""
     ended = {job.job_id: (job, outcome) for job, outcome in _ended(tx, claimed, now)}
     ends = [JobEnd(job.job_id, job.fence, outcome) for job, outcome in ended.values()]
     left = settle_fast(tx, plans, ends, shared, now)
@@ -132,7 +132,8 @@ def _end(tx: Transaction, plans: PlanCache, claimed: Sequence[ClaimedJob], share
 
 
 def _ended(tx: Transaction, claimed: Sequence[ClaimedJob], now: int) -> list[tuple[Job, Outcome]]:
-    # Starting a job counts it, if it was not counted before; what was read before the start does not show it.
+    # Starting a job counts it, if it was not counted before; the row that was read before the start does not show
+    # that.
     return [
         (one.job._replace(is_counted=True), Outcome("succeeded", also=_message(tx, one, now)))
         for one in claimed
@@ -140,7 +141,7 @@ def _ended(tx: Transaction, claimed: Sequence[ClaimedJob], now: int) -> list[tup
 
 
 def _message(tx: Transaction, claimed: ClaimedJob, now: int) -> NewMessage:
-    """Whoever asked for a job by hand is who speaks."""
+    """Return the message; for a job that was triggered manually, its requester is its author."""
     actor = tx.requester(claimed.job) if claimed.job.origin == "manual" else None
     return message_of(claimed.job, claimed.definition, now, actor)
 

@@ -1,9 +1,9 @@
-"""Jobs whose node is gone: back into the queue, or ended as lost (R8).
+"""Jobs whose node is gone: requeued, or ended as lost (R8).
 
-A node keeps what it runs by one heartbeat for all of it. When that has not come for a whole lease, or the node
-said sign-off, any other node may take its jobs. The new fence shuts the old worker out, should it still live.
+A node keeps all the jobs that it runs by one heartbeat. When the heartbeat is older than a whole lease, or the node
+has signed off, any other node may take its jobs. The new fence excludes the old worker, should it still be alive.
 
-A node that lives puts back what it never began, a claim whose answer was lost on the way, and gives back what it
+A node that is alive requeues jobs that it never began, because the response to its claim was lost, and those that it
 interrupts because it stops (G1).
 """
 
@@ -24,13 +24,13 @@ from everwhen.stores.transaction import LockHint, Transaction
 
 
 def rescue_jobs(tx: Transaction, plans: PlanCache, now: int, *, node: str, lease: int) -> int:
-    """How many jobs of dead nodes were taken care of."""
+    """Take care of the jobs of dead nodes; return how many."""
     found = tx.jobs_of_dead_nodes(node=node, oldest=now - lease, newest=now + lease)
     return rescue_found(tx, plans, found, now) if found else 0
 
 
 def rescue_found(tx: Transaction, plans: PlanCache, found: Sequence[Job], now: int) -> int:
-    """Jobs that nobody runs any more: run again, or lost; how many."""
+    """Requeue jobs that no node runs any more, or end them as lost; return how many."""
     shared = _hold(tx, plans, found)
     jobs = _still_lost(tx, found)
     known = plans.load(tx, [(job.uid, job.revision) for job in jobs])
@@ -49,9 +49,10 @@ def rescue_found(tx: Transaction, plans: PlanCache, found: Sequence[Job], now: i
 
 
 def put_orphans_back(tx: Transaction, plans: PlanCache, found: Sequence[Job], now: int) -> int:
-    """Jobs whose own node knows that it never began them; how many were taken care of.
+    """Requeue jobs that their own node never began; return how many.
 
-    Nobody ran them, so nothing was lost: it is none of the three rescues, and `on_lost: fail` does not forbid it.
+    No node ran them, so nothing was lost: this does not count as one of the three rescues, and `on_lost: fail` allows
+    it.
     """
     shared = _hold(tx, plans, found)
     jobs = _still_lost(tx, found)
@@ -62,7 +63,7 @@ def put_orphans_back(tx: Transaction, plans: PlanCache, found: Sequence[Job], no
 
 
 def give_jobs_back(tx: Transaction, plans: PlanCache, found: Sequence[Job], now: int) -> int:
-    """Jobs that their own node interrupts: run again, uncounted, or lost where they must not run twice; how many."""
+    """Requeue jobs that their own node interrupts, uncounted, or end those that must not run twice; return how many."""
     shared = _hold(tx, plans, found)
     jobs = _still_lost(tx, found)
     known = plans.load(tx, [(job.uid, job.revision) for job in jobs])
@@ -89,7 +90,7 @@ def _still_lost(tx: Transaction, found: Sequence[Job]) -> list[Job]:
 
 
 def _is_still_lost(job: Job, seen: Job) -> bool:
-    """Another node may have rescued it, or its own worker settled it, since it was found."""
+    """Return False if another node rescued the job, or its own worker settled it, since it was found."""
     return job.fence == seen.fence and job.node == seen.node and job.released_at is None
 
 
@@ -102,7 +103,7 @@ def _requeue(
     is_rescue: bool,
     detail: Mapping[str, object],
 ) -> None:
-    """Same id, new fencing token; it keeps its place in the limits but runs nowhere."""
+    """Requeue jobs under the same id and a new fencing token; each keeps its place in the limits but is not running."""
     if not jobs:
         return
     tx.insert_events([_about(job, "job.rescued", now)._replace(detail=detail) for job in jobs])
@@ -120,7 +121,7 @@ def _requeue(
 
 
 def _end(tx: Transaction, plans: PlanCache, over: Sequence[Ended], now: int) -> None:
-    """Lost; or over before, and only now let go of."""
+    """End jobs that are lost, and release jobs that had ended earlier."""
     if over:
         end_jobs(tx, plans, over, Shared(), now)
 

@@ -1,4 +1,4 @@
-"""A backup becomes the database: everything that must not go on as if no time had passed (R5), in one transaction."""
+"""Turning a backup into the live database: what must not continue as if no time had passed (R5), in one transaction."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from everwhen.stores.flows.commit import commit_decisions, write_shared
 from everwhen.stores.flows.load import add_shared, schedules_of, with_jobs
 from everwhen.stores.flows.outbox import put_back
 from everwhen.stores.flows.settle import end_jobs
+from everwhen.stores.plans import NUMBERS_SKIPPED as SKIPPED
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Snapshot, Transaction
 
-BACKED_UP_AT = "backed_up_at"  # the setting that only a copy has
+BACKED_UP_AT = "backed_up_at"  # a setting that only a copy has
 _PORTION = 500
 _NOTE = "a backup was restored"
 
 
 class Restored(NamedTuple):
-    """What a restore did. `jobs`: those that were outstanding and are ended."""
+    """The result of a restore. `jobs`: those that were outstanding and are ended."""
 
     backed_up_at: int
     at: int
@@ -38,14 +39,20 @@ class Restored(NamedTuple):
     sessions: int
 
 
-def go_on_from_backup(tx: Transaction, now: int, *, catch_up: bool) -> Restored:
-    """Put the restore on record, number everything higher, end what was open."""
+def go_on_from_backup(tx: Transaction, now: int, *, catch_up: bool, skipped: int = 0) -> Restored:
+    """Record the restore, raise all numbers, and end what was open.
+
+    `skipped`: how many numbers restores had skipped in the database that is replaced. The same backup may have been
+    restored there before, and what it numbered then is not to be numbered again.
+    """
     backed_up_at = instant_of_backup(tx)
+    leap = max(skipped - numbers_skipped(tx), 0) + NUMBERS_SKIPPED
     plans = PlanCache()
     detail: dict[str, object] = {"backed_up_at": backed_up_at, "catch_up": catch_up}
     tx.expect_long_pauses()
     tx.insert_events([Event("system.restored", now, actor=ACTOR, detail=detail)])
-    tx.leap_numbers(NUMBERS_SKIPPED)
+    tx.leap_numbers(leap)
+    tx.put_setting(SKIPPED, str(numbers_skipped(tx) + leap))
     tx.put_setting(BACKED_UP_AT, "")
     before = len(tx.all_outstanding())
     approvals = schedules = 0
@@ -57,7 +64,8 @@ def go_on_from_backup(tx: Transaction, now: int, *, catch_up: bool) -> Restored:
         waiting = [schedule for schedule in found if approval.is_waiting(schedule.state)]
         approvals += len(waiting)
         _decline(tx, waiting, now)
-        _go_on(tx, [s for s in found if s not in waiting], backed_up_at, now, catch_up=catch_up)
+        going_on = [s for s in found if s not in waiting]
+        _go_on(tx, going_on, backed_up_at, now, catch_up=catch_up, leap=leap)
     if not catch_up:
         _end_orphans(tx, now)
         _let_go(tx, plans, now)
@@ -69,7 +77,7 @@ def go_on_from_backup(tx: Transaction, now: int, *, catch_up: bool) -> Restored:
 
 
 def refuse_beating(nodes: Sequence[Node], now: int) -> None:
-    """A node that lives would go on with what it knows of the database that is replaced."""
+    """Refuse while a node is alive: it would continue with what it knows of the replaced database."""
     alive = [node for node in nodes if node.is_alive and abs(now - node.heartbeat_at) < SILENT]
     if alive:
         heard = max(node.heartbeat_at for node in alive)
@@ -79,25 +87,32 @@ def refuse_beating(nodes: Sequence[Node], now: int) -> None:
         )
 
 
+def numbers_skipped(tx: Snapshot) -> int:
+    """How much higher restores have made the numbers of this database, all together."""
+    return int(tx.settings().get(SKIPPED) or 0)
+
+
 def instant_of_backup(tx: Snapshot) -> int:
-    """When the copy was taken; of one that does not say so, or was used since, the last instant on record."""
+    """Return when the copy was taken; for one without that setting, or used since, the last recorded instant."""
     said = int(tx.settings().get(BACKED_UP_AT) or 0)
     newest_start = max((node.started_at for node in tx.nodes()), default=0)
     return said if said and said >= newest_start else max(said, tx.last_instant())
 
 
 def _go_on(
-    tx: Transaction, schedules: list[Schedule], backed_up_at: int, now: int, *, catch_up: bool
+    tx: Transaction, schedules: list[Schedule], backed_up_at: int, now: int, *, catch_up: bool, leap: int
 ) -> None:
     shared = Shared()
     add_shared(tx, shared, schedules, [job for schedule in schedules for job in schedule.outstanding])
-    decisions = [go_on_restored(s, backed_up_at, now, shared, catch_up=catch_up) for s in schedules]
+    decisions = [
+        go_on_restored(s, backed_up_at, now, shared, catch_up=catch_up, leap=leap) for s in schedules
+    ]
     commit_decisions(tx, decisions, now)
     write_shared(tx, shared, now)
 
 
 def _decline(tx: Transaction, waiting: list[Schedule], now: int) -> None:
-    """Somebody may have answered since; nothing of it is known, so nobody can answer any more."""
+    """Decline open approvals: an answer given after the backup is not recorded in it, so none is accepted any more."""
     shared = Shared()
     add_shared(tx, shared, waiting, [job for schedule in waiting for job in schedule.outstanding])
     decisions = [approval.decline(schedule, now, shared, note=_NOTE, by=ACTOR) for schedule in waiting]
@@ -108,7 +123,7 @@ def _decline(tx: Transaction, waiting: list[Schedule], now: int) -> None:
 
 
 def _end_orphans(tx: Transaction, now: int) -> None:
-    """Jobs whose schedules are gone; those of all others have ended."""
+    """End jobs whose schedules are deleted; the jobs of all other schedules have ended."""
     jobs, shared = tx.all_outstanding(), Shared()
     if not jobs:
         return
@@ -119,14 +134,14 @@ def _end_orphans(tx: Transaction, now: int) -> None:
 
 
 def _let_go(tx: Transaction, plans: PlanCache, now: int) -> None:
-    """No worker has a job any more."""
+    """Release every job: no worker holds one any more."""
     held = tx.unreleased_jobs()
     if held:
         end_jobs(tx, plans, [(job, Outcome("lost")) for job in held], Shared(), now)
 
 
 def _pass_messages_over(tx: Transaction, now: int) -> None:
-    """What subscribers had not had yet they were told after the backup."""
+    """Skip undelivered messages: subscribers received them after the backup was taken."""
     last = tx.last_message_id()
     for subscription in tx.subscriptions():
         ahead = subscription._replace(cursor=last, failures=0, next_attempt_at=None, last_error=None)
@@ -134,7 +149,7 @@ def _pass_messages_over(tx: Transaction, now: int) -> None:
 
 
 def _end_deliveries(tx: Transaction, plans: PlanCache, now: int) -> None:
-    """No message that a queue may still have counts; what is to run yet is handed over anew."""
+    """Invalidate messages that a queue may still have; jobs that have yet to run are handed over again."""
     while sent := tx.overdue_deliveries(FOR_EVER, limit=_PORTION):
         put_back(tx, plans, now, sent)
     while needless := tx.needless_deliveries(limit=_PORTION):

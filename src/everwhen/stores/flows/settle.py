@@ -1,8 +1,7 @@
-"""Jobs end, many in one transaction, each seeing the ones before it (R0–R6).
+"""Settling jobs, many in one transaction, each after the ones before it (R0–R6).
 
-Who may say that a job has ended: whoever shows the fence of its last claim, while the job is not yet let go of.
-A job that was rescued has a new fence, so the word of a worker that was given up for dead changes nothing; the
-first word about a job is the last.
+A worker may settle a job if it has the fence of the last claim and the job is not released yet. A rescued job has a
+new fence, so the outcome from a worker that was considered dead changes nothing; the first outcome of a job is final.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Ended = tuple[Job, Outcome]
 
 
 def settle_jobs(tx: Transaction, plans: PlanCache, ends: Sequence[JobEnd], now: int) -> int:
-    """Write how claimed jobs ended; how many of the ends still mattered."""
+    """Write how claimed jobs ended; return how many of the ends were valid."""
     ids = [end.job_id for end in ends]
     peeked = tx.peek_jobs(ids)
     shared = hold(tx, plans, peeked)
@@ -41,7 +40,7 @@ def settle_jobs(tx: Transaction, plans: PlanCache, ends: Sequence[JobEnd], now: 
 
 
 def settle_full(tx: Transaction, plans: PlanCache, ends: Sequence[JobEnd], shared: Shared, now: int) -> int:
-    """Settle with everything that there is to consider; what is shared is left to be written."""
+    """Settle on the full path, which handles every case; the caller writes `shared`."""
     jobs = tx.jobs([end.job_id for end in ends])
     current: dict[str, Ended] = {}
     for end in ends:
@@ -72,7 +71,7 @@ def _end_all(tx: Transaction, plans: PlanCache, ended: Sequence[Ended], shared: 
 
 
 class _Ending:
-    """Schedules while jobs of theirs end: each decision is made from the state that the one before it left."""
+    """Schedules while jobs of theirs end: each decision is made from the state that the previous one left."""
 
     def __init__(self, tx: Transaction, plans: PlanCache, shared: Shared, now: int) -> None:
         self._tx = tx
@@ -87,14 +86,14 @@ class _Ending:
         self._queues: set[Queue] = set()
 
     def load(self, ended: Sequence[Ended]) -> None:
-        """All that the ends can need, in batches."""
+        """Load everything that the ends may need, in batches."""
         self._load_schedules({job.uid for job, _ in ended} | self._uids_of_catch_up(ended))
         own = {job.uid for job, _ in ended if job.is_own}
         self._load_jobs([uid for uid in own & self._schedules.keys() if self._is_crowded(uid)])
         add_shared(self._tx, self._shared, self._schedules.values(), [job for job, _ in ended])
 
     def end(self, job: Job, outcome: Outcome) -> None:
-        if job.status in FINAL:  # cancelled, or timed out, while its work went on
+        if job.status in FINAL:  # cancelled, or timed out, while its work continued
             if not outcome.is_still_running:
                 self._let_go_of(job)
             return
@@ -106,24 +105,24 @@ class _Ending:
             schedule = Schedule(schedule.state, schedule.plan, self._others(job))
         _, _, decision = settle(job, outcome, schedule, self._now, self._shared)
         self._ended.append((job, outcome))
-        # Where nothing is outstanding nobody stands in line; backfills are not counted there.
+        # Where nothing is outstanding no job waits in line; backfills are not included in that count.
         if job.origin == "backfill" or (decision is not None and decision.after.outstanding):
             self._queues.update(queues_behind(job))
         if decision is not None:
             self._decide(decision, job)
 
     def _is_crowded(self, uid: str) -> bool:
-        """The end of a run may end its schedule, and with it the queued jobs: then they are needed."""
+        """Return whether more jobs are outstanding: the end of a run may end its schedule, and cancel them."""
         return self._schedules[uid].state.outstanding >= 2
 
     def _others(self, job: Job) -> list[Job]:
         if job.uid not in self._jobs:
-            self.write()  # a retry of this very batch is among them
+            self.write()  # a retry made in this batch is among them
             self._load_jobs([job.uid])
         return [other for other in self._jobs[job.uid] if other.row_id != job.row_id]
 
     def _decide(self, decision: Decision, job: Job) -> None:
-        """The state moves on; what is known of its jobs, too, or is forgotten."""
+        """Advance the state, and update or forget the known jobs of the schedule."""
         self._decisions.append(decision)
         uid = decision.after.uid
         self._schedules[uid] = Schedule(decision.after, decision.plan)
@@ -134,7 +133,7 @@ class _Ending:
                 del self._jobs[uid]
 
     def _let_go_of(self, job: Job) -> None:
-        """The work of a job that was over has ended: only now does it stop counting as running."""
+        """Release a job whose work ended after its status was final: it counts as running until now."""
         self._let_go.append(job)
         self._shared.move(job.capacity_key, running=-1)
         self._queues.update(queues_behind(job))
@@ -145,7 +144,7 @@ class _Ending:
             self._decide(Decision(before, after, schedule.plan, (), (), ()), job)
 
     def write(self) -> None:
-        """Write what was decided since the last time, and forget it."""
+        """Write what was decided since the last call, and forget it."""
         if self._ended:
             self._tx.end_jobs(self._ended, self._now)
             write_side_effects(self._tx, self._ended, self._now)
@@ -161,7 +160,7 @@ class _Ending:
         self._ended, self._let_go, self._decisions, self._queues = [], [], [], set()
 
     def cancel_catch_up(self, keys: set[str]) -> None:
-        """A breaker that opens takes the queued catch-up jobs of its key with it (R6)."""
+        """Cancel the queued catch-up jobs of the keys whose breakers open (R6)."""
         uids = {job.uid for job in self._tx.queued_catch_up(keys)}
         self._load_schedules(uids - self._schedules.keys())
         concerned = with_jobs(self._tx, [s for uid, s in self._schedules.items() if uid in uids], uids)
@@ -170,7 +169,7 @@ class _Ending:
         self.write()
 
     def _uids_of_catch_up(self, ended: Iterable[Ended]) -> set[str]:
-        """Whose catch-up jobs would go with a breaker that these failures may open: locked in time."""
+        """Return the schedules whose catch-up jobs end if these failures open a breaker: they are locked in time."""
         keys = {job.breaker_key for job, outcome in ended if outcome.status in FAILURES and job.breaker_key}
         return {job.uid for job in self._tx.queued_catch_up(keys)} if keys else set()
 
@@ -185,5 +184,5 @@ class _Ending:
             return
         found = self._tx.outstanding(uids)
         self._jobs |= {uid: found.get(uid, []) for uid in uids}
-        # Some may be of older revisions, with keys of their own.
+        # Some may belong to older revisions, with keys of their own.
         add_shared(self._tx, self._shared, (), [job for jobs in found.values() for job in jobs])

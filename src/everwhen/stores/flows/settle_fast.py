@@ -1,8 +1,7 @@
-"""The ends of nearly all jobs, by a short way: successes that nothing waits for, counted in the statement.
+"""The fast path for the ends of nearly all jobs: successes with no job waiting behind them, counted in the statement.
 
-Neither a job nor the row of its schedule is read whole, and nothing is decided one by one. What is written is what
-the long way would have written (a test holds the two against each other); what has more to it is left to that,
-untouched.
+Neither a job nor the row of its schedule is read whole, and there are no decisions per job. It writes what the full
+path would have written (a test compares the two); ends that need more are left to the full path, untouched.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ Plans = Mapping[tuple[str, int], Plan]
 def settle_fast(
     tx: Transaction, plans: PlanCache, ends: Sequence[JobEnd], shared: Shared, now: int
 ) -> Sequence[JobEnd]:
-    """Settle what is ordinary; the ends that are left. What is shared moves along, and is left to be written."""
+    """Settle ordinary ends; return the others. `shared` is updated; the caller writes it."""
     found = {job.job_id: job for job in tx.finished([end.job_id for end in ends])}
     if len(found) < len(ends) and len({end.job_id for end in ends}) < len(ends):
-        return ends  # of a job that is named twice the first word counts
+        return ends  # of a job that is named twice the first outcome counts
     keys = {(job.uid, job.revision) for job in found.values() if job.revision is not None}
     known = plans.load(tx, keys)
     ordinary: list[tuple[Finished, Outcome]] = []
@@ -54,7 +53,7 @@ def settle_fast(
 
 
 def _is_fast(job: Finished, end: JobEnd, known: Plans) -> bool:
-    """A run of the clock's, or of others that count, that succeeded, and behind which nobody stands."""
+    """Return whether this is a success of a counted run (the clock's or another origin) with no job behind it."""
     if not is_held_by(job, end.fence) or job.status != "running" or job.origin not in OWN_ORIGINS:
         return False
     if job.outstanding != 1 or job.revision is None or job.breaker_key is not None:
@@ -63,7 +62,7 @@ def _is_fast(job: Finished, end: JobEnd, known: Plans) -> bool:
 
 
 def _is_plain(outcome: Outcome) -> bool:
-    """A success with nothing but its result and its message, whatever else outcomes may come to ask for."""
+    """Return whether this is a success with only a result and a message; fields added to outcomes later are covered."""
     if outcome is SUCCEEDED:
         return True
     also = outcome.also if isinstance(outcome.also, NewMessage) else None
@@ -71,7 +70,7 @@ def _is_plain(outcome: Outcome) -> bool:
 
 
 def _give_places_back(jobs: Sequence[Finished], shared: Shared) -> None:
-    """What each would have moved by itself, once for each key."""
+    """Free the places of these jobs, once for each key."""
     outstanding: dict[str, int] = {}
     running: dict[str, int] = {}
     for job in jobs:

@@ -1,6 +1,8 @@
-"""What jobs leave behind beside their outcome: memories of plugins, messages, events. Written by the transaction that
-settles them, so that a crash neither loses nor doubles anything, and a worker that was given up for dead writes
-nothing at all."""
+"""Side effects of jobs besides their outcome: state of plugins, messages, events.
+
+The transaction that settles the jobs writes them. So a crash neither loses nor repeats anything, and a worker that
+was considered dead writes nothing.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ PIECE = 64 * 1024
 
 
 def write_side_effects(tx: Transaction, ended: Sequence[tuple[Job, Outcome]], now: int) -> None:
-    """Write what ended jobs asked for, in the order in which they are settled."""
+    """Write the side effects of ended jobs, in the order in which the jobs are settled."""
     announced = [(job, outcome.events) for job, outcome in ended if outcome.events]
     if announced:
         tx.put_output([piece for job, events in announced for piece in _pieces(job, events)], [], now)
@@ -39,7 +41,7 @@ def _pieces(job: Job, events: str) -> list[OutputPiece]:
 
 
 def _remember(tx: Transaction, updates: Sequence[PluginUpdate], now: int) -> None:
-    """Merge key by key: two jobs of one plugin that end together both have their say."""
+    """Merge key by key, so that the updates of two jobs of one plugin that end together are both kept."""
     stored = tx.plugin_states({update.plugin for update in updates})
     states: dict[str, dict[str, Any]] = {plugin: json.loads(state) for plugin, state in stored.items()}
     for update in updates:

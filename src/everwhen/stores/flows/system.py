@@ -1,4 +1,4 @@
-"""What concerns many schedules at once: the system switch, quiet-hours policies, a breaker closed by hand."""
+"""Changes to many schedules at once: the system switch, quiet-hours policies, a breaker closed on request."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def switch_system(
     is_paused: bool,
     actor: str | None,
 ) -> None:
-    """Turn the switch, by the time at which nobody fires any more; what it is already changes nothing."""
+    """Turn the switch, at a time when no evaluation runs; a value that is set already changes nothing."""
     tx.exclude_evaluations()
     now = tx.latest(now)
     paused_at = system_paused_at(tx)
@@ -42,7 +42,7 @@ def switch_system(
 
 
 def _leave_span(tx: Transaction, plans: PlanCache, paused_at: int, now: int) -> None:
-    """Every schedule with a slot in the span moves on to its next; one transaction, or a tick might fire it."""
+    """Move every schedule with a slot in the span on to its next; in one transaction, or a tick might fire the slot."""
     states = tx.states_reached(now)
     for start in range(0, len(states), _PORTION):
         schedules = schedules_of(tx, plans, states[start : start + _PORTION])
@@ -60,7 +60,7 @@ def write_policy(
     states = tx.states_deferred(policy.policy_id)
     if len(states) > _PORTION:
         tx.expect_long_pauses()
-    # Read before the policy is written, and planned here: the cache must not know it before its commit.
+    # Read before the policy is written, and planned here: the cache must not contain the policy before its commit.
     for schedule in schedules_of(tx, plans, states):
         state = schedule.state
         plan = Plan(state.schedule_id, schedule.definition, policy)
@@ -74,8 +74,8 @@ def write_policy(
 
 
 def add_policy(tx: Transaction, plans: PlanCache, now: int, policy: QuietHoursPolicy) -> None:
-    """A new policy; an id that is taken is refused."""
-    _touch_policies(tx)  # first: whoever else writes policies waits here until this one is there
+    """Write a new policy; refuse an id that is taken."""
+    _touch_policies(tx)  # first: other writers of policies wait here until this one is committed
     if policy.policy_id in dict(tx.policies()):
         raise DuplicatePolicyError(policy.policy_id)
     write_policy(tx, plans, now, policy)
@@ -88,7 +88,7 @@ def change_policy(
     policy_id: str,
     change: Callable[[QuietHoursPolicy], QuietHoursPolicy],
 ) -> QuietHoursPolicy:
-    """Replace a policy of the API by what the change makes of it."""
+    """Replace a policy that the API made by the result of `change`."""
     _touch_policies(tx)
     after = change(_own_policy(tx, policy_id))
     write_policy(tx, plans, now, after)
@@ -96,7 +96,7 @@ def change_policy(
 
 
 def remove_own_policy(tx: Transaction, policy_id: str) -> None:
-    """Remove a policy of the API that no schedule uses."""
+    """Remove a policy that the API made and that no schedule uses."""
     _touch_policies(tx)
     _own_policy(tx, policy_id)
     remove_policy(tx, policy_id)
@@ -113,19 +113,19 @@ def _own_policy(tx: Transaction, policy_id: str) -> QuietHoursPolicy:
 
 def remove_policy(tx: Transaction, policy_id: str) -> None:
     """Remove a policy that no schedule uses."""
-    tx.delete_policy(policy_id)  # first: whoever has just named it is waited for, and then seen
+    tx.delete_policy(policy_id)  # first: waits for transactions that name it, which the query then sees
     if users := tx.users_of_policy(policy_id):
         raise PolicyInUseError(policy_id, len(users), users[:MOST_NAMED])
     _touch_policies(tx)
 
 
 def _touch_policies(tx: Transaction) -> None:
-    """Every process that remembers plans reads them again. Drawn, not counted: two that count at once agree."""
+    """Make every process reload its plans. The value is random: two concurrent increments would be equal."""
     tx.put_setting("policies_version", secrets.token_hex(8))
 
 
 def close_breaker(tx: Transaction, now: int, key: str, actor: str | None = None) -> bool:
-    """Close a breaker by hand; False when it was closed already."""
+    """Close a breaker on request; False when it was closed already."""
     shared = Shared(breakers=tx.breakers([key]))
     was_open = reset(shared, key, now)
     write_shared(tx, shared, now)

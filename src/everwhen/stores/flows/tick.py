@@ -1,4 +1,4 @@
-"""One evaluation: take due rows, decide, write (E1, E2)."""
+"""One evaluation: claim due rows, decide, write (E1, E2)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def evaluate(
         peeked = tx.peek_due(due)
         schedules = _take(tx, plans, due, peeked, shared)
         if schedules or not peeked:
-            break  # else others are at all of these, or at their keys, and this one goes on to the next
+            break  # else other schedulers hold all of these, or their keys: continue with the next page
     if not schedules:
         return TickReport()
     decisions = _decided(
@@ -49,7 +49,7 @@ def evaluate(
 
 
 def evaluate_one(tx: Transaction, plans: PlanCache, uid: str, now: int, *, stagger: int) -> TickReport:
-    """Decide the due and released slots of one schedule, and wait for its row and its keys where others have them."""
+    """Decide the due and released slots of one schedule; wait for its row and its keys while others hold them."""
     if system_paused_at(tx) is not None:
         return TickReport()
     shared = hold(tx, plans, tx.peek_schedule(uid))
@@ -77,7 +77,7 @@ def _decided(
     next_catch_up_at: int,
     alive_since: int | None = None,
 ) -> list[Decision]:
-    """Decide, and write it."""
+    """Decide, and write the decisions."""
     shared.stagger = stagger
     shared.stagger_offset = max(next_catch_up_at - now, 0)
     if (
@@ -102,7 +102,7 @@ def _reported(decisions: Sequence[Decision], shared: Shared, now: int, *, is_ful
 def _take(
     tx: Transaction, plans: PlanCache, due: Due, peeked: Sequence[LockHint], shared: Shared
 ) -> Sequence[Schedule]:
-    """Those that nobody else has, with their keys. One key in other hands holds up its own schedules, and no more."""
+    """Return the schedules that could be locked, with their keys. A locked key delays only its own schedules."""
     hold(tx, plans, peeked, shared, wait=False)
     states = tx.due(due)
     if not states:

@@ -1,1 +1,1 @@
-"""The numbered steps that made each database what it is; `everwhen.stores.migrate` applies them."""
+"""The numbered steps that create each database's schema; `everwhen.stores.migrate` applies them."""

@@ -1,11 +1,11 @@
 """The numbered migrations of PostgreSQL. Instants are timestamptz.
 
 Ids, uids and keys compare by bytes, as they do in Python and on SQLite, whatever the database's language is.
-`audit_events.xid` and `messages.xid` are the transaction that wrote the row: see `postgres_ledger` on the order of
-commits.
+`audit_events.xid` and `messages.xid` are the transaction that wrote the row: see `postgres_ledger` on commit order.
 
-Lines that are walked in the order of an instant go by row_id where it is the same: that is in their index, too, or
-whoever takes the first of a herd would sort all of it (SQLite has it in every index).
+Rows that are scanned in the order of an instant are ordered by row_id where the instant is equal. The row_id is part
+of their index, too; otherwise a query for the first of many equal rows would sort them all (SQLite has the row_id in
+every index).
 """
 
 from __future__ import annotations
@@ -320,8 +320,9 @@ FROM schedules;
 """
 
 # `nodes.migration` is the newest one that the process knows, `schedule_revisions.cause` why a revision was written:
-# processes of the release before leave both empty. A restore adds the same to `fire_count`, which is the number of the
-# last job to every release, and to `numbers_skipped`: so a process of the release before uses no number again, either.
+# processes of the previous release leave both empty. A restore adds the same number to `fire_count`, which every
+# release uses as the number of the last job, and to `numbers_skipped`: so a process of the previous release reuses no
+# number either.
 _SECOND = """
 ALTER TABLE schedules ADD COLUMN failed_slots integer NOT NULL DEFAULT 0;
 ALTER TABLE schedules ADD COLUMN numbers_skipped bigint NOT NULL DEFAULT 0;

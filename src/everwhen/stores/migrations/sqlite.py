@@ -308,8 +308,9 @@ FROM schedules;
 """
 
 # `nodes.migration` is the newest one that the process knows, `schedule_revisions.cause` why a revision was written:
-# processes of the release before leave both empty. A restore adds the same to `fire_count`, which is the number of the
-# last job to every release, and to `numbers_skipped`: so a process of the release before uses no number again, either.
+# processes of the previous release leave both empty. A restore adds the same number to `fire_count`, which every
+# release uses as the number of the last job, and to `numbers_skipped`: so a process of the previous release reuses no
+# number either.
 _SECOND = """
 ALTER TABLE schedules ADD COLUMN failed_slots INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE schedules ADD COLUMN numbers_skipped INTEGER NOT NULL DEFAULT 0;
