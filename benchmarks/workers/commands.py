@@ -1,11 +1,13 @@
-"""The worker of B17: the wall time of a command, from starting the process to its end."""
+"""The worker of B17 and B19: a command, from starting its process to its end; by wall time, or by CPU time."""
 
 import argparse
+import json
 import subprocess
 import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
@@ -56,6 +58,46 @@ class Starting:
         )
 
 
+class Reading(Starting):
+    """Runs a command that reads, and counts CPU time: the goal is how much there is to do, not who else is busy."""
+
+    def __init__(self, command: list[str], distribution: str, what: str) -> None:
+        super().__init__(Path(command[0]), distribution, what)
+        self.command = command
+
+    def run(self, _part: int, _parts: int) -> Timings:
+        before = _cpu_of_children()
+        self.start()
+        return {self.option: (_cpu_of_children() - before, 1)}
+
+
+def _cpu_of_children() -> float:
+    used = getrusage(RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def reading(folder: Path, program: str, what: str) -> Reading:
+    """A reading command on a database with one schedule; of bare click, a program that prints a line."""
+    if program == "click":
+        return Reading(click(folder, "").command[:1], "click", what)
+    script, url = str(Path(sys.executable).parent / "everwhen"), f"sqlite:///{folder / 'everwhen.db'}"
+    schedule = {"name": "report", "cron": "0 9 * * 1-5", "run": {"message": {"text": "hello"}}}
+    (folder / "schedule.json").write_text(json.dumps(schedule))
+    subprocess.run([script, "db", "migrate", "--database", url], check=True, capture_output=True, timeout=60)
+    create = [script, "schedules", "create", "--file", str(folder / "schedule.json"), "--json"]
+    made = subprocess.run([*create, "--database", url], check=True, capture_output=True, timeout=60)
+    words = [json.loads(made.stdout)["id"] if word == "ID" else word for word in READING[what]]
+    return Reading([script, *words, "--database", url], "everwhen", what)
+
+
+READING = {
+    "schedules-list": ("schedules", "list"),
+    "why": ("why", "ID"),
+    "jobs-list": ("jobs", "list"),
+    "system-status": ("system", "status"),
+}
+
+
 def everwhen(_folder: Path, option: str) -> Starting:
     return Starting(Path(sys.executable).parent / "everwhen", "everwhen", option)
 
@@ -75,11 +117,14 @@ PROGRAMS: dict[str, Callable[[Path, str], Starting]] = {"everwhen": everwhen, "c
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("program", choices=PROGRAMS)
-    parser.add_argument("option", choices=("version", "help"))
+    parser.add_argument("option", choices=("version", "help", *READING))
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     with TemporaryDirectory(prefix="everwhen-bench-") as folder:
-        answer_until_end(PROGRAMS[options.program](Path(folder), f"--{options.option}"))
+        if options.option in READING:
+            answer_until_end(reading(Path(folder), options.program, options.option))
+        else:
+            answer_until_end(PROGRAMS[options.program](Path(folder), f"--{options.option}"))
 
 
 if __name__ == "__main__":

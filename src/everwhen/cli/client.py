@@ -131,7 +131,7 @@ def _detail(answer: Answer) -> str:
 @contextmanager
 def http_sender(url: str, token: str | None) -> Iterator[Send]:
     """Send calls over HTTP, all on one connection."""
-    from http.client import HTTPException  # not needed for a local database
+    from http.client import HTTPException  # who asks a database needs none of it
 
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:

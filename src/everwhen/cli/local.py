@@ -1,4 +1,4 @@
-"""A database of this machine, reached without a service: what only reads by operations and views, the rest by the
+"""Access to a database of this machine without a service: reading by operations and views, everything else by the
 API's own application, in this process.
 
 A user who can open the database needs no token: the application treats them as an admin under their own name.
@@ -34,7 +34,7 @@ LOCAL = "local"
 
 
 class LocalSettings(NamedTuple):
-    """What looking at a database needs to know of the configuration."""
+    """What reading a database needs of the configuration."""
 
     database: str
     timezone: str = "UTC"
@@ -44,7 +44,7 @@ class LocalSettings(NamedTuple):
 
 @contextmanager
 def sender(token: str | None, path: Path | None, database: str | None) -> Iterator[Send]:
-    """Calls to the service of this machine where a token is at hand and one answers, else to the database."""
+    """Send calls to the service of this machine when there is a token and the service answers, else to the database."""
     found = path or Path(os.environ.get("EVERWHEN_CONFIG", "everwhen.yaml"))
     settings = _settings_of(found, database)
     if path is None and database is None and token is not None and settings.service is not None:
@@ -62,7 +62,7 @@ def sender(token: str | None, path: Path | None, database: str | None) -> Iterat
 
 
 def _settings_of(path: Path, database: str | None) -> LocalSettings:
-    """Of the file and the environment; where neither says anything, what reads them is not imported."""
+    """Read the file and the environment; where neither sets anything, the modules that read them are not imported."""
     if database is not None and not path.exists() and not _is_set_in_environment():
         return LocalSettings(database)
     from everwhen.config.api_settings import api_settings_of
@@ -80,7 +80,7 @@ def _settings_of(path: Path, database: str | None) -> LocalSettings:
 
 
 def _is_set_in_environment() -> bool:
-    """Whether a variable of ours may be a setting, beside those that say where to look."""
+    """Return whether a variable may be a setting: one of ours that does not name a file, a service or a database."""
     others = {"EVERWHEN_CONFIG", "EVERWHEN_TOKEN", "EVERWHEN_URL", "EVERWHEN_DATABASE"}
     return any(name.startswith("EVERWHEN_") and name not in others for name in os.environ)
 
@@ -106,7 +106,7 @@ def _answers(send: Send) -> bool:
 
 @contextmanager
 def database_sender(runtime: Runtime, path: Path, dispatch: str) -> Iterator[Send]:
-    """Calls on a database, as whoever sits at its machine; the application is built for what only it can answer."""
+    """Send calls to a database as the user of this machine; build the application for the calls that need it."""
     from everwhen.operations.submissions import Caller
 
     token = _who(runtime)
@@ -126,7 +126,7 @@ def database_sender(runtime: Runtime, path: Path, dispatch: str) -> Iterator[Sen
 
 @contextmanager
 def _application_sender(runtime: Runtime, token: Token, path: Path) -> Iterator[Send]:
-    """Calls of the API's own application, in this process."""
+    """Send calls to the API's own application in this process."""
     from everwhen.api.app import create_app
     from everwhen.api.context import ApiContext
     from everwhen.api.node_hooks import NodeHooks

@@ -1,7 +1,7 @@
 """Text for people on stdout: tables and panels, coloured only on a terminal. Programs get JSON instead.
 
-Every cell and line is a `Text` of this module, in which control characters are escaped (see `terminal`). Rich draws
-them; what has no colours, fits, and is made of plain letters is drawn the same here, without loading it.
+Every cell and line is a `Text` of this module, which escapes control characters (see `terminal`). Rich renders them.
+Without colours, plain letters that fit are rendered here in the same way, because loading rich takes time.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def until_interrupted() -> Iterator[None]:
 class Text:
     """A cell or a line with styles, whose control characters are escaped; a block keeps its line breaks."""
 
-    def __init__(self, fields: str = "", style: str = "", *, is_block: bool = False) -> None:
-        self._parts = [(escape_controls(fields, keep="\n" if is_block else ""), style)]
+    def __init__(self, content: str = "", style: str = "", *, is_block: bool = False) -> None:
+        self._parts = [(escape_controls(content, keep="\n" if is_block else ""), style)]
 
     @classmethod
     def assemble(cls, *parts: str | Text | tuple[str, str]) -> Self:
@@ -69,8 +69,8 @@ class Text:
             found.append(*part) if isinstance(part, tuple) else found.append(part)
         return found
 
-    def append(self, fields: Text | str, style: str = "") -> Self:
-        self._parts += fields._parts if isinstance(fields, Text) else [(escape_controls(fields), style)]
+    def append(self, content: Text | str, style: str = "") -> Self:
+        self._parts += content._parts if isinstance(content, Text) else [(escape_controls(content), style)]
         return self
 
     @property
@@ -87,17 +87,17 @@ class Text:
         return found
 
 
-def print_text(fields: Text) -> None:
-    """A line by itself."""
-    plain = fields.plain
+def print_text(content: Text) -> None:
+    """Print one line."""
+    plain = content.plain
     if _has_no_colours() and len(plain) <= WIDTH and _PLAIN.fullmatch(plain):
         click.echo(plain)
     else:
-        _console().print(fields.to_rich())
+        _console().print(content.to_rich())
 
 
 def _has_no_colours() -> bool:
-    """Whether stdout is no terminal, and no variable says that it shall be treated as one."""
+    """Return whether stdout is no terminal, and no variable tells rich to treat it as one."""
     encoding = getattr(sys.stdout, "encoding", None) or ""
     return (
         not sys.stdout.isatty()
@@ -107,7 +107,7 @@ def _has_no_colours() -> bool:
 
 
 def _console() -> Console:
-    """On stdout; as wide as the terminal, and wide enough for any line where there is none."""
+    """Return a console on stdout: as wide as the terminal, or 200 columns where there is none."""
     from rich.console import Console
 
     found = Console(highlight=False, emoji=False, markup=False)
@@ -115,7 +115,10 @@ def _console() -> Console:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, empty: str = "none") -> None:
-    """A table without frames; a column whose name begins with `>` is set to the right; plain cells may be blocks."""
+    """Print a table without frames.
+
+    A column whose name begins with `>` is aligned to the right. Plain cells may have several lines.
+    """
     cells = [[cell if isinstance(cell, Text) else Text(cell, is_block=True) for cell in row] for row in rows]
     if not cells:
         echo(empty)
@@ -130,7 +133,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *,
 
 
 def plain_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str] | None:
-    """The lines of a table as rich draws it without colours; None where that takes more than setting cells apart."""
+    """Return the lines that rich would print without colours; None if cells would have to be wrapped or measured."""
     names = [column.removeprefix(">") for column in columns]
     table = [names, *rows] if any(columns) else list(rows)
     if not all(_PLAIN.fullmatch(cell) and cell == cell.strip() for row in table for cell in row):
