@@ -8,7 +8,7 @@ RUN    ?= .run
 WORKERS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
 
 # Every layer once, without PostgreSQL's, the queues' and the crash tests' time: what to run after each small change.
-QUICK  := tests/decide tests/model tests/story tests/app tests/engine tests/leftovers tests/stores tests/quickstart \
+QUICK  := tests/decide tests/model tests/story tests/scheduler tests/engine tests/leftovers tests/stores tests/quickstart \
           tests/test_signals.py tests/test_package.py README.md docs/guide
 
 .DEFAULT_GOAL := help
@@ -29,7 +29,7 @@ test: $(STAMP) check ## lint, types, import contracts, and every test
 	$(BIN)/pytest -n $(WORKERS)
 
 quick: $(STAMP) ## a subset of the tests, in less than a minute
-	$(BIN)/pytest -n $(WORKERS) --ignore tests/app/test_frameworks.py $(QUICK)
+	$(BIN)/pytest -n $(WORKERS) --ignore tests/scheduler/test_frameworks.py $(QUICK)
 
 check: $(STAMP) ## the parts of `make test` that run no test
 	$(BIN)/ruff check .

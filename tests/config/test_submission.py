@@ -290,6 +290,12 @@ def test_d38_d39_d40_the_manifest_is_asked_about_a_submission(around: Submission
     assert message.startswith('schedule "a": payload')
 
 
+def test_a_target_that_is_null_is_not_given(around: SubmissionRules) -> None:
+    fields = {"every": "1h", "run": {"python": None, "message": {"text": "hello"}}}
+    rules = replace(around, python_fault=lambda name: f"no function {name.upper()}")
+    assert definition(fields, rules).target.kind == "message"
+
+
 def test_nesting_is_bounded(around: SubmissionRules) -> None:
     deep: Any = "x"
     for _ in range(5_000):

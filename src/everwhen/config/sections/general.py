@@ -67,7 +67,7 @@ def group_in(run: Mapping[str, Any]) -> tuple[str, str] | None:
 def _target(item: Node, run: dict[str, Any] | None, collector: ScheduleCollector) -> Target:
     if run is None:
         return NOTHING
-    if "python" in run and collector.python_fault is not None:
+    if run.get("python") is not None and collector.python_fault is not None:
         fault = collector.python_fault(run["python"])
         if fault is not None:
             item["run"].complain(fault, "python")
