@@ -31,6 +31,8 @@ def check_chain(
     first = first_instant(stretch)
     if stretch.begun_by == "schedule.updated":
         first = stretch.after  # a chain counted anew may have its slot at that instant (T3)
+    # A run in flight may end after the clock went back, and the next slot counts from that end.
+    first = min(first, stretch.earliest)
     if decided_until is not None:
         first = max(first, decided_until + 1)
     spans = [s for s in spans if s.begun_id < stretch.closed_by and s.closed_by > stretch.begun_id]

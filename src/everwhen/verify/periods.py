@@ -7,7 +7,7 @@ entries.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -24,8 +24,9 @@ class Stretch:
     """A period of activity with one set of slots: those after `after`, up to `until` (OPEN: not ended yet).
 
     `reach`: the latest time of the clock in the stretch before it was put back; slots up to there may have been
-    decided although the stretch ended earlier. `closed_by` is the id of the event that ended it. `is_steady`: the
-    clock was never put back after it began, so the recorded instants are in the order of the events.
+    decided although the stretch ended earlier. `earliest`: the earliest time of the clock in it after it was put back;
+    OPEN when it was not. `closed_by` is the id of the event that ended it. `is_steady`: the clock was never put back
+    after it began, so the recorded instants are in the order of the events.
     """
 
     plan: Plan
@@ -38,6 +39,7 @@ class Stretch:
     until: int = OPEN
     last_revision: int = OPEN
     reach: int = 0
+    earliest: int = OPEN
     closed_by: int = OPEN
     is_void: bool = False
     is_steady: bool = True
@@ -117,7 +119,8 @@ def stretches_of(
         if status == "active" and event.type not in STOPS:
             current = _begun(revisions[revision], number, event, system)
     if current is not None:
-        current = replace(current, reach=reach_of(system, current.begun_id, OPEN), now=now)
+        reach, earliest = reach_of(system, current.begun_id), earliest_of(system, current.begun_id)
+        current = replace(current, reach=reach, earliest=earliest, now=now)
         found.append(current)
     return found, status
 
@@ -165,15 +168,25 @@ def _closed(
         and event.at == stretch.begun_at
     )
     reach = reach_of(system, stretch.begun_id, number)
-    return replace(stretch, until=event.at, closed_by=number, reach=reach, is_void=is_void)
+    earliest = earliest_of(system, stretch.begun_id, number)
+    return replace(stretch, until=event.at, closed_by=number, reach=reach, earliest=earliest, is_void=is_void)
 
 
 def reach_of(system: Sequence[Recorded], after_id: int = 0, before_id: int = OPEN) -> int:
     """Return the latest time of the clock before it was put back in that part of the record (E9); 0 if it was not."""
-    steps = (
-        recorded.event.detail
-        for recorded in system
-        if recorded.event.type == "scheduler.clock_stepped" and after_id < recorded.id < before_id
-    )
-    ends = ((int(str(step.get("from", 0))), int(str(step.get("to", 0)))) for step in steps)
-    return max((start for start, end in ends if end < start), default=0)
+    return max((start for start, _ in _steps_back(system, after_id, before_id)), default=0)
+
+
+def earliest_of(system: Sequence[Recorded], after_id: int = 0, before_id: int = OPEN) -> int:
+    """Return the earliest time to which the clock was put back in that part of the record; OPEN if it was not."""
+    return min((end for _, end in _steps_back(system, after_id, before_id)), default=OPEN)
+
+
+def _steps_back(system: Sequence[Recorded], after_id: int, before_id: int) -> Iterator[tuple[int, int]]:
+    """Yield from and to of the steps that put the clock back."""
+    for recorded in system:
+        if recorded.event.type == "scheduler.clock_stepped" and after_id < recorded.id < before_id:
+            detail = recorded.event.detail
+            start, end = int(str(detail.get("from", 0))), int(str(detail.get("to", 0)))
+            if end < start:
+                yield start, end
