@@ -25,6 +25,7 @@ from everwhen.decide.sentences import (
     SKIPPED,
     SPANS,
     STANDING,
+    WAS_HELD,
     cause,
     spoken,
 )
@@ -207,7 +208,8 @@ def _on_record(evidence: Evidence) -> _Verdict | None:
     for recorded in reversed(evidence.events):
         event = recorded.event
         if event.type == "schedule.skipped" and event.reason is not None:
-            return _skipped(evidence, event.reason, event.slot_count)
+            held = event.detail.get("held")
+            return _skipped(evidence, event.reason, event.slot_count, held if isinstance(held, str) else None)
         if event.type == "schedule.missed" and event.reason is not None:
             why = cause(MISSED, event.reason, evidence.plan, evidence.due_at)
             why += _heard_of(evidence) if event.reason == "down" else ""
@@ -226,7 +228,7 @@ def _on_the_row(evidence: Evidence) -> _Verdict | None:
         return None
     gathered = _gathered(state, evidence.slot_at)
     if gathered is not None:
-        return _skipped(evidence, gathered, 1)
+        return _skipped(evidence, gathered, 1, state.skip_held)
     if state.held_slot_at != evidence.slot_at or state.held_reason is None:
         return None
     why = cause(HELD, state.held_reason, evidence.plan, evidence.due_at, were="are")
@@ -268,8 +270,12 @@ def _undecided(evidence: Evidence, now: int) -> str:
     return f"is not decided yet: no scheduler is running, the last sign of one was at {last}"
 
 
-def _skipped(evidence: Evidence, reason: str, count: int) -> _Verdict:
+def _skipped(evidence: Evidence, reason: str, count: int, held: str | None) -> _Verdict:
+    """Say why a slot was skipped; of one that was held before (`held`), also why it was held (E5)."""
     why = cause(SKIPPED, reason, evidence.plan, evidence.due_at)
+    if held is not None:
+        held_because = cause(HELD, held, evidence.plan, evidence.due_at, are="were")
+        why = f"it was held because {held_because}, and {why.removeprefix(WAS_HELD)}"
     return _Verdict("skipped", f"was skipped: {why}{_rest(count)}", reason)
 
 

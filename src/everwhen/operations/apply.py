@@ -85,7 +85,8 @@ def apply(
             return Applied()
         policies = _policies(runtime, declared, source)
         upgraded = _upgraded(runtime, changes, source) if digest == declared.digest else frozenset()
-        sections = tuple(change.key for change in changed_sections(runtime, declared, source))
+        changed = changed_sections(runtime, declared, source) if based_on else ()  # else none was in force
+        sections = tuple(change.key for change in changed)
         writing = _Writing(
             declared, changes, source, runtime.clock.now(), by, policies, may_be_past, sections, upgraded
         )
