@@ -89,14 +89,16 @@ def open_stack(
     catch_up_stagger: int = 0,
     database: SqliteDatabase | None = None,
     is_existing: bool = False,
+    may_be_older: bool = False,
     is_deferred: bool = False,
 ) -> Stack:
     """Open the database (or use an open one), bring its schema up to date, and build the ports on it.
 
-    `is_existing`: the database has to exist and be up to date, and nothing about it is changed. `is_deferred`: for a
-    command that ends at once; ports that it does not use are neither imported nor built.
+    `is_existing`: the database has to exist and be up to date, and nothing about it is changed; with `may_be_older` it
+    may have the schema of an earlier release, which a backup can read. `is_deferred`: for a command that ends at once;
+    ports that it does not use are neither imported nor built.
     """
-    prepare = _refuse_outdated if is_existing else _migrate
+    prepare = partial(_refuse_outdated, may_be_older=may_be_older) if is_existing else _migrate
     if is_postgres(url):
         backend = _on_postgres(url, clock, prepare)
     else:
@@ -195,8 +197,10 @@ def _migrate(database: Any, migrations: Sequence[Migration], clock: Clock) -> No
     migrate(database, migrations, applied_at=clock.now())
 
 
-def _refuse_outdated(database: Any, migrations: Sequence[Migration], _clock: Clock) -> None:
-    refuse_outdated(database, migrations)
+def _refuse_outdated(
+    database: Any, migrations: Sequence[Migration], _clock: Clock, *, may_be_older: bool
+) -> None:
+    refuse_outdated(database, migrations, may_be_older=may_be_older)
 
 
 def refuse_missing(url: str) -> None:

@@ -140,12 +140,12 @@ def backup(path: Path, database: str | None, target: Path, force: bool, as_json:
     """Copy the whole database to PATH: one consistent snapshot, taken while the service runs.
 
     Only the owner can read the copy. It holds hashes of tokens and the output of jobs. `everwhen db restore` reads
-    it.
+    it. A database of an earlier release is copied as it is, without migrating it.
     """
     from everwhen.operations.backup import back_up
 
     settings = _settings(path, database)
-    with _opened(settings) as stack, Bar("copying") as bar:
+    with _opened(settings, may_be_older=True) as stack, Bar("copying") as bar:
         size = back_up(stack.runtime, target, may_replace=force, progress=bar.show)
     if as_json:
         _answer({"database": shown_url(settings.database), "path": str(target), "bytes": size})
@@ -212,8 +212,8 @@ def _settings(path: Path, database: str | None) -> Settings:
 
 
 @contextmanager
-def _opened(settings: Settings) -> Iterator[Stack]:
-    stack = open_stack(settings.database, is_existing=True)
+def _opened(settings: Settings, *, may_be_older: bool = False) -> Iterator[Stack]:
+    stack = open_stack(settings.database, is_existing=True, may_be_older=may_be_older)
     try:
         warn_of_move(stack)
         yield stack

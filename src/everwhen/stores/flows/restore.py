@@ -10,7 +10,7 @@ from everwhen.decide.by_hand import cancel_orphan
 from everwhen.decide.restored import ACTOR, NUMBERS_SKIPPED, go_on_restored
 from everwhen.errors import StoreError
 from everwhen.model.events import Event
-from everwhen.model.instants import moment_of
+from everwhen.model.instants import END, moment_of
 from everwhen.model.node import SILENT, Node
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import Schedule
@@ -95,6 +95,8 @@ def numbers_skipped(tx: Snapshot) -> int:
 def instant_of_backup(tx: Snapshot) -> int:
     """Return when the copy was taken; for one without that setting, or used since, the last recorded instant."""
     said = int(tx.settings().get(BACKED_UP_AT) or 0)
+    if not 0 <= said < END:
+        raise ValueError("the instant of the backup is not one")
     newest_start = max((node.started_at for node in tx.nodes()), default=0)
     return said if said and said >= newest_start else max(said, tx.last_instant())
 
