@@ -133,6 +133,19 @@ def test_a_slot_made_before_the_change_is_not_made_again(
     world.close()
 
 
+def test_a_chain_whose_start_was_put_off_in_flight_waits_for_it(world: World) -> None:
+    take_up(world)
+    start_at = world.now // 1_000_000 + 3_600
+    world.edit(NAME, replace(CHAIN, start_at=start_at))
+    world.settle([(world.running[0], SUCCEEDED)])
+    assert world.states()[0].next_slot_at == start_at * 1_000_000
+    prove(world)
+    world.move(60 * MINUTE)
+    assert world.tick() == 1
+    go_on_for_a_while(world)
+    world.close()
+
+
 def _run(world: World, minutes: int) -> list[Job]:
     jobs: list[Job] = []
     for _ in range(minutes):

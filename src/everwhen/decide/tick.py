@@ -187,6 +187,7 @@ def continue_chain(draft: Draft, slot_at: int, ended_at: int, entries: WindowEnt
     second = chain_slot(
         ended_at=ended_at / SECOND, interval=trigger.seconds, previous_slot_at=slot_at // SECOND
     )
+    second = max(second, definition.start_at or second)  # an edit in flight may have put it off (T10)
     if definition.end_at is not None and second >= definition.end_at:
         if entries is not None:
             entries.close()  # in the ledger, a slot's entry comes before the end of its schedule

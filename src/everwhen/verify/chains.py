@@ -160,6 +160,7 @@ class _Walk:
             interval=definition.trigger.seconds,
             previous_slot_at=slot_at // SECOND,
         )
+        second = max(second, definition.start_at or second)
         return None if definition.end_at is not None and second >= definition.end_at else second * SECOND
 
 
