@@ -87,7 +87,15 @@ def apply(
         upgraded = _upgraded(runtime, changes, source) if digest == declared.digest else frozenset()
         sections = tuple(change.key for change in changed_sections(runtime, declared, source))
         writing = _Writing(
-            declared, changes, source, runtime.clock.now(), by, policies, may_be_past, sections, upgraded
+            declared,
+            changes=changes,
+            source=source,
+            now=runtime.clock.now(),
+            by=by,
+            policies=policies,
+            may_be_past=may_be_past,
+            sections=sections,
+            upgraded=upgraded,
         )
         if _write(runtime, writing.reconciliation(based_on, actor)):
             runtime.wake_scheduler()
@@ -276,7 +284,9 @@ def _applied(changes: ConfigChanges, upgraded: frozenset[str]) -> Applied:
         tuple(schedule.state.schedule_id for schedule in changes.removed),
         tuple(one.schedule_id for one in changes.switched),
         tuple(name for name in changed if name in upgraded),
-        tuple(change.declared.schedule_id for change in changes.changed if _goes_on_now(change)),
+        no_longer_stop=tuple(
+            change.declared.schedule_id for change in changes.changed if _goes_on_now(change)
+        ),
     )
 
 
