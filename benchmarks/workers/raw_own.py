@@ -18,8 +18,9 @@ from benchmarks.workers.places import Place, is_file, path_in
 from benchmarks.workers.runtimes import GROUPS, HOUR, HOURLY, SetClock
 from everwhen.model.instants import SECOND
 from everwhen.model.limits import Limit
+from everwhen.model.row_changes import JOB_INSERTED
 from everwhen.stores import postgres_statements, sqlite_statements
-from everwhen.stores.flows.commit import FIRED, JOB_INSERTED
+from everwhen.stores.flows.commit import FIRED
 from everwhen.stores.postgres_adapters import At, Integers, Texts, columns_of, register
 from everwhen.stores.postgres_batches import insert, update
 from everwhen.stores.postgres_database import describe_connection

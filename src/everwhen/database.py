@@ -226,13 +226,13 @@ def _on_sqlite(url: str, clock: Clock | None, database: SqliteDatabase | None, p
         raise
     return Backend(
         found,
-        SqliteStore(found, clock),
-        SqliteLedger(found),
-        partial(_sqlite_firings, found),
-        partial(_sqlite_maintenance, found),
-        partial(_sqlite_vitals, found),
-        clock,
-        found.change_counter,
+        store=SqliteStore(found, clock),
+        ledger=SqliteLedger(found),
+        firings=partial(_sqlite_firings, found),
+        maintenance=partial(_sqlite_maintenance, found),
+        vitals=partial(_sqlite_vitals, found),
+        clock=clock,
+        changes=found.change_counter,
     )
 
 
@@ -273,12 +273,12 @@ def _on_postgres(url: str, clock: Clock | None, prepare: Prepare) -> Backend:
     skew: Callable[[], int] = by_database.skew if clock is None else lambda: 0
     return Backend(
         database,
-        postgres.PostgresStore(database, skew=skew, has_time=clock is None, clock=clock),
-        postgres.PostgresLedger(database),
-        partial(postgres.PostgresFirings, database, horizon),
-        partial(postgres.PostgresMaintenance, database),
-        partial(postgres.PostgresVitals, database, horizon),
-        clock or by_database,
+        store=postgres.PostgresStore(database, skew=skew, has_time=clock is None, clock=clock),
+        ledger=postgres.PostgresLedger(database),
+        firings=partial(postgres.PostgresFirings, database, horizon),
+        maintenance=partial(postgres.PostgresMaintenance, database),
+        vitals=partial(postgres.PostgresVitals, database, horizon),
+        clock=clock or by_database,
         listen=listen,
         clock_skew=skew,
     )

@@ -172,3 +172,10 @@ def test_a_mistake_in_a_scenario_is_named(tmp_path: Path, text: str, message: st
     with pytest.raises(ConfigError) as caught:
         read_scenario(path)
     assert message in str(caught.value)
+
+
+def test_a_retry_gives_its_place_back_when_it_ends(tmp_path: Path) -> None:
+    """Failing runs with a retry each leave no place taken, so none of the later slots is held."""
+    often = {"id": "a", "every": "1h", "max_outstanding": 1, "max_retries": 1, "retry_delay": "1m"}
+    line = a_day(declared(tmp_path, often), Scenario(Behaviour(0, 0, failing=1.0))).tally.lines["a"]
+    assert line.ended["failed"] == 2 * line.fired and line.fired >= 23

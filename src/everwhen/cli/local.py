@@ -161,7 +161,7 @@ def _who(runtime: Runtime) -> Token:
         name = getpass.getuser()
     except (KeyError, OSError):  # a user without a name
         name = f"uid {os.getuid()}"
-    return Token(LOCAL, name, "admin", None, NO_LIMITS, runtime.clock.now())
+    return Token(LOCAL, name, "admin", None, NO_LIMITS, created_at=runtime.clock.now())
 
 
 async def _asked(

@@ -45,7 +45,7 @@ def command(expression: str, timezone: str, count: int, after: str | None, as_js
     series = series_of(trigger, zone=where, anchor_at=begin)
     instants = _instants(Occurrences(series), begin, count)
     show = _show_json if as_json else _show_text
-    show(expression, describe(trigger, where), where, begin, instants, series)
+    show(expression, describe(trigger, where), where, begin, instants, series=series)
 
 
 def parse_expression(text: str) -> Trigger:
@@ -87,7 +87,7 @@ def _instants(series: Occurrences, begin: int, count: int) -> list[int]:
 
 
 def _show_json(
-    expression: str, fields: str, where: Zone, begin: int, instants: list[int], series: Series
+    expression: str, fields: str, where: Zone, begin: int, instants: list[int], *, series: Series
 ) -> None:
     answer = {
         "expression": expression,
@@ -107,7 +107,7 @@ def _show_json(
 
 
 def _show_text(
-    expression: str, fields: str, where: Zone, begin: int, instants: list[int], series: Series
+    expression: str, fields: str, where: Zone, begin: int, instants: list[int], *, series: Series
 ) -> None:
     echo(styled(fields[0].upper() + fields[1:], bold=True), f" ({where.name})")
     echo()

@@ -213,7 +213,7 @@ def pause(
     """Stop firing schedules. Running jobs continue."""
     when = instant_option("--until", until, "") if until else None
     body = {key: value for key, value in (("note", note), ("until", when)) if value is not None}
-    _each(client, schedules, "pause", "paused", as_json, body)
+    _each(client, schedules, "pause", "paused", as_json=as_json, body=body)
 
 
 @command.command(name="resume")
@@ -232,7 +232,7 @@ def resume(client: Client, schedules: tuple[str, ...], as_json: bool) -> None:
 @json_option
 def approve(client: Client, schedule: str, revision: int, as_json: bool) -> None:
     """Approve a SCHEDULE that waits for approval, at the revision that you looked at (see schedules show)."""
-    _each(client, (schedule,), "approve", "approved", as_json, {"revision": revision})
+    _each(client, (schedule,), "approve", "approved", as_json=as_json, body={"revision": revision})
 
 
 @command.command(name="decline")

@@ -78,7 +78,17 @@ def run_node(
     show_log()
     collect_seldom()
     with ProcessSignals() as signals:
-        _run(signals, role, path, database, queues, watch, may_remove_most, token_file, is_forced)
+        _run(
+            signals,
+            role,
+            path,
+            database,
+            queues=queues,
+            watch=watch,
+            may_remove_most=may_remove_most,
+            token_file=token_file,
+            is_forced=is_forced,
+        )
 
 
 def _run(
@@ -115,7 +125,16 @@ def _run(
         node_resources = NodeResources(stack, known, settings, read)
         durations = JobDurations(stack.runtime.clock.monotonic)
         observer = Several(JobLines(), durations)
-        service = _service(stack, settings, role, queues, node_resources, observer, queue=queue, links=links)
+        service = _service(
+            stack,
+            settings,
+            role,
+            queues,
+            node_resources=node_resources,
+            observer=observer,
+            queue=queue,
+            links=links,
+        )
         stopped = signals.on_stop(service.kill, service.prepare_to_stop)
         if configuration is None:
             service.prepare(lambda: _greet(_title(role, queues), url))
@@ -131,7 +150,15 @@ def _run(
                 _reloading(
                     known, stack, path, node_resources, hangups, watch=watch, applies=applies
                 ) as reloader,
-                _front(stack, node_resources, front, token_file, service, durations, reloader),
+                _front(
+                    stack,
+                    node_resources,
+                    front,
+                    token_file,
+                    service=service,
+                    durations=durations,
+                    reloader=reloader,
+                ),
             ):
                 service.begin()  # not earlier: a job may call the API
                 wait_until(stopped)

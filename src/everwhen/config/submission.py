@@ -264,7 +264,7 @@ def _collector(
         rules.timezone,
         rules.local_zone,
         rules.misfire_grace,
-        rules.dispatch,
+        dispatch=rules.dispatch,
         shape=shape,
         is_file=False,
         owner=rules.owner,

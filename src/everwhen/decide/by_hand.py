@@ -14,6 +14,7 @@ from everwhen.decide.draft import Draft, give_places_back
 from everwhen.decide.overlap import is_ready, line_of, overlap
 from everwhen.decide.tick import go_on_with_chain
 from everwhen.errors import BackfillError, RequestError
+from everwhen.model import row_changes
 from everwhen.model.decision import Decision
 from everwhen.model.events import Event
 from everwhen.model.history import ScheduleHistory
@@ -129,14 +130,13 @@ def _enqueue(
             0,
             origin,
             slot_at,
-            slot_at,
+            due_at=slot_at,
             is_ready=is_ready(state, line),
             payload=None if payload is None else _merged(definition.payload, payload),
             line=line,
         )
     )
-    outstanding = state.outstanding + (origin != "backfill")
-    draft.state = state._replace(fire_count=number, outstanding=outstanding)
+    draft.state = row_changes.request(state, origin != "backfill")
     if is_own(origin):  # it counts towards the guard, which never refuses it
         draft.take_places(1)
     elif definition.capacity is not None:

@@ -33,13 +33,33 @@ def create(
     """
     definition, schedule_id = plan.definition, plan.schedule_id
     found = first_slot(plan, now, default_first_run)
-    state = State(0, uid, schedule_id, definition.owner, 1, "active", *found)
+    state = State(
+        row_id=0,
+        uid=uid,
+        schedule_id=schedule_id,
+        owner=definition.owner,
+        revision=1,
+        status="active",
+        anchor_at=found.anchor_at,
+        next_slot_at=found.slot_at,
+        next_run_at=found.due_at,
+    )
     detail: dict[str, object] = {"revision": 1, "anchor_at": found.anchor_at}
     if isinstance(definition.trigger, EveryMonth) and definition.start_at is None:
         # The default depends on the interface that created the schedule; the anchor alone does not show it.
         detail["first_run"] = definition.first_run or default_first_run
     created = Event(
-        "schedule.created", now, schedule_id, uid, definition.owner, None, None, 1, None, actor, detail
+        "schedule.created",
+        at=now,
+        schedule_id=schedule_id,
+        uid=uid,
+        owner=definition.owner,
+        slot_at=None,
+        reason=None,
+        slot_count=1,
+        job_id=None,
+        actor=actor,
+        detail=detail,
     )
     if found.slot_at is None and not isinstance(definition.trigger, OnRequest):
         if not may_be_past:

@@ -122,7 +122,15 @@ def explain_slot(evidence: Evidence) -> Explanation:
     following = _following(evidence, verdict.fate)
     sentence = f"{sentence} {following}" if following else sentence
     next_run_at = evidence.state.next_run_at if evidence.state is not None else None
-    return Explanation(sentence, verdict.fate, zone, evidence.slot_at, verdict.reason, next_run_at, evidence)
+    return Explanation(
+        sentence,
+        fate=verdict.fate,
+        zone=zone,
+        slot_at=evidence.slot_at,
+        reason=verdict.reason,
+        next_run_at=next_run_at,
+        evidence=evidence,
+    )
 
 
 def _following(evidence: Evidence, fate: Fate) -> str | None:

@@ -17,6 +17,7 @@ from everwhen.decide.fast_path import fire_fast
 from everwhen.decide.overlap import overlap
 from everwhen.decide.status import end_open_slots
 from everwhen.errors import StoreError
+from everwhen.model import row_changes
 from everwhen.model.calendar import Calendar
 from everwhen.model.decision import Decision
 from everwhen.model.instants import SECOND
@@ -194,14 +195,13 @@ def continue_chain(draft: Draft, slot_at: int, ended_at: int, entries: WindowEnt
         draft.become("done", "schedule.done", "done")
         return
     calendar = draft.plan.calendar(draft.state.anchor_at)
-    draft.state = draft.state._replace(
-        next_slot_at=second * SECOND, next_run_at=calendar.due_at(second * SECOND)
-    )
+    following = second * SECOND
+    draft.state = row_changes.move_on(draft.state, following, calendar.due_at(following))
 
 
 def _move_on(draft: Draft, next_slot_at: int | None, next_run_at: int | None) -> None:
     """Set the row to the slot after those decided; the end of the last slot makes the schedule done (T10)."""
-    draft.state = draft.state._replace(next_slot_at=next_slot_at, next_run_at=next_run_at)
+    draft.state = row_changes.move_on(draft.state, next_slot_at, next_run_at)
     if next_slot_at is None and draft.state.held_slot_at is None and not draft.plan.definition.is_chain:
         draft.become("done", "schedule.done", "done")
 

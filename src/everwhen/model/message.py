@@ -80,7 +80,7 @@ def message_of(job: Job | Speaking, definition: Definition, now: int, actor: str
     """Return the message of one job, as it is written when the job is settled; `actor` is who triggered it manually."""
     event_id = _dashed(_uuid(job.job_id))
     body = event_of(job, definition, event_id, now, actor)
-    return NewMessage(event_id, job.schedule_id, job.uid, definition.owner, job.job_id, _spell(body))
+    return NewMessage(event_id, job.schedule_id, job.uid, definition.owner, job.job_id, body=_spell(body))
 
 
 @lru_cache(maxsize=4_096)

@@ -88,7 +88,7 @@ class Answer(NamedTuple):
     @property
     def fields(self) -> tuple[str, str, str, str]:
         """Return the fields that are stored."""
-        return self[:4]
+        return self.token_id, self.key, self.digest, self.answer
 
     def stored_at(self, now: int) -> int:
         """Return the instant that it is stored with.

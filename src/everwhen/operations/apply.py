@@ -88,7 +88,15 @@ def apply(
         changed = changed_sections(runtime, declared, source) if based_on else ()  # else none was in force
         sections = tuple(change.key for change in changed)
         writing = _Writing(
-            declared, changes, source, runtime.clock.now(), by, policies, may_be_past, sections, upgraded
+            declared,
+            changes=changes,
+            source=source,
+            now=runtime.clock.now(),
+            by=by,
+            policies=policies,
+            may_be_past=may_be_past,
+            sections=sections,
+            upgraded=upgraded,
         )
         if _write(runtime, writing.reconciliation(based_on, actor)):
             runtime.wake_scheduler()
@@ -277,7 +285,9 @@ def _applied(changes: ConfigChanges, upgraded: frozenset[str]) -> Applied:
         tuple(schedule.state.schedule_id for schedule in changes.removed),
         tuple(one.schedule_id for one in changes.switched),
         tuple(name for name in changed if name in upgraded),
-        tuple(change.declared.schedule_id for change in changes.changed if _goes_on_now(change)),
+        no_longer_stop=tuple(
+            change.declared.schedule_id for change in changes.changed if _goes_on_now(change)
+        ),
     )
 
 

@@ -91,7 +91,7 @@ def list_feed(
     visible = narrowed(runtime, wanted, caller, schedule_id)
     if visible is None:
         return Page(())
-    held = _held(runtime, visible, None if before is None else before[2:4])
+    held = _held(runtime, visible, None if before is None else (before.held_since, before.held_row))
     fired = _fired(runtime, visible, limit, None if before is None else before.job)
     recorded = _recorded(runtime, visible, limit, None if before is None else before.event)
     started = _progress(runtime, visible, limit, None if before is None else before.started, _STARTS)

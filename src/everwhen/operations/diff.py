@@ -68,13 +68,15 @@ def _created(one: Declared, policies: dict[str, QuietHoursPolicy], now: int) -> 
     state = edit.create(plan, "", now, is_enabled=one.is_enabled, may_be_past=True).state
     firing = compare(NO_FIRINGS, firings(plan, state, now + AHEAD))
     keys = tuple(_key_change(key, None, value) for key, value in fields_of(one.definition).items())
-    return ScheduleChange(one.schedule_id, "created", one.place, one.definition.zone.name, keys, firing)
+    return ScheduleChange(
+        one.schedule_id, "created", one.place, one.definition.zone.name, keys, firings=firing
+    )
 
 
 def _removed(schedule: Schedule, now: int) -> ScheduleChange:
     firing = compare(firings(schedule.plan, schedule.state, now + AHEAD), NO_FIRINGS)
     zone = schedule.definition.zone.name
-    return ScheduleChange(schedule.state.schedule_id, "removed", "", zone, (), firing)
+    return ScheduleChange(schedule.state.schedule_id, "removed", "", zone, (), firings=firing)
 
 
 def _changed(
@@ -94,7 +96,7 @@ def _changed(
     firing = compare(
         firings(schedule.plan, schedule.state, now + AHEAD), firings(plan, decision.after, now + AHEAD)
     )
-    return ScheduleChange(one.schedule_id, "changed", one.place, after.zone.name, keys, firing)
+    return ScheduleChange(one.schedule_id, "changed", one.place, after.zone.name, keys, firings=firing)
 
 
 def _key_change(key: str, before: object, after: object) -> KeyChange:

@@ -131,8 +131,9 @@ def _ask_once(runtime: Runtime, schedule_id: str, request: Change, once: Once) -
     try:
         return _ask(runtime, schedule_id, request, remember)
     except RepeatedRequestError:
-        who, key = asked[-1][:2]
-        known = runtime.tokens.answer(who, key, since=runtime.clock.now() - ANSWERS_KEPT)
+        known = runtime.tokens.answer(
+            asked[-1].token_id, asked[-1].key, since=runtime.clock.now() - ANSWERS_KEPT
+        )
         if known is None:  # it expired just now
             raise
         job_id, skip_reason = json.loads(known.answer)

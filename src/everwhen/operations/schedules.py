@@ -65,7 +65,7 @@ def create_schedules(
 ) -> list[State]:
     """Create many schedules in one transaction, all or none."""
     now, uids, quiet = runtime.clock.now(), uids_from(secrets.randbits(48)), QuietHoursByName(runtime)
-    new = [_new(runtime, submission, next(uids), quiet, now, actor) for submission in submissions]
+    new = [_new(runtime, submission, next(uids), quiet, now=now, actor=actor) for submission in submissions]
     states = runtime.catalogue.create(now, new)
     runtime.wake_scheduler()
     return states

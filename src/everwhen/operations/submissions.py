@@ -181,7 +181,8 @@ def create_entries(
     now, quiet = runtime.clock.now(), QuietHoursByName(runtime)
     new = [_new(one, caller, quiet, now, key) for one in declared]
     entries = [
-        Entry(Schedule(one.creation.state, one.plan), SOURCE, one.key, one.token_id, now, now) for one in new
+        Entry(Schedule(one.creation.state, one.plan), SOURCE, one.key, one.token_id, now, updated_at=now)
+        for one in new
     ]
     terms = Terms(
         caller.token.token_id, caller.token.limits.max_schedules, answer(entries) if answer else None

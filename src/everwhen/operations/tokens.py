@@ -45,13 +45,13 @@ def create_token(
     actor = actor_of(maker)
     token = Token(
         f"tok_{secrets.token_hex(6)}",
-        name,
-        role,
-        owner,
-        limits,
-        now,
-        actor,
-        _expiry(maker, now, lasts),
+        name=name,
+        role=role,
+        owner=owner,
+        limits=limits,
+        created_at=now,
+        created_by=actor,
+        expires_at=_expiry(maker, now, lasts),
     )
     secret = PREFIX + secrets.token_urlsafe(32)
     runtime.tokens.add(token, hash_of(secret), _created(token, now, actor))
@@ -79,7 +79,7 @@ def first_token(runtime: Runtime, preset: str | None = None) -> NewToken | None:
             f"EVERWHEN_ADMIN_TOKEN is shorter than {SHORTEST_PRESET} characters; take a longer one"
         )
     now = runtime.clock.now()
-    token = Token(f"tok_{secrets.token_hex(6)}", "first", "admin", None, NO_LIMITS, now)
+    token = Token(f"tok_{secrets.token_hex(6)}", "first", "admin", None, NO_LIMITS, created_at=now)
     secret = preset or PREFIX + secrets.token_urlsafe(32)
     is_first = runtime.tokens.add_first(token, hash_of(secret), _created(token, now, None))
     return NewToken(token, secret) if is_first else None

@@ -76,10 +76,10 @@ def coming(schedule: Schedule, conditions: Conditions, start: int = 0) -> Iterat
         fate, reason, until = slot.outlook
         yield UpcomingSlot(
             schedule_id,
-            slot.slot_at,
-            slot.due_at,
-            reason if fate == "skipped" else None,
-            slot.is_estimate,
-            reason if fate == "held" else None,
-            until,
+            slot_at=slot.slot_at,
+            due_at=slot.due_at,
+            skip_reason=reason if fate == "skipped" else None,
+            is_estimate=slot.is_estimate,
+            hold_reason=reason if fate == "held" else None,
+            until=until,
         )

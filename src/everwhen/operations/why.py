@@ -75,18 +75,18 @@ def _evidence(
     heard_before, started_after = _silence(runtime, schedulers, due_at) if is_down else (None, None)
     return Evidence(
         slot_at,
-        due_at,
-        revision,
-        history.state,
-        list(reversed(jobs)),
-        [*events, *cited],
-        None if stopped is None else stopped.reason,
-        () if breaker is None else _transitions_before(runtime, breaker.key, slot_at),
-        [node for node in schedulers if node.was_up_at(slot_at)],
-        max((node.heartbeat_at for node in schedulers), default=None),
-        heard_before,
-        started_after,
-        runtime.outbox.on_its_way(jobs[0].job_id) if jobs and jobs[0].status == "queued" else None,
+        due_at=due_at,
+        revision=revision,
+        state=history.state,
+        jobs=list(reversed(jobs)),
+        events=[*events, *cited],
+        stopped_by=None if stopped is None else stopped.reason,
+        transitions=() if breaker is None else _transitions_before(runtime, breaker.key, slot_at),
+        schedulers=[node for node in schedulers if node.was_up_at(slot_at)],
+        last_sign_at=max((node.heartbeat_at for node in schedulers), default=None),
+        heard_before=heard_before,
+        started_after=started_after,
+        on_its_way=runtime.outbox.on_its_way(jobs[0].job_id) if jobs and jobs[0].status == "queued" else None,
     )
 
 

@@ -61,7 +61,8 @@ class StoredCatalogue:
     ) -> Decision:
         if not further:
             return self._store.write(
-                Lane.API, lambda tx: self._change(tx, now, schedule_id, decide, remember, limits)
+                Lane.API,
+                lambda tx: self._change(tx, now, schedule_id, decide, remember=remember, limits=limits),
             )
 
         def work(tx: Transaction) -> Decision:
@@ -78,7 +79,9 @@ class StoredCatalogue:
         remember: Remember | None = None,
         limits: Collection[str] = (),
     ) -> Decision:
-        return change_schedule(tx, self._plans, now, schedule_id, decide, remember, limits=limits)
+        return change_schedule(
+            tx, self._plans, now, schedule_id, decide=decide, remember=remember, limits=limits
+        )
 
     def backfill(
         self,
@@ -90,7 +93,7 @@ class StoredCatalogue:
         limits: Collection[str] = (),
     ) -> Decision:
         def fill(tx: Transaction) -> Decision:
-            return fill_slots(tx, self._plans, now, schedule_id, slots, decide, limits=limits)
+            return fill_slots(tx, self._plans, now, schedule_id, slots=slots, decide=decide, limits=limits)
 
         return self._store.write(Lane.API, fill)
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from everwhen.model.derived import Firing, Hold, Progress
+from everwhen.model.derived import FIRING_COLUMNS, PROGRESS_COLUMNS, Firing, Hold, Progress
 from everwhen.stores.postgres_adapters import Integers, Texts
 from everwhen.stores.postgres_database import PostgresDatabase
 from everwhen.stores.postgres_horizon import Horizon
 from everwhen.stores.storable import storable
 
-_OF_JOB = ", ".join(f"j.{name}" for name in Firing._fields[:-1])
+_OF_JOB = ", ".join(f"j.{name}" for name in FIRING_COLUMNS)
 # The primary key of jobs; the unique key on schedules' uid.
 _AFTER = f"""
 SELECT {_OF_JOB}, s.owner FROM jobs j LEFT JOIN schedules s ON s.uid = j.uid
 WHERE j.row_id > %(after)s AND j.row_id <= %(horizon)s ORDER BY j.row_id LIMIT %(limit)s"""
-_OF_PROGRESS = ", ".join(f"j.{name}" for name in Progress._fields[:-1])
+_OF_PROGRESS = ", ".join(f"j.{name}" for name in PROGRESS_COLUMNS)
 _PROGRESS = f"SELECT {_OF_PROGRESS}, s.owner FROM jobs j LEFT JOIN schedules s ON s.uid = j.uid"
 _PROGRESS_AFTER = (
     f"{_PROGRESS} WHERE j.row_id > %(after)s AND j.row_id <= %(horizon)s ORDER BY j.row_id LIMIT %(limit)s"

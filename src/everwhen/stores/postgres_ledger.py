@@ -159,7 +159,7 @@ class PostgresLedger:
             breakers = _breakers(connection) if uids is None else None
             ((ruled_from,),) = _fetch(connection, _RULED_FROM)
             retained_from = int(retained[0][0]) if retained else 0
-            yield History(histories, system, limits, retained_from, breakers, ruled_from)
+            yield History(histories, system, limits, retained_from, breakers, ruled_from=ruled_from)
 
     def _all_histories(self, connection: Connection[Any], plans: RecordedPlans) -> Iterator[ScheduleHistory]:
         uids = [row[0] for row in _fetch(connection, _UIDS)]

@@ -71,7 +71,7 @@ class PostgresSnapshot:
 
     def _remember(self, rows: Sequence[Row]) -> list[LockHint]:
         self._peeked = [row[0] for row in rows]  # type: ignore[misc]
-        return [LockHint._make(_padded(row[1:])) for row in rows]
+        return [LockHint._make(_padded(hint)) for _, *hint in rows]
 
     def peek_deliverable(self, now: int, *, limit: int) -> Sequence[LockHint]:
         values = {"now": At(now), "mark": At(self._marks.ready.at), "limit": limit}
@@ -380,8 +380,8 @@ class PostgresSnapshot:
         return [row[0] for row in self._rows(query, (storable(policy_id),))]
 
 
-def _padded(row: Row) -> Row:
-    return row + (None,) * (len(LockHint._fields) - len(row))
+def _padded(row: Sequence[object]) -> Row:
+    return (*row, *(None,) * (len(LockHint._fields) - len(row)))
 
 
 def _filtered(wanted: Mapping[str, str], text: str | None) -> tuple[str, dict[str, object]]:

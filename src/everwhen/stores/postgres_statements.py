@@ -11,6 +11,7 @@ from everwhen.model.events import Event
 from everwhen.model.job import EXTERNAL, Job
 from everwhen.model.limits import Limit
 from everwhen.model.node import Node
+from everwhen.model.row_changes import ENDED_WELL, STARTED
 from everwhen.model.schedule import State
 from everwhen.model.token import TOKEN_COLUMNS
 from everwhen.ports.messages import Message, Subscription
@@ -277,13 +278,11 @@ UPDATE jobs j SET status = 'running', ready_at = NULL, attempt = attempt + 1, st
 FROM unnest(%s, %s, %s, %s) AS v(deadline_at, is_probe, row_id, fence)
 WHERE j.row_id = v.row_id AND j.fence = v.fence AND j.status = 'queued'"""
 # The primary key of schedules.
-COUNT_STARTS = """
-UPDATE schedules SET running_jobs = running_jobs + %s, waiting = waiting + %s, retries_waiting = retries_waiting + %s,
-    last_run_at = coalesce(%s, last_run_at) WHERE row_id = ANY(%s)"""
-COUNT_SUCCESSES = """
-UPDATE schedules s SET outstanding = outstanding - 1, running_jobs = running_jobs - 1, run_count = run_count + 1,
-    current_repeat = current_repeat + 1, current_retry = 0, failed_slots = 0, last_completed_at = %s,
-    last_success_at = %s, last_success_job_id = v.job_id
+COUNT_STARTS = f"""
+UPDATE schedules SET {STARTED.to_sql(running="%s", began_waiting="%s", began_retries="%s", run_at="%s")}
+WHERE row_id = ANY(%s)"""
+COUNT_SUCCESSES = f"""
+UPDATE schedules s SET {ENDED_WELL.to_sql(now="%s", job_id="v.job_id")}
 FROM unnest(%s, %s) AS v(row_id, job_id) WHERE s.row_id = v.row_id"""
 POSTPONE_JOBS = """
 UPDATE jobs j SET ready_at = v.ready_at FROM unnest(%s, %s) AS v(ready_at, row_id) WHERE j.row_id = v.row_id"""
@@ -339,13 +338,13 @@ UPDATE jobs SET ready_at = %(now)s WHERE ready_at > %(now)s AND breaker_key = AN
 LIMITS = f"SELECT {LIMIT} FROM limits WHERE key = ANY(%s) ORDER BY key"
 MAKE_LIMITS = "INSERT INTO limits (key) SELECT unnest(%s) ON CONFLICT DO NOTHING"
 PUT_LIMITS = f"""
-UPDATE limits l SET {", ".join(f"{name} = v.{name}" for name in Limit._fields[1:])}
+UPDATE limits l SET {", ".join(f"{name} = v.{name}" for name in Limit._fields if name != "key")}
 FROM unnest({places(len(Limit._fields))}) AS v({LIMIT}) WHERE l.key = v.key"""
 BREAKERS = f"SELECT {BREAKER} FROM circuit_breakers WHERE key = ANY(%s) ORDER BY key"
 MAKE_BREAKERS = """
 INSERT INTO circuit_breakers (key, state) SELECT unnest(%s), 'closed' ON CONFLICT DO NOTHING"""
 PUT_BREAKERS = f"""
-UPDATE circuit_breakers b SET {", ".join(f"{name} = v.{name}" for name in Breaker._fields[1:])}
+UPDATE circuit_breakers b SET {", ".join(f"{name} = v.{name}" for name in Breaker._fields if name != "key")}
 FROM unnest({places(len(Breaker._fields))}) AS v({BREAKER}) WHERE b.key = v.key"""
 
 # -- settings, nodes, policies --
@@ -455,7 +454,7 @@ PUT_PLUGIN_STATES = """
 UPDATE plugin_state p SET state = v.state, updated_at = %s FROM unnest(%s, %s) AS v(plugin, state)
 WHERE p.plugin = v.plugin"""
 MESSAGE = ", ".join(Message._fields)
-NEW_MESSAGE = Message._fields[1:]
+NEW_MESSAGE = tuple(name for name in Message._fields if name != "id")
 # The unique key on event_id: an existing message is not written twice.
 UNLESS_SAID = "ON CONFLICT (event_id) DO NOTHING"
 # idx_messages_commit; in commit order, as `postgres_ledger` explains.
@@ -479,7 +478,7 @@ COUNT_MESSAGES = f"SELECT count(*) FROM (SELECT 1 {_MESSAGES_WANTED} LIMIT %(lim
 LAST_MESSAGE = f"SELECT id FROM messages WHERE {COMMITTED} ORDER BY xid DESC, id DESC LIMIT 1"
 # The primary key of subscriptions.
 SUBSCRIPTIONS = f"SELECT {', '.join(Subscription._fields)} FROM subscriptions"
-_HELD = Subscription._fields[1:]
+_HELD = tuple(name for name in Subscription._fields if name != "subscriber")
 PUT_SUBSCRIPTION = f"""
 INSERT INTO subscriptions (subscriber, {", ".join(_HELD)}, created_at, updated_at)
 VALUES (%(subscriber)s, {", ".join(f"%({name})s" for name in _HELD)}, %(now)s, %(now)s)

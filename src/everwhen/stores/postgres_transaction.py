@@ -51,12 +51,13 @@ from everwhen.model.limits import Limit
 from everwhen.model.outcome import NewMessage, Outcome
 from everwhen.model.output import OutputGap, OutputPiece
 from everwhen.model.reasons import CancelReason
+from everwhen.model.row_changes import JOB_INSERTED
 from everwhen.model.token import ANSWERS_KEPT, TOKEN_COLUMNS, Answer, Session, Token, token_row
 from everwhen.ports.clock import Clock
 from everwhen.ports.messages import Subscription
 from everwhen.stores import postgres_statements as sql
 from everwhen.stores.flows.change import INSERTED
-from everwhen.stores.flows.commit import JOB_ENDED, JOB_INSERTED
+from everwhen.stores.flows.commit import JOB_ENDED
 from everwhen.stores.postgres_adapters import At, Instants, Integers, Texts, columns_of
 from everwhen.stores.postgres_batches import Statement, insert, together, update
 from everwhen.stores.postgres_database import Overtaken
@@ -295,7 +296,7 @@ class PostgresTransaction(PostgresSnapshot):
         except errors.UniqueViolation:
             self._run("ROLLBACK AND CHAIN")  # else no query could run
             return self._taken([(str(row[0]), str(row[1])) for row in schedules])
-        self.own_revisions.update([row[:2] for row in revisions])  # type: ignore[misc]
+        self.own_revisions.update((uid, number) for uid, number, *_ in revisions)  # type: ignore[misc]
         self._marks.due.lower(row[_NEXT_RUN] for row in schedules)  # type: ignore[misc]
         return None
 
@@ -310,7 +311,8 @@ class PostgresTransaction(PostgresSnapshot):
 
     def insert_revision(self, revision: Row) -> None:
         self._run_batch(insert("schedule_revisions", _REVISION, [revision]))
-        self.own_revisions.add(revision[:2])  # type: ignore[arg-type]
+        uid, number, *_ = revision
+        self.own_revisions.add((uid, number))  # type: ignore[arg-type]
 
     def put_causes(self, causes: Sequence[tuple[str, str, int]]) -> None:
         self._run(sql.PUT_CAUSES, *columns_of(("cause", "uid", "revision"), causes))
@@ -323,7 +325,8 @@ class PostgresTransaction(PostgresSnapshot):
 
     def count_starts(self, start: Start, row_ids: Sequence[int], now: int) -> None:
         run_at = At(now) if start.is_own else None
-        self._run(sql.COUNT_STARTS, *start[:3], run_at, Integers(row_ids))
+        counts = (start.running_jobs, start.waiting, start.retries_waiting)
+        self._run(sql.COUNT_STARTS, *counts, run_at, Integers(row_ids))
 
     def count_successes(self, jobs: Sequence[Finished], now: int) -> None:
         rows, ids = Integers([job.schedule_row for job in jobs]), Texts([job.job_id for job in jobs])
@@ -480,7 +483,7 @@ def _messages(deliveries: Sequence[Delivery]) -> tuple[Texts, Integers]:
 
 
 def _inserted_events(events: Sequence[Event]) -> Statement:
-    rows = [(*event[:10], _words(event), event.trace) for event in events]
+    rows = [event.row(_words(event)) for event in events]
     return insert("audit_events", Event._fields, rows)
 
 

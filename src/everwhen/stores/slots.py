@@ -133,7 +133,7 @@ class StoredSlots:
 
     def report(self, now: int, job_id: str, token_hash: str, outcome: Outcome) -> bool:
         return self._store.write(
-            Lane.SETTLE, lambda tx: take_report(tx, self._plans, job_id, token_hash, outcome, now)
+            Lane.SETTLE, lambda tx: take_report(tx, self._plans, job_id, token_hash, outcome=outcome, now=now)
         )
 
     def end_overdue(self, now: int) -> int:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 
-from everwhen.model.derived import Firing, Hold, Progress
+from everwhen.model.derived import FIRING_COLUMNS, PROGRESS_COLUMNS, Firing, Hold, Progress
 from everwhen.stores.sqlite_database import SqliteDatabase
 
-_OF_JOB = ", ".join(f"j.{name}" for name in Firing._fields[:-1])
+_OF_JOB = ", ".join(f"j.{name}" for name in FIRING_COLUMNS)
 # The primary key of jobs; the unique key on schedules' uid.
 _AFTER = f"""
 SELECT {_OF_JOB}, s.owner FROM jobs j LEFT JOIN schedules s ON s.uid = j.uid
 WHERE j.row_id > ? ORDER BY j.row_id LIMIT ?"""
-_OF_PROGRESS = ", ".join(f"j.{name}" for name in Progress._fields[:-1])
+_OF_PROGRESS = ", ".join(f"j.{name}" for name in PROGRESS_COLUMNS)
 _PROGRESS = f"SELECT {_OF_PROGRESS}, s.owner FROM jobs j LEFT JOIN schedules s ON s.uid = j.uid"
 _PROGRESS_AFTER = f"{_PROGRESS} WHERE j.row_id > ? ORDER BY j.row_id LIMIT ?"
 _PROGRESS_OF = f"{_PROGRESS} WHERE j.row_id IN (SELECT value FROM json_each(?))"

@@ -138,7 +138,7 @@ class SqliteLedger:
             retained = connection.execute(_RETAINED_FROM).fetchone()
             ruled_from = connection.execute(_RULED_FROM).fetchone()[0]
             retained_from = int(retained[0]) if retained else 0
-            yield History(histories, system, limits, retained_from, breakers, ruled_from)
+            yield History(histories, system, limits, retained_from, breakers, ruled_from=ruled_from)
 
     def _all_histories(
         self, connection: sqlite3.Connection, plans: RecordedPlans

@@ -8,11 +8,12 @@ from everwhen.model.counters import ScheduleCounters
 from everwhen.model.events import Event
 from everwhen.model.job import EXTERNAL, Job
 from everwhen.model.node import Node
+from everwhen.model.row_changes import ENDED_WELL, JOB_INSERTED, STARTED
 from everwhen.model.schedule import State
 from everwhen.model.token import TOKEN_COLUMNS
 from everwhen.ports.messages import Message, Subscription
 from everwhen.stores.flows.change import INSERTED
-from everwhen.stores.flows.commit import JOB_ENDED, JOB_INSERTED
+from everwhen.stores.flows.commit import JOB_ENDED
 from everwhen.stores.migrations.sqlite import MIGRATIONS
 from everwhen.stores.sqlite_insert import SparseInsert
 
@@ -204,13 +205,11 @@ START_JOBS = f"""
 UPDATE jobs SET status = 'running', ready_at = NULL, attempt = attempt + 1, started_at = ?, deadline_at = ?,
     node = ?, fence = fence + 1, is_counted = 1, is_probe = ? WHERE {ROWS}"""
 COUNT_STARTS = f"""
-UPDATE schedules SET running_jobs = running_jobs + ?, waiting = waiting + ?, retries_waiting = retries_waiting + ?,
-    last_run_at = coalesce(?, last_run_at) WHERE {ROWS}"""
+UPDATE schedules SET {STARTED.to_sql(running="?", began_waiting="?", began_retries="?", run_at="?")}
+WHERE {ROWS}"""
 # The primary keys of both. No schedule has two of these jobs.
 COUNT_SUCCESSES = f"""
-UPDATE schedules SET outstanding = outstanding - 1, running_jobs = running_jobs - 1, run_count = run_count + 1,
-    current_repeat = current_repeat + 1, current_retry = 0, failed_slots = 0, last_completed_at = ?,
-    last_success_at = ?, last_success_job_id = ended.job_id
+UPDATE schedules SET {ENDED_WELL.to_sql(now="?", job_id="ended.job_id")}
 FROM (SELECT job_id, schedule_row FROM jobs WHERE {ROWS}) AS ended WHERE schedules.row_id = ended.schedule_row"""
 POSTPONE_JOB = "UPDATE jobs SET ready_at = ? WHERE row_id = ?"
 # idx_jobs_ready: a breaker that closes releases its retries.

@@ -178,7 +178,7 @@ class SqliteTransaction(SqliteSnapshot):
             self._all("ROLLBACK TO creation")  # else _taken would find the rows of this batch
             return self._taken([(str(row[0]), str(row[1])) for row in schedules])
         self._all("RELEASE creation")
-        self.own_revisions.update([row[:2] for row in revisions])  # type: ignore[misc]
+        self.own_revisions.update((uid, number) for uid, number, *_ in revisions)  # type: ignore[misc]
         self.insert_events(events)
         return None
 
@@ -199,7 +199,8 @@ class SqliteTransaction(SqliteSnapshot):
 
     def insert_revision(self, revision: Row) -> None:
         self._all(sql.INSERT_REVISION, revision)
-        self.own_revisions.add(revision[:2])  # type: ignore[arg-type]
+        uid, number, *_ = revision
+        self.own_revisions.add((uid, number))  # type: ignore[arg-type]
 
     def put_causes(self, causes: Sequence[tuple[str, str, int]]) -> None:
         self._many(sql.PUT_CAUSE, causes)
@@ -209,7 +210,8 @@ class SqliteTransaction(SqliteSnapshot):
 
     def count_starts(self, start: Start, row_ids: Sequence[int], now: int) -> None:
         run_at = now if start.is_own else None
-        self._all(sql.COUNT_STARTS, (*start[:3], run_at, json.dumps(row_ids)))
+        counts = (start.running_jobs, start.waiting, start.retries_waiting)
+        self._all(sql.COUNT_STARTS, (*counts, run_at, json.dumps(row_ids)))
 
     def count_successes(self, jobs: Sequence[Finished], now: int) -> None:
         self._all(sql.COUNT_SUCCESSES, (now, now, json.dumps([job.row_id for job in jobs])))
@@ -266,10 +268,7 @@ class SqliteTransaction(SqliteSnapshot):
     # -- the ledger, and shared limits and breakers --
 
     def insert_events(self, events: Sequence[Event]) -> None:
-        rows = [
-            (*event[:10], "{}" if event.detail is NOTHING else _spell(event.detail), event.trace)
-            for event in events
-        ]
+        rows = [event.row("{}" if event.detail is NOTHING else _spell(event.detail)) for event in events]
         self._insert(sql.INSERT_EVENT, rows)
 
     def leap_numbers(self, by: int) -> None:

@@ -201,7 +201,15 @@ def _parse_days(text: str, day: str, month: str, weekday: str) -> DayRule:
     months = _parse_field(text, _MONTH, month)
     weekdays, nth_weekdays = _parse_weekdays(text, weekday)
     both_must_match = day.startswith("*") or weekday.startswith("*")
-    return _shared_rule(dates, last_day, last_working_day, months, weekdays, nth_weekdays, both_must_match)
+    return _shared_rule(
+        dates,
+        last_day,
+        last_working_day,
+        months,
+        weekdays=weekdays,
+        nth_weekdays=nth_weekdays,
+        both_must_match=both_must_match,
+    )
 
 
 _shared_rule = lru_cache(maxsize=1_024)(DayRule)

@@ -37,7 +37,7 @@ def check_chain(
         first = max(first, decided_until + 1)
     spans = [s for s in spans if s.begun_id < stretch.closed_by and s.closed_by > stretch.begun_id]
     if not stretch.is_steady:
-        return (yield from _take_only(history, stretch, entries, decided_until, first, tally))
+        return (yield from _take_only(history, stretch, entries, decided_until, first=first, tally=tally))
     walk = _Walk(history, stretch, entries, spans)
     yield from walk.faults(first)
     tally.slots += walk.steps

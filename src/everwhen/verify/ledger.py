@@ -104,7 +104,7 @@ def check_history(
     decided_until = None
     for stretch in stretches:
         check = check_chain if stretch.plan.definition.is_chain else check_grid
-        decided_until = yield from check(history, stretch, entries, spans, decided_until, tally)
+        decided_until = yield from check(history, stretch, entries, spans, decided_until, tally=tally)
     yield from entries.left(history, since=_known_from(history))
     yield from check_counters(history, tally, is_whole=is_whole)
     if is_whole:

@@ -49,12 +49,14 @@ def check_grid(
     if stretch.is_open:
         yield from _check_next(history, stretch, calendar, first)
     spans = [s for s in spans if s.begun_id < stretch.closed_by and s.closed_by > stretch.begun_id]
-    slots = _without_spans(_slots(history, stretch, calendar, first, entries, spans), stretch, entries, spans)
+    slots = _without_spans(
+        _slots(history, stretch, calendar, first, entries=entries, spans=spans), stretch, entries, spans
+    )
     if slots:
         marks = entries.take(slots)
         tally.slots += len(slots)
         yield from _check_jobs(history, calendar, marks, entries)
-        yield from _check_ranges(history, stretch, slots, marks, entries, spans)
+        yield from _check_ranges(history, stretch, slots, marks, entries=entries, spans=spans)
     return slots[-1] if slots else decided_until
 
 

@@ -86,7 +86,9 @@ def list_audit(
     where the next look begins; as long as it moves there may be more.
     """
     _refuse_unknown(type or ())
-    wanted = event_feed.Wanted(frozenset(type or ()), None, job_id, owner, _instant(from_), _instant(to))
+    wanted = event_feed.Wanted(
+        frozenset(type or ()), None, job_id, owner, _instant(from_), until=_instant(to)
+    )
     if after is not None:
         return _listed_after(context, caller, wanted, schedule_id, after=after, limit=limit)
     last = None if cursor is not None else cursor_text(event_feed.last_place(context.runtime))

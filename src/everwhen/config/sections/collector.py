@@ -107,7 +107,7 @@ class ScheduleCollector:
         self._try_first_slot(node, schedule_id, definition)
         if node.is_sound:
             self.collected[schedule_id] = Declared(
-                schedule_id, complete, target, definition, group, str(place)
+                schedule_id, complete, target, definition, group, place=str(place)
             )
 
     def add_again(self, node: Node) -> bool:

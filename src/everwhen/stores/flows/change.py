@@ -44,7 +44,18 @@ SHOWN = (
     "updated_at",
 )
 # Columns that a new row sets; the other columns of a state begin with its defaults, which equal the table's.
-_BEGINS = (*State._fields[1 : State._fields.index("held_slot_at")], "paused_by", "status_reason")
+_BEGINS = (
+    "uid",
+    "schedule_id",
+    "owner",
+    "revision",
+    "status",
+    "anchor_at",
+    "next_slot_at",
+    "next_run_at",
+    "paused_by",
+    "status_reason",
+)
 _begins = itemgetter(*[State._fields.index(name) for name in _BEGINS])
 MANY = 1_000  # more rows than this take a while to process
 INSERTED = (*_BEGINS, *SHOWN, "source", "created_at", "key", "token_id")
@@ -64,7 +75,14 @@ def create_schedules(
         _hold_to(terms, tx, now, len(schedules))
     _hold_policies(tx, [new.plan for new in schedules], new_policies)
     rows = [
-        (*_begins(new.creation.state), *_shown(new.plan.definition, now), *new[2:3], now, *new[3:])
+        (
+            *_begins(new.creation.state),
+            *_shown(new.plan.definition, now),
+            new.source,
+            now,
+            new.key,
+            new.token_id,
+        )
         for new in schedules
     ]
     revisions = [_revision(new.creation.state, new.plan, now, "created") for new in schedules]

@@ -12,23 +12,24 @@ from collections.abc import Collection, Sequence
 from operator import itemgetter
 
 from everwhen.decide.claim import claim
-from everwhen.decide.fast_path import speak_ordinary
+from everwhen.decide.fast_path import end_fast
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.decision import Decision
 from everwhen.model.job import Job
 from everwhen.model.message import MESSAGE, Speaking, message_of
 from everwhen.model.outcome import NewMessage, Outcome
+from everwhen.model.row_changes import JOB_INSERTED, job_row
 from everwhen.model.schedule import State
 from everwhen.model.shared import Shared
 from everwhen.ports.slots import JobEnd
-from everwhen.stores.flows.commit import FIRED, JOB_INSERTED, job_row, write_shared, write_starts
+from everwhen.stores.flows.commit import FIRED, write_shared, write_starts
 from everwhen.stores.flows.load import add_shared, plans_to_claim
 from everwhen.stores.flows.settle import end_jobs
 from everwhen.stores.flows.settle_fast import settle_fast
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Row, Transaction
 
-SPEAKER = "scheduler"  # the value of `node` for these jobs
+MESSAGE_NODE = "scheduler"  # the value of `node` for these jobs
 MOST_ROUNDS = 1_000
 
 
@@ -48,13 +49,13 @@ _MOVED = itemgetter(*(State._fields.index(name) for name in (*SPOKEN, "row_id"))
 _ATTEMPT, _READY_AT = JOB_INSERTED.index("attempt"), JOB_INSERTED.index("ready_at")
 
 
-def say_at_once(tx: Transaction, decisions: Sequence[Decision], now: int) -> Sequence[Decision]:
+def publish_at_once(tx: Transaction, decisions: Sequence[Decision], now: int) -> Sequence[Decision]:
     """Write jobs that are fired and ended in one step; return the remaining decisions."""
     left: list[Decision] = []
     spoken: list[tuple[Decision, State]] = []
     for decision in decisions:
         is_message = decision.plan.definition.target.kind == MESSAGE
-        after = speak_ordinary(decision, now) if is_message else None
+        after = end_fast(decision, now) if is_message else None
         if after is None:
             left.append(decision)
         else:
@@ -72,7 +73,7 @@ def _ended_row(decision: Decision, now: int) -> Row:
     row[_ATTEMPT], row[_READY_AT] = decision.jobs[0].attempt + 1, None
     timeout = decision.plan.definition.timeout
     deadline_at = None if timeout is None else now + timeout
-    return (*row, "succeeded", now, deadline_at, now, now, SPEAKER, 1)
+    return (*row, "succeeded", now, deadline_at, now, now, MESSAGE_NODE, 1)
 
 
 def _spoken_message(decision: Decision, now: int) -> NewMessage:
@@ -109,7 +110,7 @@ def _publish_ready(tx: Transaction, plans: PlanCache, uids: Collection[str], now
         jobs = [job for job in jobs if known[job.uid, job.revision].definition.target.kind == MESSAGE]
         counters = tx.counters({job.uid for job in jobs})
         shared = _shared(tx, plans, jobs)
-        claims = claim(jobs, known, counters, shared, node=SPEAKER, limit=len(jobs), now=now)
+        claims = claim(jobs, known, counters, shared, node=MESSAGE_NODE, limit=len(jobs), now=now)
         if not claims.taken:
             return
         write_starts(tx, claims, now)
@@ -132,12 +133,7 @@ def _end(tx: Transaction, plans: PlanCache, claimed: Sequence[ClaimedJob], share
 
 
 def _ended(tx: Transaction, claimed: Sequence[ClaimedJob], now: int) -> list[tuple[Job, Outcome]]:
-    # Starting a job counts it, if it was not counted before; the row that was read before the start does not show
-    # that.
-    return [
-        (one.job._replace(is_counted=True), Outcome("succeeded", also=_message(tx, one, now)))
-        for one in claimed
-    ]
+    return [(one.job, Outcome("succeeded", also=_message(tx, one, now))) for one in claimed]
 
 
 def _message(tx: Transaction, claimed: ClaimedJob, now: int) -> NewMessage:

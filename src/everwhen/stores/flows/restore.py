@@ -73,7 +73,9 @@ def go_on_from_backup(tx: Transaction, now: int, *, catch_up: bool, skipped: int
     _end_deliveries(tx, plans, now)
     tx.put_lost([node.node for node in tx.nodes() if node.is_alive], now)
     sessions = tx.end_sessions()
-    return Restored(backed_up_at, now, schedules, before - len(tx.all_outstanding()), approvals, sessions)
+    return Restored(
+        backed_up_at, now, schedules, before - len(tx.all_outstanding()), approvals, sessions=sessions
+    )
 
 
 def refuse_beating(nodes: Sequence[Node], now: int) -> None:

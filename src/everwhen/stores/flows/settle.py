@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from everwhen.decide.settle import cancel_catch_up, settle
+from everwhen.model import row_changes
 from everwhen.model.decision import Decision
 from everwhen.model.job import FAILURES, FINAL, Job
 from everwhen.model.outcome import Outcome
@@ -140,8 +141,8 @@ class _Ending:
         schedule = self._schedules.get(job.uid)
         if schedule is not None:
             before = schedule.state
-            after = before._replace(running_jobs=before.running_jobs - (job.origin != "backfill"))
-            self._decide(Decision(before, after, schedule.plan, (), (), ()), job)
+            after = before if job.origin == "backfill" else row_changes.release(before)
+            self._decide(Decision(before, after, schedule.plan, (), (), cancelled=()), job)
 
     def write(self) -> None:
         """Write what was decided since the last call, and forget it."""
