@@ -12,8 +12,8 @@ from everwhen.model.job import EXTERNAL, Job
 from everwhen.model.limits import Limit
 from everwhen.model.node import Node
 from everwhen.model.schedule import State
+from everwhen.model.subscription import Message, Subscription
 from everwhen.model.token import TOKEN_COLUMNS
-from everwhen.ports.messages import Message, Subscription
 from everwhen.stores.migrations.postgres import MIGRATIONS
 
 STATE = ", ".join(State._fields)
