@@ -13,9 +13,10 @@ from everwhen.installed_kinds import installed_targets
 from everwhen.model.outcome import Outcome
 from everwhen.model.schedule import Definition, local_id
 from everwhen.model.work_item import WorkItem
-from everwhen.ports.runtime import Runtime
-from everwhen.ports.target import Run, Target
-from everwhen.ports.workflows import Workflows
+from everwhen.model.workflow import Workflows
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
+from everwhen.target import Run, Target
 from everwhen.targets.family import MARK
 from everwhen.targets.guardian import Guardian
 from everwhen.targets.plugin_folders import PluginFolders
@@ -70,7 +71,7 @@ def open_target_registry(
         processes=Processes(guardian=guardian),
         hands=call_executor,
         plugins=plugins,
-        plugin_state=runtime.plugin_state,
+        plugin_state=store_of(runtime).plugin_state.state_of,
         workflows=workflows or WorkflowRegistry(),
         sources=installed_sources(also={MARK: guardian.mark}),
         functions=functions,

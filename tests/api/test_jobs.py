@@ -11,7 +11,7 @@ import pytest
 from everwhen.api.job_payloads import Job
 from everwhen.errors import StatusError
 from everwhen.model.outcome import Outcome
-from everwhen.ports.ledger import EventFilter
+from everwhen.model.queries import EventFilter
 from everwhen.verify.ledger import check_ledger
 from tests.api.serving import HTTP_RUN, Client, Service, serving
 from tests.api.working import FAILED, claimed, end, ran, said, triggered

@@ -13,7 +13,7 @@ import pytest
 
 from everwhen.api.authenticated_route import MOST_OF_ANYBODY
 from everwhen.api.rates import Rates
-from everwhen.ports.ledger import EventFilter
+from everwhen.model.queries import EventFilter
 from tests.api.serving import HTTP_RUN, Client, Service, serving
 
 MESSAGE = {"every": "1h", "run": {"message": {"text": "hello"}}}

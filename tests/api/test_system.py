@@ -11,10 +11,10 @@ from everwhen.api.routes.config import Diff
 from everwhen.api.routes.system import SystemStatus
 from everwhen.config.read import Host, read_configuration
 from everwhen.model.declared import Declarations
+from everwhen.model.queries import EventFilter
 from everwhen.operations.apply import Applied
 from everwhen.operations.reload import reload
 from everwhen.operations.system import LoopFigures
-from everwhen.ports.ledger import EventFilter
 from everwhen.testing.manual import ManualClock
 from tests.api.serving import Service, serving
 from tests.api.working import triggered

@@ -21,6 +21,7 @@ from everwhen.operations.schedules import Submission, create_schedule
 from everwhen.stores.migrate import migrate
 from everwhen.stores.migrations.sqlite import MIGRATIONS as SQLITE
 from everwhen.stores.sqlite_database import open_sqlite
+from everwhen.stores.opened import store_of
 from everwhen.testing import manual_scheduler
 from everwhen.wiring import open_stack
 
@@ -140,7 +141,7 @@ def test_a_backup_is_whole_private_and_usable(tmp_path: Path, url: str) -> None:
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     assert sorted(path.name for path in tmp_path.glob("*copy*")) == ["copy.db"]
     copy = open_stack(f"sqlite:///{target}")
-    schedule = copy.runtime.catalogue.get("daily")
+    schedule = store_of(copy.runtime).catalogue.get("daily")
     assert schedule is not None and schedule.state.fire_count == 41
     copy.close()
     assert run("check", "--database", f"sqlite:///{target}").exit_code == 0
@@ -195,11 +196,11 @@ def test_a_backup_is_one_moment_while_others_write(tmp_path: Path, url: str) -> 
             stack.runtime,
             Submission(f"large-{number}", {"every": "1h", "payload": payload}, Target("command")),
         )
-    before = stack.runtime.ledger.counts().schedules["active"]
-    stack.runtime.upkeep.backup(tmp_path / "copy.db", write)
+    before = store_of(stack.runtime).ledger.counts().schedules["active"]
+    store_of(stack.runtime).upkeep.backup(tmp_path / "copy.db", write)
     assert len(shares) > 3 and shares == sorted(shares)
     copy = open_stack(f"sqlite:///{tmp_path}/copy.db")
-    assert copy.runtime.ledger.counts().schedules["active"] == before
+    assert store_of(copy.runtime).ledger.counts().schedules["active"] == before
     copy.close()
     stack.close()
 

@@ -12,7 +12,7 @@ from everwhen.model.events import Event
 from everwhen.model.job import NewJob, job_id
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
-from everwhen.ports.slots import TickReport
+from everwhen.stores.flows.tick import TickReport
 from tests.conformance.tenant import Tenant, at
 
 POLL: dict[str, Any] = {"group": "withings", "command": "poll", "max_outstanding": 1}

@@ -7,11 +7,11 @@ import pytest
 from everwhen.config.submission import SubmissionRules, read_submission
 from everwhen.errors import QuotaError, RepeatedRequestError, TokenError
 from everwhen.model.instants import DAY, SECOND
+from everwhen.model.queries import ScheduleFilter
 from everwhen.model.token import Answer, Token, TokenLimits, limits_of
 from everwhen.operations import sessions, submissions, tokens
 from everwhen.operations.schedules import delete_schedule
 from everwhen.operations.submissions import Caller
-from everwhen.ports.catalogue import ScheduleFilter
 from tests.conformance.tenant import Tenant
 
 RUN = {"http": {"url": "https://example.com/"}}

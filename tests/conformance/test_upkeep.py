@@ -10,11 +10,11 @@ from everwhen.model.instants import DAY, HOUR
 from everwhen.model.message import MESSAGE
 from everwhen.model.outcome import Outcome
 from everwhen.model.output import OutputPiece, OutputStream
+from everwhen.model.queries import EventFilter
 from everwhen.model.retention import FRONT, Cutoffs, Place, Retention
 from everwhen.model.schedule import Target
 from everwhen.operations.retention import prune
 from everwhen.operations.schedules import pause_schedule
-from everwhen.ports.ledger import EventFilter
 from tests.conformance.tenant import FAILED, Tenant
 
 NOTHING_KEPT = Retention(*[1] * len(astuple(Retention())))

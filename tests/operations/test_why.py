@@ -25,6 +25,7 @@ from everwhen.model.shared import Shared
 from everwhen.operations.schedules import get_schedule, pause_schedule, pause_system, resume_system
 from everwhen.operations.upcoming import explain_silence
 from everwhen.operations.why import why
+from everwhen.stores.opened import store_of
 from everwhen.testing import ManualScheduler, manual_scheduler
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.trigger import Every, parse_instant
@@ -416,7 +417,7 @@ def test_slots_beyond_a_spent_budget_are_foretold_until_it_refills() -> None:
     s = scheduler()
     budget = Budget("team", per_hour=2)
     s.add("a", every="20m")
-    s.runtime.catalogue.change(s.clock.now(), "a", with_budget(budget))
+    store_of(s.runtime).catalogue.change(s.clock.now(), "a", with_budget(budget))
     s.advance("25m")
     assert [(slot.skip_reason, slot.until) for slot in s.upcoming("a", 2)] == [
         ("budget", at("09:00")),
@@ -508,7 +509,7 @@ def test_an_invalid_schedule_says_what_is_wrong_and_what_heals_it() -> None:
     s = scheduler()
     s.add("a", every="1h")
     s.step()
-    s.runtime.catalogue.change(
+    store_of(s.runtime).catalogue.change(
         s.clock.now(), "a", lambda one, now, shared: invalidate(one, now, shared, "gone")
     )
     assert "The schedule is invalid: gone. It goes on by itself when a reload" in said(s, "a")
@@ -607,7 +608,7 @@ def test_the_start_of_a_scheduler_has_the_last_heartbeat_when_the_nodes_are_forg
     s.add("a", every="1h", first_run="after_interval")
     s.sleep("90m")
     detail = {"last_heartbeat_at": at("08:31:07")}
-    s.runtime.slots.record([Event("scheduler.started", s.clock.now(), detail=detail)])
+    store_of(s.runtime).slots.record([Event("scheduler.started", s.clock.now(), detail=detail)])
     s.restart()
     s.step()
     assert "the last heartbeat before it was at 08:31:07 UTC" in said(s, "a", "09:00")

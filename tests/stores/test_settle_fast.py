@@ -12,9 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from everwhen.model.outcome import SUCCEEDED, NewMessage, Outcome
+from everwhen.model.outcome import SUCCEEDED, JobEnd, NewMessage, Outcome
 from everwhen.model.shared import Shared
-from everwhen.ports.slots import JobEnd
 from everwhen.stores.flows.commit import write_shared
 from everwhen.stores.flows.settle import settle_full, settle_jobs
 from everwhen.stores.flows.settle_fast import settle_fast

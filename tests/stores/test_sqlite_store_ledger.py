@@ -11,9 +11,10 @@ from everwhen.model.breaker import Breaker
 from everwhen.model.instants import HOUR, MINUTE, SECOND
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.policy import BreakerRule
+from everwhen.model.queries import Counts, EventFilter, JobFilter
 from everwhen.model.schedule import Definition, Target
-from everwhen.ports.ledger import Counts, EventFilter, JobFilter, Ledger
 from everwhen.stores import sqlite_ledger
+from everwhen.stores.reads import Ledger
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.trigger import Every
 from tests.stateful.world import World

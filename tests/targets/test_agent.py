@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from everwhen.model.outcome import Outcome
-from everwhen.model.work_item import WorkItem, WorkOutcome
-from everwhen.ports.work_source import WorkSource
+from everwhen.model.work_item import WorkItem, WorkOutcome, WorkSource
 from everwhen.targets.agent import AgentTarget
 from everwhen.testing import ManualClock
 from everwhen.work_sources.directory import open_directory

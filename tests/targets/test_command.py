@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from everwhen.model.outcome import Outcome
-from everwhen.ports.target import Run
+from everwhen.target import Run
 from everwhen.targets.command import CommandTarget, signal_name
 from tests.targets.running import Kept, a_run, is_alive, perform, pid_in
 

@@ -10,7 +10,7 @@ import pytest
 
 from everwhen.model.instants import SECOND
 from everwhen.model.outcome import Outcome
-from everwhen.ports.target import Run
+from everwhen.target import Run
 from everwhen.targets.http_addresses import Address, ForbiddenAddressError, is_public, require, unresolved
 from everwhen.targets.http_exchange import retry_after
 from tests.targets.http_server import NOW, Requests, Seen, Server, a_server, reset, status

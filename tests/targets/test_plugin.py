@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from everwhen.model.outcome import Outcome, PluginUpdate
-from everwhen.ports.target import Run
+from everwhen.target import Run
 from everwhen.targets.plugin import PluginTarget
 from everwhen.targets.plugin_folders import PluginFolders
 from tests.targets.plugins import put_plugin
@@ -39,7 +39,7 @@ def ask(
     memory: Memory | None = None,
     **keys: Any,
 ) -> Outcome:
-    target = PluginTarget(PluginFolders([directory]), memory or Memory())
+    target = PluginTarget(PluginFolders([directory]), (memory or Memory()).state_of)
     spec = {"name": "withings", "command": command, "config": config or {}}
     return perform(target, spec, run, **keys)
 

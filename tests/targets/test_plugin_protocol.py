@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from everwhen.ports.target import Run
+from everwhen.target import Run
 from everwhen.targets.plugin_protocol import Response, request_of, response_of
 
 RUN = Run(

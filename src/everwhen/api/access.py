@@ -25,7 +25,7 @@ from everwhen.model.token import ROLES, AccessRole, Token
 from everwhen.operations.sessions import find_session, is_proven
 from everwhen.operations.submissions import Caller
 from everwhen.operations.tokens import actor_of, find_token, hash_of, record_denial
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
 
 LONGEST_SECRET = 500
 REMEMBERED = 1.0  # seconds

@@ -20,14 +20,16 @@ from everwhen.config.submission import SubmissionRules
 from everwhen.errors import StoreError
 from everwhen.installed_kinds import safe_kinds
 from everwhen.model.group import Groups
+from everwhen.model.queries import Entry
 from everwhen.model.replaced import replaced
 from everwhen.model.retention import Retention
 from everwhen.model.token import Token
 from everwhen.operations.groups import usable_groups
-from everwhen.operations.submissions import Caller
+from everwhen.operations.quiet_hours import policy_ids
+from everwhen.operations.reload import config_revision
+from everwhen.operations.submissions import Caller, config_places
 from everwhen.operations.tokens import hash_of
-from everwhen.ports.catalogue import Entry
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
 from everwhen.telemetry.metrics import Metrics
 
 PER_SECOND, BURST = 500.0, 1_000  # of one token
@@ -99,12 +101,12 @@ class ApiContext:
     def rules_for(self, caller: Caller, fields: object) -> SubmissionRules:
         """What a submission of this caller is judged by."""
         names = _policies(fields)
-        found = {policy.policy_id for policy in self.runtime.catalogue.policies()} if names else set()
+        found = policy_ids(self.runtime) if names else frozenset()
         around = self.rules()
         return replaced(
             around,
             now=self.runtime.clock.now(),
-            quiet_hours=frozenset(found),
+            quiet_hours=found,
             groups=usable_groups(around.groups, caller.token.owner),
             owner=caller.token.owner,
             may_refer=caller.may_run_code,
@@ -116,9 +118,9 @@ class ApiContext:
         """The file and line that declare a schedule."""
         if entry.source != "config":
             return None
-        revision, _ = self.runtime.catalogue.config_revision()
+        revision, _ = config_revision(self.runtime)
         if self._places[0] != revision:
-            self._places = (revision, self.runtime.catalogue.config_places())
+            self._places = (revision, config_places(self.runtime))
         return self._places[1].get(entry.schedule.state.schedule_id)
 
 

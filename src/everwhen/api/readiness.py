@@ -14,7 +14,8 @@ from anyio.to_thread import run_sync
 
 from everwhen.errors import StoreError
 from everwhen.model.fault import SILENT, describe_fault
-from everwhen.ports.runtime import Runtime
+from everwhen.operations.system import next_wake_at
+from everwhen.runtime import Runtime
 
 PATIENCE = 2.0
 SILENT_WITH_QUEUE = "the database or the broker does not answer"
@@ -44,7 +45,7 @@ class Readiness:
         if self._unready is not None:
             return self._unready()
         try:
-            self._runtime.slots.next_wake_at()
+            next_wake_at(self._runtime)
         except StoreError as error:
             return describe_fault(error)
         return None

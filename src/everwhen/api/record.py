@@ -11,10 +11,18 @@ from pydantic import Field
 from everwhen.api.feeds import Cursor, Item, Source
 from everwhen.api.payloads import Shape, When
 from everwhen.model.derived import event_of_hold
-from everwhen.operations.audit import MOST_HOLDS
-from everwhen.operations.event_feed import FeedEntry, Place, facts_of, feed_after, last_place
+from everwhen.operations.audit import held_slots
+from everwhen.operations.event_feed import (
+    FeedEntry,
+    Place,
+    facts_of,
+    feed_after,
+    last_message_id,
+    last_place,
+    messages_after,
+)
 from everwhen.operations.job_watch import JobWatch
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
 from everwhen.views.record import event_to_json, message_to_json
 from everwhen.views.values import Object
 
@@ -82,7 +90,7 @@ def event_source(runtime: Runtime) -> Source:
 
 
 def message_source(runtime: Runtime) -> Source:
-    return Source(partial(_messages_after, runtime), lambda: (runtime.messages.last_id(),))
+    return Source(partial(_messages_after, runtime), lambda: (last_message_id(runtime),))
 
 
 def _feed_after(runtime: Runtime, after: Cursor, limit: int) -> list[Item]:
@@ -92,7 +100,7 @@ def _feed_after(runtime: Runtime, after: Cursor, limit: int) -> list[Item]:
 
 def _seen(runtime: Runtime, watch: JobWatch) -> dict[Hashable, Item]:
     """What has no number in a sequence and is told when it is seen: holds, and what began and ended since."""
-    holds = runtime.firings.holds(limit=MOST_HOLDS)
+    holds = held_slots(runtime)
     found: dict[Hashable, Item] = {
         (one.uid, one.slot_at): _item(event_of_hold(one), None, 0) for one in holds
     }
@@ -107,7 +115,7 @@ def _item(entry: FeedEntry, sequence: int | None, number: int) -> Item:
 
 
 def _messages_after(runtime: Runtime, after: Cursor, limit: int) -> list[Item]:
-    found = runtime.messages.after(after[0], limit=limit)
+    found = messages_after(runtime, after[0], limit=limit)
     return [Item(0, one.id, one.owner, _frame("message", message_to_json(one))) for one in found]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from everwhen.compat.schedule_bodies import FOREIGN_EXAMPLES
 from everwhen.config.kinds import Record
 from everwhen.config.submission_keys import SUBMISSION
 from everwhen.config.target_fields import RUN
@@ -72,22 +73,4 @@ GENERAL_EXAMPLE = {
     "max_retries": 3,
     "run": {"http": {"url": "https://example.com/backup"}},
 }
-PIPELIT_EXAMPLE = {
-    "name": "Daily report",
-    "workflow_id": 1,
-    "trigger_node_id": "trigger_schedule_abc123",
-    "interval_seconds": 86400,
-    "total_repeats": 0,
-    "max_retries": 3,
-    "timeout_seconds": 600,
-    "trigger_payload": {"report_type": "daily"},
-}
-SYRIS_EXAMPLE = {
-    "name": "Good morning",
-    "type": "cron",
-    "spec": "0 8 * * *",
-    "timezone": "Europe/Paris",
-    "catch_up_policy": "run_once",
-    "payload": {"content": {"text": "Good morning!"}, "source": {"thread_id": "family"}},
-}
-SCHEDULE_EXAMPLES = {"general": GENERAL_EXAMPLE, "Pipelit": PIPELIT_EXAMPLE, "SYRIS": SYRIS_EXAMPLE}
+SCHEDULE_EXAMPLES = {"general": GENERAL_EXAMPLE, **FOREIGN_EXAMPLES}

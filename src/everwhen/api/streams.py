@@ -22,7 +22,8 @@ from everwhen.api.problems import RefusedError
 from everwhen.errors import StoreError
 from everwhen.model.token import Token
 from everwhen.operations.sessions import find_session
-from everwhen.ports.runtime import Runtime
+from everwhen.operations.tokens import list_tokens
+from everwhen.runtime import Runtime
 
 MOST, MOST_OF_TOKEN = 1_000, 100
 HEARTBEAT, RECHECK = 15.0, 1.0
@@ -87,7 +88,7 @@ class Streams:
         now = asyncio.get_running_loop().time()
         if now - self._good[0] >= RECHECK:
             try:
-                tokens = await run_sync(self._runtime.tokens.all)
+                tokens = await run_sync(list_tokens, self._runtime)
             except StoreError:  # nothing can be told without a database either
                 return True
             at = self._runtime.clock.now()

@@ -19,7 +19,7 @@ from everwhen.errors import shown_url
 from everwhen.model.declared import Declarations
 from everwhen.operations.apply import Applied
 from everwhen.operations.reload import reload
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
 from everwhen.signals import ProcessSignals, wait_until
 from everwhen.wiring import open_node_stack
 

@@ -23,7 +23,7 @@ from everwhen.config.submission import SubmissionRules, rules_of
 from everwhen.engine.service import Service
 from everwhen.errors import TokenError
 from everwhen.operations.tokens import first_token
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
 from everwhen.telemetry.durations import JobDurations
 
 if TYPE_CHECKING:

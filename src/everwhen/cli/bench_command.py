@@ -15,7 +15,7 @@ from everwhen.cli.screen import json_option, print_table
 from everwhen.cli.terminal import echo, print_json
 from everwhen.errors import shown_url
 from everwhen.operations.bench import Figure, bench
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
 from everwhen.wiring import open_stack
 
 

@@ -19,7 +19,7 @@ from everwhen.config.problems import Problem, Report
 from everwhen.config.read import Configuration, Host, examine
 from everwhen.config.settings import Settings
 from everwhen.errors import SchedulerError
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
 from everwhen.wiring import check_url, open_stack, plugins_in, python_fault
 
 DEFAULT = Path("everwhen.yaml")

@@ -19,9 +19,9 @@ from everwhen.cli.progress import Bar
 from everwhen.cli.terminal import echo, print_json_line, secho, styled
 from everwhen.config.settings import Settings
 from everwhen.errors import IntervalParseError, shown_url
+from everwhen.model.database_copy import Received
 from everwhen.model.instants import SECOND, moment_of
 from everwhen.model.retention import Retention
-from everwhen.ports.database_copy import Received
 from everwhen.timetable.describe import describe_seconds
 from everwhen.timetable.interval import parse_seconds
 from everwhen.verify.ledger import LedgerReport

@@ -28,7 +28,7 @@ from everwhen.model.token import NO_LIMITS, Token
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from everwhen.ports.runtime import Runtime
+    from everwhen.runtime import Runtime
 
 LOCAL = "local"
 

@@ -19,9 +19,9 @@ from everwhen.model.instants import instant_of
 from everwhen.views.values import Object, encoded, list_to_json, read_cursor
 
 if TYPE_CHECKING:
+    from everwhen.model.queries import Entry
     from everwhen.operations.submissions import Caller
-    from everwhen.ports.catalogue import Entry
-    from everwhen.ports.runtime import Runtime
+    from everwhen.runtime import Runtime
 
 MOST_LIMIT, LONGEST_WORD = 500, 300
 STATUSES = ("active", "paused", "invalid", "done", "dead")
@@ -131,8 +131,8 @@ def _text_of(log_fields: Object) -> bytes:
 
 
 def _schedules(asked: Asked) -> Object:
+    from everwhen.model.queries import ScheduleFilter
     from everwhen.operations.submissions import list_entries
-    from everwhen.ports.catalogue import ScheduleFilter
     from everwhen.views.schedules import schedules_page
 
     wanted = ScheduleFilter(
@@ -157,13 +157,15 @@ def _schedule(asked: Asked) -> Object:
 
 def _places(runtime: Runtime) -> Callable[[Entry], str | None]:
     """Where schedules are declared: the file and line of each."""
+    from everwhen.operations.submissions import config_places
+
     found: list[Mapping[str, str]] = []
 
     def place_of(entry: Entry) -> str | None:
         if entry.source != "config":
             return None
         if not found:
-            found.append(runtime.catalogue.config_places())
+            found.append(config_places(runtime))
         return found[0].get(entry.schedule.state.schedule_id)
 
     return place_of
@@ -200,8 +202,8 @@ def _why(asked: Asked) -> Object:
 
 def _jobs(asked: Asked) -> Object:
     from everwhen.model.job import JobStatus, Origin
+    from everwhen.model.queries import JobFilter
     from everwhen.operations.job_access import list_jobs
-    from everwhen.ports.ledger import JobFilter
     from everwhen.views.jobs import jobs_page
 
     status, origin = asked.word("status", get_args(JobStatus)), asked.word("origin", get_args(Origin))
@@ -224,11 +226,11 @@ def _jobs(asked: Asked) -> Object:
 
 
 def _job(asked: Asked) -> Object:
-    from everwhen.operations.job_access import get_job
+    from everwhen.operations.job_access import delivery_of, get_job
     from everwhen.views.jobs import job_in_detail
 
     job = get_job(asked.runtime, asked.name, asked.caller)
-    return job_in_detail(job, asked.runtime.outbox.on_its_way(asked.name))
+    return job_in_detail(job, delivery_of(asked.runtime, asked.name))
 
 
 def _log(asked: Asked) -> Object:

@@ -23,8 +23,8 @@ from everwhen.engine.low_priority import low_priority
 from everwhen.errors import ConfigError, SchedulerError
 from everwhen.model.declared import Declarations
 from everwhen.operations.apply import Applied
-from everwhen.operations.reload import reload
-from everwhen.ports.runtime import Runtime
+from everwhen.operations.reload import config_revision, reload
+from everwhen.runtime import Runtime
 
 SETTLED = 300  # milliseconds without a further change
 LOOK = 1_000  # milliseconds
@@ -124,7 +124,7 @@ class Reloader:
     def _loaded_external(self) -> str | None:
         """Return the digest that another process loaded since the last check, if this node runs with another one."""
         try:
-            revision, digest = self._runtime.catalogue.config_revision()
+            revision, digest = config_revision(self._runtime)
         except SchedulerError:  # the scheduler loop reports it
             return None
         is_new, self._seen = revision != self._seen, revision

@@ -34,15 +34,15 @@ from everwhen.config.read import Configuration, examine, read_configuration
 from everwhen.config.settings import Settings
 from everwhen.engine.service import Service
 from everwhen.errors import SchedulerShutdownError, shown_url
+from everwhen.model.delivery import Queue
 from everwhen.model.instants import SECOND
+from everwhen.model.link import Links
 from everwhen.model.node import Role
 from everwhen.operations.apply import Applied, apply
 from everwhen.operations.groups import invalidate_unusable
 from everwhen.operations.system import LoopFigures
-from everwhen.ports.links import Links
-from everwhen.ports.observer import Observer, Several
-from everwhen.ports.queue import Queue
 from everwhen.signals import ProcessSignals, wait_until
+from everwhen.target import Observer, Several
 from everwhen.telemetry.durations import JobDurations
 from everwhen.wiring import Stack, build_service, open_node_stack, open_queue
 

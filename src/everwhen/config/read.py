@@ -22,8 +22,8 @@ from everwhen.config.sections.quiet_hours import read_quiet_hours
 from everwhen.config.sections.workflows import read_workflows
 from everwhen.config.settings import Settings, service_fields, settings_of
 from everwhen.model.declared import Declarations
-from everwhen.ports.plugins import Plugins
-from everwhen.ports.workflows import Workflow
+from everwhen.model.manifest import Plugins
+from everwhen.model.workflow import Workflow
 
 # Groups before the schedules that name them, and budgets before the schedules that they limit.
 DOORS = {

@@ -29,10 +29,10 @@ from everwhen.model.declared import Declared
 from everwhen.model.fields import PROTECTIONS, Shape
 from everwhen.model.group import RESERVED, is_longer, tenant_of
 from everwhen.model.instants import SECOND
+from everwhen.model.manifest import Plugins
 from everwhen.model.plugin_schedule import DEFAULT_COMMAND
 from everwhen.model.schedule import Definition, Target
-from everwhen.ports.plugins import Plugins
-from everwhen.ports.workflows import Workflow
+from everwhen.model.workflow import Workflow
 from everwhen.timetable.trigger import Every, EveryMonth, Once
 from everwhen.views.definitions import settled_fields
 

@@ -39,10 +39,10 @@ from everwhen.errors import QueueError, UnknownScheduleError
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.instants import SECOND
 from everwhen.model.job import Job
-from everwhen.model.link import Link
+from everwhen.model.link import Link, Links
 from everwhen.model.schedule import Schedule
-from everwhen.ports.links import Links
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 EARLY = 5 * SECOND  # the queue's clock may be ahead of the database's: such a link waits for its instant
 STRANGERS = 100  # released slots and rescued jobs of other schedules that one link handles
@@ -58,8 +58,8 @@ class Chain:
     """Executes links and puts links into the queue."""
 
     def __init__(self, runtime: Runtime, links: Links) -> None:
-        self._runtime = runtime
-        self._slots, self._clock = runtime.slots, runtime.clock
+        self._runtime = store_of(runtime)
+        self._slots, self._clock = store_of(runtime).slots, runtime.clock
         self._links = links
         self._owed: list[Link] = []
 

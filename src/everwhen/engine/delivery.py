@@ -13,12 +13,12 @@ import logging
 import threading
 from collections.abc import Sequence
 
+from everwhen.clock import Clock
 from everwhen.engine.wake import Wake
 from everwhen.errors import StoreError
 from everwhen.model.instants import SECOND
-from everwhen.ports.clock import Clock
-from everwhen.ports.messages import Message, Messages
-from everwhen.ports.subscriber import Subscriber
+from everwhen.model.subscription import Message, Subscriber
+from everwhen.stores.messages import Messages
 
 PORTION = 100
 HOLD = 60 * SECOND

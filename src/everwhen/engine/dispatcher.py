@@ -14,11 +14,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from everwhen.model.delivery import Delivery, Found
+from everwhen.clock import Clock
+from everwhen.model.delivery import Delivery, Found, Queue
 from everwhen.model.instants import HOUR, MINUTE
-from everwhen.ports.clock import Clock
-from everwhen.ports.outbox import Outbox
-from everwhen.ports.queue import Queue
+from everwhen.stores.outbox import Outbox
 
 BATCH = 500
 PORTION = 100

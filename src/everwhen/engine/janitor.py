@@ -14,10 +14,10 @@ from __future__ import annotations
 import logging
 import threading
 
+from everwhen.clock import Clock
 from everwhen.decide.retention import cutoffs
 from everwhen.model.retention import FRONT, Place, Retention
-from everwhen.ports.clock import Clock
-from everwhen.ports.upkeep import Upkeep
+from everwhen.stores.upkeep import Upkeep
 
 PORTION = 500
 EVERY = 3_600.0

@@ -8,10 +8,9 @@ import traceback
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from everwhen.model.claim import ClaimedJob
+from everwhen.model.claim import ClaimedJob, Held
 from everwhen.model.outcome import Outcome
-from everwhen.ports.slots import Held
-from everwhen.ports.target import Nowhere, Output, Run, StopFlag
+from everwhen.target import Nowhere, Output, Run, StopFlag
 
 # `abandoned`: the node stops and gives up its lease; the node that runs the job again reports its outcome.
 # `superseded`: the job was rescued while this node was considered dead, and then claimed by it again.

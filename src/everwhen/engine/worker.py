@@ -18,18 +18,17 @@ from dataclasses import replace
 from functools import partial
 from typing import cast
 
+from everwhen.clock import Clock
 from everwhen.engine.call_executor import CallExecutor
 from everwhen.engine.loop_thread import LoopThread
 from everwhen.engine.output import OutputBook
 from everwhen.engine.running import Running, failed_by, run_of
 from everwhen.engine.wake import Wake
 from everwhen.errors import StoreError
-from everwhen.model.claim import ClaimedJob
-from everwhen.model.outcome import Outcome, drifted
-from everwhen.ports.clock import Clock
-from everwhen.ports.observer import Nobody, Observer
-from everwhen.ports.slots import Held, JobEnd, Slots
-from everwhen.ports.target import StopFlag, Target
+from everwhen.model.claim import ClaimedJob, Held
+from everwhen.model.outcome import JobEnd, Outcome, drifted
+from everwhen.stores.slots import Slots
+from everwhen.target import Nobody, Observer, StopFlag, Target
 
 Ended = tuple[Running, Outcome]
 

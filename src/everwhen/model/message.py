@@ -1,4 +1,4 @@
-"""Messages: what a schedule of kind `message` publishes when it fires (SYRIS's MessageEvent), built from its job alone.
+"""Messages: what a schedule of kind `message` publishes when it fires (a MessageEvent), built from its job alone.
 
 The same job always gives the same event_id and dedupe_key.
 """

@@ -24,12 +24,13 @@ from everwhen.errors import (
     RemovalError,
     UnknownScheduleError,
 )
+from everwhen.model.changes import Change, NewSchedule, Reconciliation
 from everwhen.model.declared import Declarations, Declared
 from everwhen.model.events import Event
 from everwhen.model.instants import SECOND
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy
-from everwhen.ports.catalogue import Change, NewSchedule, Reconciliation
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 from everwhen.timetable.trigger import Once, parse_after
 
 MOST_TRIES = 5
@@ -54,7 +55,7 @@ class Applied:
 
 def preview(runtime: Runtime, declared: Declarations, source: str = "config") -> ConfigChanges:
     """Return what applying would change, without writing."""
-    catalogue = runtime.catalogue
+    catalogue = store_of(runtime).catalogue
     return reconcile.reconcile(declared, catalogue.of_source(source), catalogue.policies(source))
 
 
@@ -74,11 +75,13 @@ def apply(
     """
     by = actor or source
     for _ in range(MOST_TRIES):
-        based_on, digest = runtime.catalogue.config_revision(source)
+        based_on, digest = store_of(runtime).catalogue.config_revision(source)
         changes = preview(runtime, declared, source)
         if changes.removes_most and not may_remove_most:
             raise RemovalError(len(changes.removed), changes.present)
-        if (taken := _taken(runtime, changes)) and runtime.catalogue.config_revision(source)[0] != based_on:
+        if (taken := _taken(runtime, changes)) and store_of(runtime).catalogue.config_revision(source)[
+            0
+        ] != based_on:
             continue  # created since the preview, by another process that applies the same
         _refuse(taken, source)
         if changes.is_empty and digest == declared.digest and _has_sections(runtime, source):
@@ -121,8 +124,8 @@ def changed_sections(runtime: Runtime, declared: Declarations, source: str = "co
     """
     if source != "config":
         return []
-    stored = runtime.catalogue.config_sections()
-    if stored is None and runtime.catalogue.config_revision(source)[0]:
+    stored = store_of(runtime).catalogue.config_sections()
+    if stored is None and store_of(runtime).catalogue.config_revision(source)[0]:
         return []
     before, after = stored or {}, declared.sections
     return [
@@ -133,13 +136,13 @@ def changed_sections(runtime: Runtime, declared: Declarations, source: str = "co
 
 
 def _has_sections(runtime: Runtime, source: str) -> bool:
-    return source != "config" or runtime.catalogue.config_sections() is not None
+    return source != "config" or store_of(runtime).catalogue.config_sections() is not None
 
 
 def _write(runtime: Runtime, changes: Reconciliation) -> bool:
     """Write the changes; return False when another process was faster and they have to be computed again."""
     try:
-        return runtime.catalogue.reconcile(runtime.clock.now(), changes)
+        return store_of(runtime).catalogue.reconcile(runtime.clock.now(), changes)
     except (
         UnknownScheduleError,
         DuplicateScheduleError,
@@ -151,12 +154,12 @@ def _write(runtime: Runtime, changes: Reconciliation) -> bool:
 
 def _policies(runtime: Runtime, declared: Declarations, source: str) -> dict[str, QuietHoursPolicy]:
     """Return the quiet hours that schedules may name: for the file its own, for programs all stored ones as well."""
-    stored = [] if source == "config" else runtime.catalogue.policies()
+    stored = [] if source == "config" else store_of(runtime).catalogue.policies()
     return {policy.policy_id: policy for policy in (*stored, *declared.policies)}
 
 
 def _taken(runtime: Runtime, changes: ConfigChanges) -> list[Declared]:
-    return [one for one in changes.created if runtime.catalogue.get(one.schedule_id) is not None]
+    return [one for one in changes.created if store_of(runtime).catalogue.get(one.schedule_id) is not None]
 
 
 def _refuse(taken: Sequence[Declared], source: str) -> None:
@@ -273,7 +276,7 @@ def _upgraded(runtime: Runtime, changes: ConfigChanges, source: str) -> frozense
     """
     if not changes.changed:
         return frozenset()
-    before = {schedule.state.schedule_id for schedule in runtime.catalogue.from_before(source)}
+    before = {schedule.state.schedule_id for schedule in store_of(runtime).catalogue.from_before(source)}
     return frozenset(before.intersection(change.declared.schedule_id for change in changes.changed))
 
 

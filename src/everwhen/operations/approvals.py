@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from everwhen.decide import approval
 from everwhen.errors import AccessError, PreconditionError, UnseenRevisionError
+from everwhen.model.changes import Change
 from everwhen.model.decision import Decision
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
 from everwhen.operations.schedules import Permit
 from everwhen.operations.submissions import Caller, resumed
-from everwhen.ports.catalogue import Change
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 
 def approve_schedule(runtime: Runtime, schedule_id: str, caller: Caller, *, revision: int) -> None:
@@ -31,7 +32,7 @@ def decline_schedule(runtime: Runtime, schedule_id: str, caller: Caller, *, note
         _refuse_to_answer(schedule, caller)
         return approval.decline(schedule, now, shared, note=note, by=caller.actor)
 
-    runtime.catalogue.delete(runtime.clock.now(), schedule_id, change)
+    store_of(runtime).catalogue.delete(runtime.clock.now(), schedule_id, change)
     runtime.wake_workers()
 
 
@@ -67,6 +68,6 @@ def _refuse_to_answer(schedule: Schedule, caller: Caller) -> None:
 
 
 def _change(runtime: Runtime, schedule_id: str, change: Change) -> None:
-    runtime.catalogue.change(runtime.clock.now(), schedule_id, change)
+    store_of(runtime).catalogue.change(runtime.clock.now(), schedule_id, change)
     runtime.wake_scheduler()
     runtime.wake_workers()

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from everwhen.errors import BackupError
-from everwhen.ports.runtime import Runtime
-from everwhen.ports.upkeep import Progress
+from everwhen.runtime import Progress, Runtime
+from everwhen.stores.opened import store_of
 
 
 def back_up(
@@ -28,7 +28,7 @@ def back_up(
     growing = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         growing.touch(mode=0o600, exist_ok=False)
-        runtime.upkeep.backup(growing, progress)
+        store_of(runtime).upkeep.backup(growing, progress)
         _sync(growing)
         _put_in_place(growing, path, may_replace)
         _sync(path.parent)

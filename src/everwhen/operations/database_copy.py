@@ -12,14 +12,16 @@ import secrets
 from contextlib import suppress
 
 from everwhen.errors import CopyError, SchedulerError, UncertainCopyError
+from everwhen.model.database_copy import Move, Received
 from everwhen.model.node import SILENT
-from everwhen.ports.database_copy import CopySource, CopyTarget, Move, Received, SourceSchema
-from everwhen.ports.upkeep import Progress
+from everwhen.runtime import Progress
+from everwhen.stores.postgres_copy import PostgresCopyTarget
+from everwhen.stores.sqlite_move import SourceSchema, SqliteMove
 
 
 def copy_database(
-    source: CopySource,
-    target: CopyTarget,
+    source: SqliteMove,
+    target: PostgresCopyTarget,
     *,
     to: str,
     now: int,
@@ -55,7 +57,7 @@ def copy_database(
         raise
 
 
-def _take_back(source: CopySource, before: Move | None) -> None:
+def _take_back(source: SqliteMove, before: Move | None) -> None:
     if before is None:
         source.forget_move()
     else:

@@ -16,7 +16,8 @@ from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule
 from everwhen.model.serialize import fields_of
 from everwhen.model.shared import Shared
 from everwhen.operations.apply import KeyChange, preview
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 AHEAD = 7 * DAY
 What = Literal["created", "changed", "removed"]
@@ -39,7 +40,7 @@ def diff(runtime: Runtime, declared: Declarations) -> list[ScheduleChange]:
     now = runtime.clock.now()
     changes = preview(runtime, declared)
     policies = {policy.policy_id: policy for policy in declared.policies}
-    stored = {one.state.schedule_id: one for one in runtime.catalogue.of_source("config")}
+    stored = {one.state.schedule_id: one for one in store_of(runtime).catalogue.of_source("config")}
     found = [_created(one, policies, now) for one in changes.created]
     found += [_removed(schedule, now) for schedule in changes.removed]
     edited = {change.declared.schedule_id: change.after for change in changes.changed}

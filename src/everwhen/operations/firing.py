@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from everwhen.decide import by_hand
 from everwhen.decide.charge import charge, makers_budgets
 from everwhen.errors import RepeatedRequestError
+from everwhen.model.changes import Change, Remember
 from everwhen.model.decision import Decision
 from everwhen.model.policy import Budget, IfRunning
 from everwhen.model.reasons import SkipReason
@@ -17,8 +18,8 @@ from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
 from everwhen.model.token import ANSWERS_KEPT, Answer
 from everwhen.operations.schedules import Permit, anybody
-from everwhen.ports.catalogue import Change, Remember
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ def _ask(
     *,
     limits: Sequence[str] = (),
 ) -> Firing:
-    decision = runtime.catalogue.change(
+    decision = store_of(runtime).catalogue.change(
         runtime.clock.now(), schedule_id, request, remember=remember, limits=limits
     )
     runtime.wake_scheduler()
@@ -131,7 +132,7 @@ def _ask_once(runtime: Runtime, schedule_id: str, request: Change, once: Once) -
     try:
         return _ask(runtime, schedule_id, request, remember)
     except RepeatedRequestError:
-        known = runtime.tokens.answer(
+        known = store_of(runtime).tokens.answer(
             asked[-1].token_id, asked[-1].key, since=runtime.clock.now() - ANSWERS_KEPT
         )
         if known is None:  # it expired just now

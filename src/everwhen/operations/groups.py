@@ -12,10 +12,11 @@ from collections.abc import Iterator
 
 from everwhen.errors import UnknownGroupError
 from everwhen.model.group import Group, Groups, is_anothers, is_longer, is_shared, tenant_of
+from everwhen.model.queries import Entry, ScheduleFilter
 from everwhen.model.schedule import Definition, Schedule, State, Status
 from everwhen.operations.schedules import invalidate_schedule
-from everwhen.ports.catalogue import Entry, ScheduleFilter
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 UNUSABLE = "its owner may not use the"  # how the reason starts
 _PAGE = 500
@@ -76,7 +77,7 @@ def invalidate_unusable(runtime: Runtime, groups: Groups) -> list[str]:
         for state in _suspects(runtime, kind, name):
             if makers is None:
                 makers = _owners_of_tokens(runtime)
-            entry = runtime.catalogue.entry(state.schedule_id)
+            entry = store_of(runtime).catalogue.entry(state.schedule_id)
             fault = None if entry is None else _fault(entry, group, makers)
             if fault is not None:
                 log.warning("schedule %s is invalid: %s", state.schedule_id, fault)
@@ -90,7 +91,7 @@ def _suspects(runtime: Runtime, kind: str, name: str) -> Iterator[State]:
     for status in _LOOKED_AT:
         after: str | None = None
         wanted = ScheduleFilter(status=status, group=name, target=kind)
-        while page := runtime.catalogue.states(wanted, limit=_PAGE, after=after):
+        while page := store_of(runtime).catalogue.states(wanted, limit=_PAGE, after=after):
             after = page[-1].schedule_id
             for state in page:
                 is_at_rest = status == "paused" and state.resume_at is None
@@ -106,12 +107,12 @@ def stays_unusable(runtime: Runtime, groups: Groups, schedule: Schedule) -> bool
     group = groups.get((definition.target.kind, definition.group))
     if group is None:  # its owner is not known here
         return (state.status_reason or "").startswith(UNUSABLE)
-    entry = runtime.catalogue.entry(state.schedule_id)
+    entry = store_of(runtime).catalogue.entry(state.schedule_id)
     return entry is not None and _fault(entry, group, _owners_of_tokens(runtime)) is not None
 
 
 def _owners_of_tokens(runtime: Runtime) -> dict[str, str | None]:
-    return {token.token_id: token.owner for token in runtime.tokens.all()}
+    return {token.token_id: token.owner for token in store_of(runtime).tokens.all()}
 
 
 def _fault(entry: Entry, group: Group, makers: dict[str, str | None]) -> str | None:

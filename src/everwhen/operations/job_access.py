@@ -11,16 +11,18 @@ from everwhen.decide import by_hand
 from everwhen.decide.charge import charge
 from everwhen.errors import SourceGoneError, StatusError, UnknownJobError, UnknownScheduleError
 from everwhen.model.decision import Decision
+from everwhen.model.delivery import Delivery
 from everwhen.model.job import Job
 from everwhen.model.output import OutputPiece
 from everwhen.model.policy import IfRunning
+from everwhen.model.queries import EventFilter, JobFilter, JobPage
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
 from everwhen.operations import jobs
 from everwhen.operations.firing import Firing, budgets_of, keys_of
 from everwhen.operations.submissions import Caller
-from everwhen.ports.ledger import EventFilter, JobFilter, JobPage
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 NOTHING = JobPage([])
 
@@ -45,7 +47,7 @@ def list_jobs(
         return NOTHING
     elif caller.token.owner is not None:
         wanted = replace(wanted, owner=caller.token.owner)
-    return runtime.ledger.job_page(wanted, limit=limit, before=before, offset=offset)
+    return store_of(runtime).ledger.job_page(wanted, limit=limit, before=before, offset=offset)
 
 
 def get_job(runtime: Runtime, job_id: str, caller: Caller) -> Job:
@@ -56,13 +58,18 @@ def get_job(runtime: Runtime, job_id: str, caller: Caller) -> Job:
     return job
 
 
+def delivery_of(runtime: Runtime, job_id: str) -> Delivery | None:
+    """Return the message of an external queue that a queued job waits for."""
+    return store_of(runtime).outbox.on_its_way(job_id)
+
+
 def get_output(runtime: Runtime, job_id: str, caller: Caller) -> tuple[Job, list[OutputPiece]]:
     """Return a job and what is kept of its output.
 
     The job is read first: when it has ended, all of its output is there.
     """
     job = get_job(runtime, job_id, caller)
-    return job, runtime.ledger.output(job_id)
+    return job, store_of(runtime).ledger.output(job_id)
 
 
 def cancel_job(runtime: Runtime, job_id: str, caller: Caller) -> Job:
@@ -88,7 +95,9 @@ def rerun_job(runtime: Runtime, job_id: str, caller: Caller, *, if_running: IfRu
         return decision
 
     try:
-        decision = runtime.catalogue.change(runtime.clock.now(), job.uid, rerun, limits=keys_of(budgets))
+        decision = store_of(runtime).catalogue.change(
+            runtime.clock.now(), job.uid, rerun, limits=keys_of(budgets)
+        )
     except UnknownScheduleError:
         raise SourceGoneError(job.job_id) from None
     runtime.wake_workers()
@@ -96,14 +105,14 @@ def rerun_job(runtime: Runtime, job_id: str, caller: Caller, *, if_running: IfRu
 
 
 def _uid_of(runtime: Runtime, schedule_id: str) -> str | None:
-    schedule = runtime.catalogue.get(schedule_id)
-    return runtime.ledger.uid_of(schedule_id) if schedule is None else schedule.state.uid
+    schedule = store_of(runtime).catalogue.get(schedule_id)
+    return store_of(runtime).ledger.uid_of(schedule_id) if schedule is None else schedule.state.uid
 
 
 def _owner_of(runtime: Runtime, uid: str) -> str | None:
     """Return the owner of a schedule; for a deleted one from the newest event about it."""
-    schedule = runtime.catalogue.get(uid)
+    schedule = store_of(runtime).catalogue.get(uid)
     if schedule is not None:
         return schedule.state.owner
-    events = runtime.ledger.events(EventFilter(uid=uid), limit=1)
+    events = store_of(runtime).ledger.events(EventFilter(uid=uid), limit=1)
     return events[0].event.owner if events else None

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from everwhen.decide.retention import cutoffs
 from everwhen.model.retention import FRONT, Kept, Place, Portion, Retention
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 PORTION = 500
 
@@ -23,7 +24,7 @@ def prune(
     rows: dict[Kept, int] = {}
     place: Place | None = FRONT
     while place is not None:
-        portion = runtime.upkeep.forget(before, place, limit=PORTION, dry_run=dry_run)
+        portion = store_of(runtime).upkeep.forget(before, place, limit=PORTION, dry_run=dry_run)
         rows[portion.what] = rows.get(portion.what, 0) + portion.rows
         tell(portion)
         place = portion.next

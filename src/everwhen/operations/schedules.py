@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any, TypeVar
 
 from everwhen.decide import edit, status
-from everwhen.decide.check import ScheduleCheckResult, check_schedule
+from everwhen.decide.check import check_schedule
 from everwhen.errors import (
     MissingQuietHoursError,
     QuietHoursChangedError,
@@ -18,16 +18,19 @@ from everwhen.errors import (
     UnknownScheduleError,
     shown,
 )
+from everwhen.model.changes import Change, NewSchedule
 from everwhen.model.decision import Decision
 from everwhen.model.declare import declare
 from everwhen.model.declared import Declared
 from everwhen.model.fields import with_defaults
 from everwhen.model.http_headers import header_fault
+from everwhen.model.queries import ScheduleFilter
+from everwhen.model.reasons import ScheduleCheckResult
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State, Status, Target
 from everwhen.model.shared import Shared
 from everwhen.model.target_kinds import WITH_DEFAULTS
-from everwhen.ports.catalogue import Change, NewSchedule, ScheduleFilter
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 from everwhen.timetable.occurrences import FirstRun
 
 T = TypeVar("T")
@@ -66,7 +69,7 @@ def create_schedules(
     """Create many schedules in one transaction, all or none."""
     now, uids, quiet = runtime.clock.now(), uids_from(secrets.randbits(48)), QuietHoursByName(runtime)
     new = [_new(runtime, submission, next(uids), quiet, now=now, actor=actor) for submission in submissions]
-    states = runtime.catalogue.create(now, new)
+    states = store_of(runtime).catalogue.create(now, new)
     runtime.wake_scheduler()
     return states
 
@@ -81,7 +84,7 @@ def create_declared(
         plan = Plan(one.schedule_id, one.definition, quiet.of(one.definition))
         creation = edit.create(plan, next(uids), now, is_enabled=one.is_enabled, actor=actor)
         new.append(NewSchedule(creation, plan, source))
-    states = runtime.catalogue.create(now, new)
+    states = store_of(runtime).catalogue.create(now, new)
     runtime.wake_scheduler()
     return states
 
@@ -170,7 +173,9 @@ class QuietHoursByName:
     def read(self) -> dict[str, QuietHoursPolicy]:
         """All of them. Asked for before a transaction, which must not wait for another."""
         if self._policies is None:
-            self._policies = {policy.policy_id: policy for policy in self._runtime.catalogue.policies()}
+            self._policies = {
+                policy.policy_id: policy for policy in store_of(self._runtime).catalogue.policies()
+            }
         return self._policies
 
 
@@ -246,18 +251,23 @@ def delete_schedule(
         permit(schedule)
         return status.delete(schedule, now, shared, cancel_running=cancel_running, by=by)
 
-    runtime.catalogue.delete(runtime.clock.now(), schedule_id, delete)
+    store_of(runtime).catalogue.delete(runtime.clock.now(), schedule_id, delete)
     runtime.wake_workers()
 
 
 def check(runtime: Runtime, schedule_id: str) -> ScheduleCheckResult:
-    """Would it fire now? (herdctl's question)"""
+    """Return whether the schedule would fire now, or the first reason why not."""
     schedule = get_schedule(runtime, schedule_id)
-    return check_schedule(schedule, runtime.clock.now(), runtime.catalogue.shared_of(schedule))
+    return check_schedule(schedule, runtime.clock.now(), store_of(runtime).catalogue.shared_of(schedule))
+
+
+def find_schedule(runtime: Runtime, schedule_id: str) -> Schedule | None:
+    """Return one schedule as it is now; None when there is none."""
+    return store_of(runtime).catalogue.get(schedule_id)
 
 
 def get_schedule(runtime: Runtime, schedule_id: str) -> Schedule:
-    schedule = runtime.catalogue.get(schedule_id)
+    schedule = find_schedule(runtime, schedule_id)
     if schedule is None:
         raise UnknownScheduleError(schedule_id)
     return schedule
@@ -273,16 +283,16 @@ def list_schedules(
     after: str | None = None,
 ) -> list[State]:
     """Schedules by id, a page at a time; `after` is the last id of the page before."""
-    return runtime.catalogue.states(ScheduleFilter(status, group, owner), limit=limit, after=after)
+    return store_of(runtime).catalogue.states(ScheduleFilter(status, group, owner), limit=limit, after=after)
 
 
 def pause_system(runtime: Runtime, *, by: str | None = None) -> None:
     """Nothing fires or is claimed until the system is resumed."""
-    runtime.catalogue.set_system_paused(runtime.clock.now(), True, by)
+    store_of(runtime).catalogue.set_system_paused(runtime.clock.now(), True, by)
 
 
 def resume_system(runtime: Runtime, *, by: str | None = None) -> None:
-    runtime.catalogue.set_system_paused(runtime.clock.now(), False, by)
+    store_of(runtime).catalogue.set_system_paused(runtime.clock.now(), False, by)
     runtime.wake_scheduler()
 
 
@@ -291,7 +301,7 @@ def _change(runtime: Runtime, schedule_id: str, change: Change, permit: Permit =
         permit(schedule)
         return change(schedule, now, shared)
 
-    decision = runtime.catalogue.change(runtime.clock.now(), schedule_id, permitted)
+    decision = store_of(runtime).catalogue.change(runtime.clock.now(), schedule_id, permitted)
     runtime.wake_scheduler()
     runtime.wake_workers()
     return decision.after

@@ -28,6 +28,7 @@ from everwhen.errors import (
     oversize,
     shown,
 )
+from everwhen.model.changes import Change, NewSchedule, Terms
 from everwhen.model.decision import Decision
 from everwhen.model.declared import Declared
 from everwhen.model.group import Groups
@@ -35,16 +36,17 @@ from everwhen.model.instants import SECOND
 from everwhen.model.message import MESSAGE, spoken_by
 from everwhen.model.payload import LARGEST_PAYLOAD
 from everwhen.model.policy import TOKEN_BUDGET, Budget
+from everwhen.model.queries import Entry, ScheduleFilter
 from everwhen.model.replaced import replaced
 from everwhen.model.schedule import Definition, Plan, Schedule, State
 from everwhen.model.shared import Shared
 from everwhen.model.target_kinds import KINDS
-from everwhen.model.token import Answer, Token, refuse_beyond
+from everwhen.model.token import ANSWERS_KEPT, Answer, Token, refuse_beyond
 from everwhen.operations.groups import is_hidden, refuse_unusable
 from everwhen.operations.schedules import QuietHoursByName, marked, with_quiet_hours
 from everwhen.operations.tokens import actor_of
-from everwhen.ports.catalogue import Change, Entry, NewSchedule, ScheduleFilter, Terms
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 from everwhen.timetable.trigger import Once
 
 SOURCE = "api"
@@ -124,8 +126,19 @@ class Caller:
 # -- looking --
 
 
+def config_places(runtime: Runtime) -> dict[str, str]:
+    """Return where each schedule of the current configuration is declared: file and line by id."""
+    return store_of(runtime).catalogue.config_places()
+
+
+def remembered_answer(runtime: Runtime, caller: Caller, key: str) -> Answer | None:
+    """Return the answer to an earlier request of this caller with the same key, while it is kept."""
+    since = runtime.clock.now() - ANSWERS_KEPT
+    return store_of(runtime).tokens.answer(caller.token.token_id, key, since=since)
+
+
 def get_entry(runtime: Runtime, schedule_id: str, caller: Caller) -> Entry:
-    entry = runtime.catalogue.entry(schedule_id)
+    entry = store_of(runtime).catalogue.entry(schedule_id)
     if entry is None:
         raise UnknownScheduleError(schedule_id)
     caller.refuse_stranger(entry.schedule)
@@ -156,13 +169,13 @@ def list_entries(
         if wanted.owner not in (None, owner) or caller.is_hidden(wanted.group):
             return Page([], 0)
         wanted = replace(wanted, owner=owner)
-    entries = runtime.catalogue.entries(wanted, limit=limit, before=before, offset=offset)
-    total = runtime.catalogue.count(wanted, most=COUNTED + 1)
+    entries = store_of(runtime).catalogue.entries(wanted, limit=limit, before=before, offset=offset)
+    total = store_of(runtime).catalogue.count(wanted, most=COUNTED + 1)
     if total <= COUNTED:
         return Page(entries, total)
     if wanted != ScheduleFilter():
         return Page(entries, COUNTED, is_approximate=True)
-    newest = runtime.catalogue.entries(wanted, limit=1)
+    newest = store_of(runtime).catalogue.entries(wanted, limit=1)
     return Page(entries, max(newest[0].schedule.state.row_id, COUNTED), is_approximate=True)
 
 
@@ -187,7 +200,7 @@ def create_entries(
     terms = Terms(
         caller.token.token_id, caller.token.limits.max_schedules, answer(entries) if answer else None
     )
-    runtime.catalogue.create(now, new, terms)
+    store_of(runtime).catalogue.create(now, new, terms)
     runtime.wake_scheduler()
     return entries
 
@@ -225,12 +238,15 @@ def _created(
     new = [one for one in portion if isinstance(one, NewSchedule)]
     terms = Terms(caller.token.token_id, caller.token.limits.max_schedules)
     try:
-        runtime.catalogue.create(now, new, terms)
+        store_of(runtime).catalogue.create(now, new, terms)
     except (QuotaError, DuplicateScheduleError) as error:
         if len(portion) > 1:  # some of them can be made: each is tried by itself
             return [result for one in portion for result in _created(runtime, [one], caller, now)]
         schedule_id = new[0].plan.schedule_id  # it may be one of those that the quota counts
-        is_there = isinstance(error, DuplicateScheduleError) or runtime.catalogue.get(schedule_id) is not None
+        is_there = (
+            isinstance(error, DuplicateScheduleError)
+            or store_of(runtime).catalogue.get(schedule_id) is not None
+        )
         return [schedule_id if is_there else error]
     return [one.plan.schedule_id if isinstance(one, NewSchedule) else one for one in portion]
 
@@ -247,7 +263,7 @@ def put_entry(
     """Create the schedule of a caller's own key, or replace its definition: its id, and whether it is new."""
     full_key = f"{caller.token.owner or ''}/{key}"
     for _ in range(2):
-        known = runtime.catalogue.id_of_key(full_key)
+        known = store_of(runtime).catalogue.id_of_key(full_key)
         if known is not None:
             rewrite = partial(_replaced, declared)
             return edit_entry(runtime, known, rewrite, caller).schedule_id, False
@@ -384,7 +400,7 @@ def edit_entry(
     def attempt(quiet: QuietHoursByName) -> State:
         quiet.read()
         decide = partial(change, quiet)
-        return runtime.catalogue.change(runtime.clock.now(), schedule_id, decide, *further).after
+        return store_of(runtime).catalogue.change(runtime.clock.now(), schedule_id, decide, *further).after
 
     state = with_quiet_hours(runtime, attempt)
     runtime.wake_scheduler()

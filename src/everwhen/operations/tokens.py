@@ -10,7 +10,8 @@ from everwhen.errors import AccessError, TokenError, UnknownTokenError, shown
 from everwhen.model.events import Event
 from everwhen.model.instants import SECOND, moment_of
 from everwhen.model.token import NO_LIMITS, ROLES, AccessRole, Token, TokenLimits
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 PREFIX = "ew_"
 SHORTEST_PRESET = 16
@@ -54,7 +55,7 @@ def create_token(
         expires_at=_expiry(maker, now, lasts),
     )
     secret = PREFIX + secrets.token_urlsafe(32)
-    runtime.tokens.add(token, hash_of(secret), _created(token, now, actor))
+    store_of(runtime).tokens.add(token, hash_of(secret), _created(token, now, actor))
     return NewToken(token, secret)
 
 
@@ -81,19 +82,19 @@ def first_token(runtime: Runtime, preset: str | None = None) -> NewToken | None:
     now = runtime.clock.now()
     token = Token(f"tok_{secrets.token_hex(6)}", "first", "admin", None, NO_LIMITS, created_at=now)
     secret = preset or PREFIX + secrets.token_urlsafe(32)
-    is_first = runtime.tokens.add_first(token, hash_of(secret), _created(token, now, None))
+    is_first = store_of(runtime).tokens.add_first(token, hash_of(secret), _created(token, now, None))
     return NewToken(token, secret) if is_first else None
 
 
 def find_token(runtime: Runtime, secret: str) -> Token | None:
     """Return the token with this secret, if it is in force."""
-    token = runtime.tokens.find(hash_of(secret))
+    token = store_of(runtime).tokens.find(hash_of(secret))
     return token if token is not None and token.is_good(runtime.clock.now()) else None
 
 
 def list_tokens(runtime: Runtime, *, maker: Token | None = None) -> list[Token]:
     """Return the tokens that the caller may see, newest first."""
-    return [token for token in runtime.tokens.all() if maker is None or maker.sees(token.owner)]
+    return [token for token in store_of(runtime).tokens.all() if maker is None or maker.sees(token.owner)]
 
 
 def revoke_token(runtime: Runtime, token_id: str, *, maker: Token | None = None) -> None:
@@ -101,13 +102,13 @@ def revoke_token(runtime: Runtime, token_id: str, *, maker: Token | None = None)
     now = runtime.clock.now()
     known = {token.token_id for token in list_tokens(runtime, maker=maker)}
     event = Event("token.revoked", now, actor=actor_of(maker), detail={"token_id": token_id})
-    if token_id not in known or not runtime.tokens.revoke(now, token_id, event):
+    if token_id not in known or not store_of(runtime).tokens.revoke(now, token_id, event):
         raise UnknownTokenError(token_id)
 
 
 def record_denial(runtime: Runtime, *, actor: str | None, reason: str, detail: dict[str, object]) -> None:
     """Record that a caller was refused: who, from where and why, but never the secret."""
-    runtime.tokens.record(
+    store_of(runtime).tokens.record(
         [Event("auth.denied", runtime.clock.now(), actor=actor, reason=reason, detail=detail)]
     )
 

@@ -6,7 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from everwhen.decide.explain import DELETED, Evidence, Explanation, explain_slot, no_slot, no_slot_yet
+from everwhen.decide.explain import DELETED, explain_slot, no_slot, no_slot_yet
+from everwhen.decide.explain import Evidence as Evidence
+from everwhen.decide.explain import Explanation as Explanation
+from everwhen.decide.explain import Fate as Fate
 from everwhen.errors import UnknownScheduleError
 from everwhen.model.breaker import Transition
 from everwhen.model.events import EventType
@@ -14,11 +17,13 @@ from everwhen.model.history import OF_SLOTS, STARTS, STOPS, Recorded, Revision, 
 from everwhen.model.instants import SECOND
 from everwhen.model.job import OWN_ORIGINS
 from everwhen.model.node import Node
+from everwhen.model.queries import EventFilter, JobFilter
+from everwhen.model.reasons import SpanReason
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import FOR_EVER
 from everwhen.operations.upcoming import conditions_of
-from everwhen.ports.ledger import EventFilter, JobFilter
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 from everwhen.timetable.trigger import OnRequest
 from everwhen.verify.periods import restored_spans
 
@@ -38,7 +43,7 @@ class _Stop(NamedTuple):
 def why(runtime: Runtime, schedule_id: str, at: int | None = None) -> Explanation:
     """Explain what happened to the slot nearest to an instant (default: the last slot, or the first to come)."""
     now = runtime.clock.now()
-    with runtime.ledger.history([_uid(runtime, schedule_id, at)]) as record:
+    with store_of(runtime).ledger.history([_uid(runtime, schedule_id, at)]) as record:
         history, system, retained_from = next(iter(record.histories)), record.system, record.retained_from
         slot_at = _nearest(history, system, now, at)
     schedule = None if history.state is None else Schedule(history.state, history.revisions[-1].plan)
@@ -63,12 +68,14 @@ def _evidence(
 
     The row holds the moved due time of a deferred slot; all other slots are due as their calendar says.
     """
-    jobs = runtime.ledger.jobs(JobFilter(uid=history.uid, slot_at=slot_at, origins=OWN_ORIGINS), limit=100)
+    jobs = store_of(runtime).ledger.jobs(
+        JobFilter(uid=history.uid, slot_at=slot_at, origins=OWN_ORIGINS), limit=100
+    )
     revision = _revision_at(history, slot_at)
     breaker = revision.plan.definition.breaker
-    schedulers = [node for node in runtime.upkeep.nodes() if node.is_scheduler]
+    schedulers = [node for node in store_of(runtime).upkeep.nodes() if node.is_scheduler]
     due_at = revision.plan.calendar(_anchor_at(history, slot_at)).due_at(slot_at)
-    events = runtime.ledger.events_of_slot(history.uid, slot_at)
+    events = store_of(runtime).ledger.events_of_slot(history.uid, slot_at)
     is_down = any(one.event.type == "schedule.missed" and one.event.reason == "down" for one in events)
     stopped = _stopped_by_system(system, slot_at) or _stopped_by(history, slot_at)
     cited = [] if stopped is None or jobs or events else [stopped.recorded]
@@ -86,7 +93,7 @@ def _evidence(
         last_sign_at=max((node.heartbeat_at for node in schedulers), default=None),
         heard_before=heard_before,
         started_after=started_after,
-        on_its_way=runtime.outbox.on_its_way(jobs[0].job_id) if jobs and jobs[0].status == "queued" else None,
+        on_its_way=store_of(runtime).outbox.on_its_way(jobs[0].job_id) if jobs and jobs[0].status == "queued" else None,
     )
 
 
@@ -95,7 +102,7 @@ def _silence(runtime: Runtime, schedulers: Sequence[Node], due_at: int) -> tuple
 
     The first start after it has both on record (G2). Without that event the nodes are used, as long as they are kept.
     """
-    starts = runtime.ledger.events(EventFilter(types=STARTED, since=due_at), limit=MOST_STARTS)
+    starts = store_of(runtime).ledger.events(EventFilter(types=STARTED, since=due_at), limit=MOST_STARTS)
     if starts and len(starts) < MOST_STARTS:
         event = starts[-1].event
         heard = event.detail.get("last_heartbeat_at")
@@ -108,12 +115,12 @@ def _silence(runtime: Runtime, schedulers: Sequence[Node], due_at: int) -> tuple
 
 def _transitions_before(runtime: Runtime, key: str, slot_at: int) -> list[Transition]:
     """Return the transition of the breaker that was in force at the slot, and the few before it."""
-    return [move for move in runtime.ledger.transitions(key, limit=200) if move.at <= slot_at][:3]
+    return [move for move in store_of(runtime).ledger.transitions(key, limit=200) if move.at <= slot_at][:3]
 
 
 def _uid(runtime: Runtime, schedule_id: str, at: int | None) -> str:
     """Return the uid of an id; if the id was deleted and added again, the one in use at `at`, by default the newest."""
-    uid = runtime.ledger.uid_of(schedule_id, FOR_EVER if at is None else at)
+    uid = store_of(runtime).ledger.uid_of(schedule_id, FOR_EVER if at is None else at)
     if uid is None:
         raise UnknownScheduleError(schedule_id)
     return uid

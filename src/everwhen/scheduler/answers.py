@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from everwhen.decide.explain import Explanation, Fate
 from everwhen.model.instants import moment_of, optional_moment
 from everwhen.model.reasons import SkipReason
 from everwhen.model.schedule import State, Status
 from everwhen.operations.jobs import Backfill
 from everwhen.operations.upcoming import UpcomingSlot
+from everwhen.operations.why import Explanation, Fate
 from everwhen.scheduler.options import SchedulerStatus
 
 

@@ -14,8 +14,8 @@ from everwhen.engine.service import Service
 from everwhen.errors import SchedulerError
 from everwhen.model.bound_queue import bound_queue
 from everwhen.model.instants import optional_moment
-from everwhen.ports.runtime import Runtime
-from everwhen.ports.subscriber import Subscriber
+from everwhen.model.subscription import Subscriber
+from everwhen.runtime import Runtime
 from everwhen.scheduler.agents import Agents, named
 from everwhen.scheduler.answers import SchedulerState
 from everwhen.scheduler.declaring import declare_on, judge_task

@@ -1,4 +1,4 @@
-"""The firings port on PostgreSQL: jobs up to the horizon, so that none appears before what was read."""
+"""The feed of jobs on PostgreSQL: jobs up to the horizon, so that none appears before what was read."""
 
 from __future__ import annotations
 

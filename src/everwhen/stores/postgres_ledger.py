@@ -1,4 +1,4 @@
-"""The ledger port on PostgreSQL: reads of the past.
+"""The ledger on PostgreSQL: reads of the past.
 
 Commit order (L4)
 -----------------
@@ -26,9 +26,9 @@ from everwhen.model.history import Breakers, History, Recorded, Revision, Schedu
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.output import OutputPiece, OutputStream
+from everwhen.model.queries import Counts, EventFilter, JobFilter, JobPage, SpanCount
 from everwhen.model.schedule import State
 from everwhen.model.shared import FOR_EVER
-from everwhen.ports.ledger import Counts, EventFilter, JobFilter, JobPage, SpanCount
 from everwhen.stores import postgres_statements as sql
 from everwhen.stores.histories import merge_histories
 from everwhen.stores.job_pages import COUNTED, MOST_UIDS, Rows, Way, page_of, way_of

@@ -15,7 +15,7 @@ import psycopg
 from psycopg import Connection, sql
 
 from everwhen.errors import BackupError
-from everwhen.ports.upkeep import Progress
+from everwhen.runtime import Progress
 from everwhen.stores.backup_file import BackupReader, Header, TableRows, refuse_other_kind, usable_rows
 from everwhen.stores.flows.restore import (
     BACKED_UP_AT,

@@ -13,8 +13,8 @@ from everwhen.model.limits import Limit
 from everwhen.model.node import Node
 from everwhen.model.row_changes import ENDED_WELL, STARTED
 from everwhen.model.schedule import State
+from everwhen.model.subscription import Message, Subscription
 from everwhen.model.token import TOKEN_COLUMNS
-from everwhen.ports.messages import Message, Subscription
 from everwhen.stores.migrations.postgres import MIGRATIONS
 
 STATE = ", ".join(State._fields)

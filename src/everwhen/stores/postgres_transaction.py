@@ -40,6 +40,7 @@ from typing import Any, ClassVar
 
 from psycopg import Connection, errors
 
+from everwhen.clock import Clock
 from everwhen.errors import StoreError
 from everwhen.model.breaker import Breaker, Transition
 from everwhen.model.claim import ClaimedJob
@@ -52,9 +53,8 @@ from everwhen.model.outcome import NewMessage, Outcome
 from everwhen.model.output import OutputGap, OutputPiece
 from everwhen.model.reasons import CancelReason
 from everwhen.model.row_changes import JOB_INSERTED
+from everwhen.model.subscription import Subscription
 from everwhen.model.token import ANSWERS_KEPT, TOKEN_COLUMNS, Answer, Session, Token, token_row
-from everwhen.ports.clock import Clock
-from everwhen.ports.messages import Subscription
 from everwhen.stores import postgres_statements as sql
 from everwhen.stores.flows.change import INSERTED
 from everwhen.stores.flows.commit import JOB_ENDED

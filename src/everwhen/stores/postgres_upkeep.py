@@ -10,8 +10,8 @@ from typing import Any
 
 from psycopg import Connection
 
-from everwhen.ports.clock import Clock
-from everwhen.ports.upkeep import Progress
+from everwhen.clock import Clock
+from everwhen.runtime import Progress
 from everwhen.stores.postgres_adapters import At, Integers, Texts
 from everwhen.stores.postgres_backup import back_up
 from everwhen.stores.postgres_database import PostgresDatabase

@@ -11,7 +11,7 @@ from typing import Any
 
 from psycopg import Connection
 
-from everwhen.ports.vitals import Crowd, Mark, Signs, Tally, signs_of
+from everwhen.model.vitals import Crowd, Mark, Signs, Tally, signs_of
 from everwhen.stores.postgres_adapters import At
 from everwhen.stores.postgres_database import PostgresDatabase
 from everwhen.stores.postgres_horizon import Horizon

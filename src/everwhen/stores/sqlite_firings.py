@@ -1,4 +1,4 @@
-"""The firings port on SQLite. There is one writer, so row ids follow the order of commits."""
+"""The feed of jobs on SQLite. There is one writer, so row ids follow the order of commits."""
 
 from __future__ import annotations
 

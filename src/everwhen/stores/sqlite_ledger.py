@@ -1,4 +1,4 @@
-"""The ledger port on SQLite: reads of the past, on read connections, concurrently with the writer.
+"""The ledger on SQLite: reads of the past, on read connections, concurrently with the writer.
 
 A history is read in one snapshot, uid by uid; the jobs of all come from one cursor in that order. So a check of
 everything needs one pass over them, and the memory for one schedule. The snapshot lasts as long as its block, and the
@@ -18,9 +18,9 @@ from everwhen.model.history import Breakers, History, Recorded, Revision, Schedu
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.output import OutputPiece, OutputStream
+from everwhen.model.queries import Counts, EventFilter, JobFilter, JobPage, SpanCount
 from everwhen.model.schedule import State
 from everwhen.model.shared import FOR_EVER
-from everwhen.ports.ledger import Counts, EventFilter, JobFilter, JobPage, SpanCount
 from everwhen.stores import sqlite_statements as sql
 from everwhen.stores.histories import merge_histories
 from everwhen.stores.job_pages import COUNTED, MOST_UIDS, Rows, Way, page_of, way_of

@@ -20,7 +20,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from everwhen.errors import BackupError, MovedError, StoreError, shown
-from everwhen.ports.upkeep import Progress
+from everwhen.runtime import Progress
 from everwhen.stores.backup_file import refuse_other_kind, usable_rows
 from everwhen.stores.file_lock import FileLock
 from everwhen.stores.flows.restore import Restored, go_on_from_backup, numbers_skipped, refuse_beating

@@ -19,9 +19,10 @@ from everwhen.model.delivery import Delivery
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.node import Node
+from everwhen.model.queries import MessageFilter
 from everwhen.model.schedule import State
+from everwhen.model.subscription import Message, Subscription
 from everwhen.model.token import Answer, Token, token_of
-from everwhen.ports.messages import Message, MessageFilter, Subscription
 from everwhen.stores import sqlite_statements as sql
 from everwhen.stores.transaction import Due, Finished, LockHint, Row
 

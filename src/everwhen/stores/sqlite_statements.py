@@ -10,8 +10,8 @@ from everwhen.model.job import EXTERNAL, Job
 from everwhen.model.node import Node
 from everwhen.model.row_changes import ENDED_WELL, JOB_INSERTED, STARTED
 from everwhen.model.schedule import State
+from everwhen.model.subscription import Message, Subscription
 from everwhen.model.token import TOKEN_COLUMNS
-from everwhen.ports.messages import Message, Subscription
 from everwhen.stores.flows.change import INSERTED
 from everwhen.stores.flows.commit import JOB_ENDED
 from everwhen.stores.migrations.sqlite import MIGRATIONS

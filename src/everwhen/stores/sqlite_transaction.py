@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
+from everwhen.clock import Clock
 from everwhen.errors import StoreError
 from everwhen.model.breaker import Breaker, Transition
 from everwhen.model.claim import ClaimedJob
@@ -19,9 +20,8 @@ from everwhen.model.limits import Limit
 from everwhen.model.outcome import NewMessage, Outcome
 from everwhen.model.output import OutputGap, OutputPiece
 from everwhen.model.reasons import CancelReason
+from everwhen.model.subscription import Subscription
 from everwhen.model.token import ANSWERS_KEPT, Answer, Session, Token, token_row
-from everwhen.ports.clock import Clock
-from everwhen.ports.messages import Subscription
 from everwhen.stores import sqlite_statements as sql
 from everwhen.stores.sqlite_database import Lane, SqliteDatabase
 from everwhen.stores.sqlite_errors import is_refusal

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from everwhen.ports.clock import Clock
-from everwhen.ports.upkeep import Progress
+from everwhen.clock import Clock
+from everwhen.runtime import Progress
 from everwhen.stores.sqlite_backup import back_up
 from everwhen.stores.sqlite_database import Lane, SqliteDatabase
 from everwhen.stores.upkeep import Queries

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from everwhen.ports.vitals import Crowd, Mark, Signs, Tally, signs_of
+from everwhen.model.vitals import Crowd, Mark, Signs, Tally, signs_of
 from everwhen.stores.sqlite_database import SqliteDatabase
 
 # One pass over schedules: it runs rarely.

@@ -25,10 +25,11 @@ from everwhen.model.limits import Limit
 from everwhen.model.node import Node
 from everwhen.model.outcome import NewMessage, Outcome
 from everwhen.model.output import OutputGap, OutputPiece
+from everwhen.model.queries import MessageFilter
 from everwhen.model.reasons import CancelReason
 from everwhen.model.schedule import State
+from everwhen.model.subscription import Message, Subscription
 from everwhen.model.token import Answer, Session, Token
-from everwhen.ports.messages import Message, MessageFilter, Subscription
 from everwhen.stores.lanes import Lane
 
 T = TypeVar("T")

@@ -15,12 +15,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from everwhen.clock import Clock
 from everwhen.model.outcome import Outcome, drifted
 from everwhen.model.schedule import Definition
-from everwhen.model.work_item import WorkItem, WorkOutcome, build_schedule_prompt
-from everwhen.ports.clock import Clock
-from everwhen.ports.target import Run
-from everwhen.ports.work_source import OpenWorkSource, WorkSource
+from everwhen.model.work_item import OpenWorkSource, WorkItem, WorkOutcome, WorkSource, build_schedule_prompt
+from everwhen.target import Run
 from everwhen.targets.aside import aside
 from everwhen.targets.command import is_by_signal, run_process
 from everwhen.targets.environment import environment_of

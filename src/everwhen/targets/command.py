@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from everwhen.model.outcome import Outcome
-from everwhen.ports.target import Run
+from everwhen.target import Run
 from everwhen.targets.environment import environment_of
 from everwhen.targets.process import Launch, Process, Processes
 from everwhen.targets.resources import Resources

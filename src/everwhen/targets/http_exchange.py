@@ -20,7 +20,7 @@ import aiohttp
 
 from everwhen.model.instants import SECOND, instant_of
 from everwhen.model.outcome import Outcome
-from everwhen.ports.target import Run
+from everwhen.target import Run
 from everwhen.targets.captured import READ_LIMIT, Captured
 from everwhen.targets.http_addresses import (
     ForbiddenAddressError,

@@ -14,7 +14,7 @@ from yarl import URL
 from everwhen.model.http_headers import header_fault, without_credentials
 from everwhen.model.instants import moment_of
 from everwhen.model.job import trace_id_of
-from everwhen.ports.target import Run
+from everwhen.target import Run
 from everwhen.version import __version__
 
 _WITHOUT_BODY = ("GET", "HEAD")

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from everwhen.errors import ManifestError
-from everwhen.model.manifest import Manifest, parse_manifest
-from everwhen.ports.plugins import Plugin
+from everwhen.model.manifest import Manifest, Plugin, parse_manifest
 
 MANIFEST = "manifest.yaml"
 LARGEST_MANIFEST = 1024 * 1024

@@ -1,4 +1,4 @@
-"""Ductile's protocol 2: one JSON request on a plugin's standard input, one JSON response on its standard output.
+"""Protocol 2 of plugins: one JSON request on a plugin's standard input, one JSON response on its standard output.
 
 This module runs nothing: bytes in, values out. Output that is not a response is a failure that shows its first bytes.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 from everwhen.model.instants import moment_of
 from everwhen.model.manifest import PROTOCOL
-from everwhen.ports.target import Run
+from everwhen.target import Run
 
 FIRST_BYTES = 200
 LONGEST_TEXT = 4_096
@@ -110,7 +110,7 @@ def _no_response(fault: str) -> Response:
 
 
 def _text(value: Any) -> str:
-    """Return a value as text: Ductile expects a sentence, but a plugin may also respond with an object."""
+    """Return a value as text: the protocol expects a sentence, but a plugin may also respond with an object."""
     if value is None:
         return ""
     text = (value if isinstance(value, str) else json.dumps(value))[:LONGEST_TEXT]

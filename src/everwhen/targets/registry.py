@@ -10,7 +10,7 @@ from importlib import import_module
 
 from everwhen.model.schedule import Definition
 from everwhen.model.target_kinds import KINDS, TargetKind
-from everwhen.ports.target import Target
+from everwhen.target import Target
 from everwhen.targets.resources import Resources
 
 MakeTarget = Callable[[Resources], Target]

@@ -11,7 +11,7 @@ from everwhen.model.bound_queue import plain_queue
 from everwhen.model.delivery import Delivery
 from everwhen.model.job import Job
 from everwhen.model.output import OutputPiece
-from everwhen.ports.ledger import JobPage
+from everwhen.model.queries import JobPage
 from everwhen.views.values import Object, cursor_of, when_text
 
 # How far of each stream somebody has read: bytes by attempt and stream.

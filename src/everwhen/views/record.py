@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from everwhen.model.derived import Derived
 from everwhen.model.history import Recorded
 from everwhen.model.job import trace_id_of
+from everwhen.model.subscription import Message
 from everwhen.operations.event_feed import FeedEntry, facts_of
-from everwhen.ports.messages import Message
 from everwhen.views.values import Object, when_text
 
 _NOT_TOLD = {"slot_count": 1, "actor": None}

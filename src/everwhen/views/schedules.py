@@ -8,10 +8,10 @@ from everwhen.model.history import Revision
 from everwhen.model.instants import SECOND
 from everwhen.model.masks import masked
 from everwhen.model.memory import by_identity
+from everwhen.model.queries import Entry
 from everwhen.model.schedule import Definition
 from everwhen.operations.record import Figures
 from everwhen.operations.submissions import Page, key_of
-from everwhen.ports.catalogue import Entry
 from everwhen.timetable.describe import describe
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger
 from everwhen.views.definitions import duration_text, instant_text
@@ -72,7 +72,7 @@ def _definition_to_json(definition: Definition) -> Object:
 
 
 def _spec(trigger: Trigger) -> str:
-    """A trigger as SYRIS spells it: seconds, an expression, an instant."""
+    """Return a trigger as the text of `spec`: seconds, an expression, an instant."""
     match trigger:
         case Every():
             return str(trigger.seconds)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from everwhen.decide.explain import Evidence, Explanation
 from everwhen.operations.record import SlotEntry
 from everwhen.operations.upcoming import UpcomingSlot
+from everwhen.operations.why import Evidence, Explanation
 from everwhen.views.jobs import job_to_json
 from everwhen.views.values import Object, cursor_of, when_text
 

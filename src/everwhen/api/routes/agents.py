@@ -1,4 +1,4 @@
-"""Agents as herdctl looks at them: their schedules by name, switched on and off. Aliases of list, resume and pause."""
+"""Agents with their schedules by name, which are switched on and off: aliases of list, resume and pause."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from everwhen.api.context import ApiContext
 from everwhen.api.request_guard import ROOT
 from everwhen.api.schedule_payloads import Schedule, ScheduleList
 from everwhen.errors import UnknownScheduleError
+from everwhen.model.queries import Entry, ScheduleFilter
 from everwhen.operations import approvals, schedules, submissions
 from everwhen.operations.submissions import Caller
-from everwhen.ports.catalogue import Entry, ScheduleFilter
 from everwhen.views.schedules import schedule_to_json, schedules_page
 
 router = APIRouter(prefix=ROOT, tags=["agents"])

@@ -28,7 +28,7 @@ from everwhen.model.schedule import Schedule
 from everwhen.model.token import ANSWERS_KEPT
 from everwhen.operations import jobs
 from everwhen.operations.firing import Once, fire_schedule
-from everwhen.operations.schedules import Permit
+from everwhen.operations.schedules import Permit, find_schedule
 from everwhen.operations.submissions import Caller
 from everwhen.targets.secrets import Secrets, UnresolvedError
 from everwhen.timetable.trigger import OnRequest
@@ -183,7 +183,7 @@ def _proven(context: ApiContext, schedule_id: str, hook_request: HookRequest) ->
             "Send a token, or sign the body: Everwhen-Signature, or X-Hub-Signature-256.",
             headers={"www-authenticate": "Bearer"},
         )
-    scheme, key = _signed(context.runtime.catalogue.get(schedule_id), signatures, hook_request.body)
+    scheme, key = _signed(find_schedule(context.runtime, schedule_id), signatures, hook_request.body)
     if key is None:
         refuse_proof(context, hook_request.request, "signature", NO_PROOF)
     refuse_haste(context, f"hook:{schedule_id}", "This hook is called too often.")

@@ -36,8 +36,8 @@ from everwhen.api.request_guard import ROOT
 from everwhen.errors import UnknownJobError
 from everwhen.model.instants import instant_of
 from everwhen.model.job import JobStatus, Origin
+from everwhen.model.queries import JobFilter
 from everwhen.operations import job_access, jobs
-from everwhen.ports.ledger import JobFilter
 from everwhen.views.jobs import job_in_detail, job_to_json, jobs_page, log_text, log_to_json
 
 router = APIRouter(prefix=ROOT, tags=["jobs"], route_class=AuthenticatedRoute)
@@ -89,7 +89,7 @@ def list_jobs(
 def get_job(context: Context, caller: Viewer, job_id: JobId) -> Response:
     """As it stands now."""
     job = job_access.get_job(context.runtime, job_id, caller)
-    return answer(job_in_detail(job, context.runtime.outbox.on_its_way(job_id)))
+    return answer(job_in_detail(job, job_access.delivery_of(context.runtime, job_id)))
 
 
 @router.get(

@@ -41,18 +41,18 @@ from everwhen.api.schemas import (
     MOST_AT_ONCE,
     SCHEDULE_BODY,
     SCHEDULE_EXAMPLES,
-    SYRIS_EXAMPLE,
 )
+from everwhen.compat.schedule_bodies import MESSAGE_EXAMPLE, SHAPES
 from everwhen.config.submission import read_change, read_submission
 from everwhen.errors import RepeatedRequestError
 from everwhen.model.declared import Declared
+from everwhen.model.queries import Entry, ScheduleFilter
 from everwhen.model.schedule import Schedule as ModelSchedule
 from everwhen.model.schedule import Status
-from everwhen.model.token import ANSWERS_KEPT, Answer
+from everwhen.model.token import Answer
 from everwhen.operations import submissions
 from everwhen.operations.schedules import delete_schedule
 from everwhen.operations.submissions import Caller
-from everwhen.ports.catalogue import Entry, ScheduleFilter
 from everwhen.views.schedules import schedule_to_json, schedules_page
 
 router = APIRouter(prefix=ROOT, tags=["schedules"])
@@ -117,6 +117,7 @@ def list_schedules(
 @router.post(
     "/schedules/",
     summary="Create a schedule",
+    description=SHAPES,
     status_code=201,
     response_model=None,
     responses=responses(Schedule, "The new schedule.", 404, 409, status=201),
@@ -125,7 +126,7 @@ def list_schedules(
 def create_schedule(
     request: Request, caller: Operator, body: ScheduleJson, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """The general shape (every, cron, at or after, and run), Pipelit's or SYRIS's; each has its own defaults."""
+    """Create a schedule from a body of any of the accepted shapes."""
     # Not as a dependency: each of them costs the framework some time, and this is what programs call in bulk.
     context = context_of(request)
     if idempotency_key is None:
@@ -142,7 +143,7 @@ async def _batch_body(request: Request) -> Body | None:
     return None if is_ndjson(request) else await parse_body(await request.body(), MOST_VALUES_OF_MANY)
 
 
-_TWO = [GENERAL_EXAMPLE, SYRIS_EXAMPLE]
+_TWO = [GENERAL_EXAMPLE, MESSAGE_EXAMPLE]
 _BATCH = request_body(
     {"$ref": "#/components/schemas/NewSchedules"}, {"two": _TWO, "in an object": {"schedules": _TWO}}
 )
@@ -225,8 +226,7 @@ def _created_once(context: ApiContext, caller: Caller, key: str, body: Body) -> 
 
 
 def _known(context: ApiContext, caller: Caller, key: str, body: Body) -> Response | None:
-    since = context.runtime.clock.now() - ANSWERS_KEPT
-    known = context.runtime.tokens.answer(caller.token.token_id, key, since=since)
+    known = submissions.remembered_answer(context.runtime, caller, key)
     if known is None:
         return None
     if known.digest != _digest(body):

@@ -19,9 +19,9 @@ from everwhen.api.record import AuditList, MessageList
 from everwhen.api.request_guard import ROOT
 from everwhen.api.streams import EventStream
 from everwhen.model.instants import instant_of
+from everwhen.model.queries import MessageFilter
 from everwhen.operations import audit, event_feed
 from everwhen.operations.submissions import Caller
-from everwhen.ports.messages import MessageFilter
 from everwhen.views.record import event_to_json, message_to_json
 from everwhen.views.values import Object, cursor_of, numbers_of
 
@@ -124,8 +124,7 @@ def _listed_after(
     after: str,
     limit: int,
 ) -> Response:
-    given = _place(after, 2, "after")
-    place = event_feed.Place(given[0], given[1] if len(given) > 1 else context.runtime.firings.last())
+    place = event_feed.place_of(context.runtime, _place(after, 2, "after"))
     items, place = event_feed.list_after(
         context.runtime, wanted, caller, schedule_id=schedule_id, place=place, limit=limit
     )

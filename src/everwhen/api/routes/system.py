@@ -16,6 +16,7 @@ from everwhen.api.request_guard import ROOT
 from everwhen.api.routes.breakers import Breaker
 from everwhen.model.node import Role
 from everwhen.operations import schedules, system
+from everwhen.operations.system import system_paused_at
 from everwhen.views.system import status_to_json
 from everwhen.views.values import when_text
 
@@ -118,5 +119,5 @@ def resume(context: Context, caller: GlobalOperator) -> Response:
 
 
 def _switch(context: ApiContext) -> Response:
-    paused_at = context.runtime.catalogue.system_paused_at()
+    paused_at = system_paused_at(context.runtime)
     return answer({"is_paused": paused_at is not None, "paused_at": when_text(paused_at)})

@@ -16,10 +16,9 @@ from everwhen.model.chained import RQ_CHAIN, chain_faults
 from everwhen.model.declare import declare
 from everwhen.model.declared import Declared
 from everwhen.model.fields import Shape
-from everwhen.model.manifest import Manifest
+from everwhen.model.manifest import Manifest, Plugin, Plugins
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Target
-from everwhen.ports.plugins import Plugin, Plugins
-from everwhen.ports.workflows import Workflow
+from everwhen.model.workflow import Workflow
 from everwhen.timetable.trigger import Once, OnRequest
 
 Fields = dict[str, Any]

@@ -10,13 +10,14 @@ from zlib import crc32
 from everwhen.model.declared import Declarations
 from everwhen.model.job import Job
 from everwhen.model.outcome import SUCCEEDED, Outcome
+from everwhen.model.queries import JobFilter
 from everwhen.model.scenario import Scenario
 from everwhen.model.schedule import Plan
 from everwhen.operations.apply import counted_from
 from everwhen.operations.simulate.tally import Tally
 from everwhen.operations.simulate.world import Runs, VirtualWorld
-from everwhen.ports.ledger import JobFilter
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 from everwhen.timetable.describe import describe
 
 MOST_REMEMBERED = 200
@@ -86,13 +87,13 @@ def recorded_runs(runtime: Runtime, scenario: Scenario) -> Runs:
 
 
 def _last_runs(runtime: Runtime, schedule_id: str) -> list[tuple[int, Outcome]]:
-    uid = runtime.ledger.uid_of(schedule_id)
+    uid = store_of(runtime).ledger.uid_of(schedule_id)
     if uid is None:
         return []
     wanted = JobFilter(uid=uid, statuses=("succeeded", "failed", "timed_out"))
     return [
         (job.ended_at - job.started_at, _outcome(job))
-        for job in runtime.ledger.jobs(wanted, limit=MOST_REMEMBERED)
+        for job in store_of(runtime).ledger.jobs(wanted, limit=MOST_REMEMBERED)
         if job.ended_at is not None and job.started_at is not None
     ]
 

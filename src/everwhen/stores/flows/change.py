@@ -15,6 +15,7 @@ from everwhen.errors import (
     RepeatedRequestError,
     UnknownScheduleError,
 )
+from everwhen.model.changes import Change, Filling, NewSchedule, Remember, Terms
 from everwhen.model.decision import Decision
 from everwhen.model.history import Cause
 from everwhen.model.memory import by_identity
@@ -22,7 +23,6 @@ from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule
 from everwhen.model.serialize import policy_of, text_of
 from everwhen.model.shared import Shared
 from everwhen.model.token import Answer
-from everwhen.ports.catalogue import Change, Filling, NewSchedule, Remember, Terms
 from everwhen.stores.flows.commit import commit_decisions, hand_on_places, write_shared
 from everwhen.stores.flows.load import add_shared, hold, schedules_of, system_paused_at, with_jobs
 from everwhen.stores.plans import PlanCache

@@ -17,11 +17,10 @@ from everwhen.model.claim import ClaimedJob
 from everwhen.model.decision import Decision
 from everwhen.model.job import Job
 from everwhen.model.message import MESSAGE, Speaking, message_of
-from everwhen.model.outcome import NewMessage, Outcome
+from everwhen.model.outcome import JobEnd, NewMessage, Outcome
 from everwhen.model.row_changes import JOB_INSERTED, job_row
 from everwhen.model.schedule import State
 from everwhen.model.shared import Shared
-from everwhen.ports.slots import JobEnd
 from everwhen.stores.flows.commit import FIRED, write_shared, write_starts
 from everwhen.stores.flows.load import add_shared, plans_to_claim
 from everwhen.stores.flows.settle import end_jobs

@@ -12,10 +12,9 @@ from everwhen.decide.settle import cancel_catch_up, settle
 from everwhen.model import row_changes
 from everwhen.model.decision import Decision
 from everwhen.model.job import FAILURES, FINAL, Job
-from everwhen.model.outcome import Outcome
+from everwhen.model.outcome import JobEnd, Outcome
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
-from everwhen.ports.slots import JobEnd
 from everwhen.stores.flows.commit import commit_decisions, queues_behind, write_shared
 from everwhen.stores.flows.load import add_shared, hold, schedules_of, with_jobs
 from everwhen.stores.flows.settle_fast import is_held_by, settle_fast, storable_outcome

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from everwhen.decide.tick import is_still_due, tick
 from everwhen.model.decision import Decision
 from everwhen.model.instants import SECOND
 from everwhen.model.schedule import Schedule, State
 from everwhen.model.shared import Shared
-from everwhen.ports.slots import TickReport
 from everwhen.stores.flows.commit import commit_decisions, hand_on_places, write_shared
 from everwhen.stores.flows.load import (
     add_shared,
@@ -24,6 +24,21 @@ from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Due, LockHint, Transaction
 
 PAGES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class TickReport:
+    """The result of one evaluation. `more`: some due slots are left for the next one.
+
+    `next_catch_up_at`: when the next catch-up job may begin, if they are staggered. `none_due`: there is nothing to
+    decide at all, neither recent slots nor old ones.
+    """
+
+    schedules: int = 0
+    fired: int = 0
+    more: bool = False
+    next_catch_up_at: int = 0
+    none_due: bool = field(default=False, compare=False)
 
 
 def evaluate(

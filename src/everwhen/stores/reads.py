@@ -1,4 +1,4 @@
-"""Reads of the ledger: jobs, events, breaker transitions, and whole histories for the checker.
+"""What the two databases implement with statements of their own: the ledger, the feed of jobs, and the counts.
 
 Nothing here writes. Lists are newest first, in pages: `before` is the last number of the previous page.
 """
@@ -7,78 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from everwhen.model.breaker import Breaker, Transition
-from everwhen.model.events import EventType
+from everwhen.model.derived import Firing, Hold, Progress
 from everwhen.model.history import History, Recorded
-from everwhen.model.job import Job, JobStatus, Origin
+from everwhen.model.job import Job
 from everwhen.model.output import OutputPiece
-from everwhen.model.schedule import Status
+from everwhen.model.queries import Counts, EventFilter, JobFilter, JobPage, SpanCount
 from everwhen.model.shared import FOR_EVER
-
-
-@dataclass(frozen=True, slots=True)
-class JobFilter:
-    """A filter for jobs: all conditions that are set must hold.
-
-    `since` (inclusive) and `until` (exclusive) bound the slots; `enqueued_since` and `enqueued_until` likewise.
-    """
-
-    uid: str | None = None
-    statuses: Collection[JobStatus] = ()
-    origins: Collection[Origin] = ()
-    slot_at: int | None = None
-    since: int | None = None
-    until: int | None = None
-    owner: str | None = None  # of their schedules, as long as these exist
-    group: str | None = None
-    enqueued_since: int | None = None
-    enqueued_until: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class JobPage:
-    """One page of jobs; `total` is counted up to a bound. `next_before`: where the next page begins, if any."""
-
-    jobs: list[Job]
-    total: int = 0
-    is_approximate: bool = False
-    next_before: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class EventFilter:
-    """A filter for events: all conditions that are set must hold.
-
-    `since` is inclusive, `until` exclusive, both by time of recording; `slots_until` excludes later slots.
-    """
-
-    uid: str | None = None
-    types: Collection[EventType] = ()
-    job_id: str | None = None
-    owner: str | None = None
-    since: int | None = None
-    until: int | None = None
-    slots_until: int | None = None
-
-
-class SpanCount(NamedTuple):
-    """The number of jobs of one status with slots in one bucket of a span; buckets (`stretch`) are numbered from 0."""
-
-    stretch: int
-    status: JobStatus
-    jobs: int
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """Totals: schedules by status, and outstanding jobs by status."""
-
-    schedules: dict[Status, int]
-    jobs: dict[JobStatus, int]
-    held: int
+from everwhen.model.vitals import Mark, Signs, Tally
 
 
 class Ledger(Protocol):
@@ -155,4 +93,52 @@ class Ledger(Protocol):
 
     def counts(self) -> Counts:
         """Return the current totals."""
+        ...
+
+
+class Firings(Protocol):
+    """Reads of jobs and held slots. No method writes, and every query is bounded."""
+
+    def after(self, row_id: int, *, limit: int) -> list[Firing]:
+        """Return jobs behind a row, by row_id; never one that another may still precede."""
+        ...
+
+    def last(self) -> int:
+        """Return the row behind which a stream that starts now begins; 0 when there is none."""
+        ...
+
+    def progress_after(self, row_id: int, *, limit: int) -> list[Progress]:
+        """Return the progress of the jobs behind a row, by row_id; the same jobs as `after`."""
+        ...
+
+    def progress_of(self, row_ids: Collection[int]) -> list[Progress]:
+        """Return the progress of these jobs, without those that no longer exist."""
+        ...
+
+    def outstanding(self, *, limit: int) -> list[Progress]:
+        """Return jobs that are queued or running, in no order; at most `limit` of them."""
+        ...
+
+    def owners(self, uids: Collection[str]) -> dict[str, str | None]:
+        """Return the owners of these schedules, without those that no longer exist."""
+        ...
+
+    def holds(self, *, uid: str | None = None, owner: str | None = None, limit: int) -> list[Hold]:
+        """Return held slots, in no order; at most `limit` of them."""
+        ...
+
+
+class Vitals(Protocol):
+    """Counts. Each method reads one snapshot, and is called only when a client asks for the figures."""
+
+    def signs(self, overdue_since: int, *, most_overdue: int) -> Signs:
+        """Return the current condition; overdue are slots that should have fired before that instant."""
+        ...
+
+    def mark(self) -> Mark:
+        """Return the current position, at which counting may begin."""
+        ...
+
+    def tally(self, since: Mark) -> Tally:
+        """Count what was committed since; consecutive tallies count each event and each firing once."""
         ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 
 class Signs(NamedTuple):
@@ -34,22 +34,6 @@ class Tally(NamedTuple):
     slots: Mapping[tuple[str, str], int]
     fired: Mapping[str, int]
     mark: Mark
-
-
-class Vitals(Protocol):
-    """Counts. Each method reads one snapshot, and is called only when a client asks for the figures."""
-
-    def signs(self, overdue_since: int, *, most_overdue: int) -> Signs:
-        """Return the current condition; overdue are slots that should have fired before that instant."""
-        ...
-
-    def mark(self) -> Mark:
-        """Return the current position, at which counting may begin."""
-        ...
-
-    def tally(self, since: Mark) -> Tally:
-        """Count what was committed since; consecutive tallies count each event and each firing once."""
-        ...
 
 
 class Crowd(NamedTuple):
