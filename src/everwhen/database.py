@@ -15,27 +15,27 @@ from everwhen.clock import SystemClock
 from everwhen.errors import StoreError, shown_url
 from everwhen.ports.runtime import Runtime
 from everwhen.stores.catalogue import StoredCatalogue
+from everwhen.stores.ledger import StoredLedger
 from everwhen.stores.migrate import Migration, migrate, refuse_outdated
 from everwhen.stores.migrations.sqlite import MIGRATIONS as SQLITE_MIGRATIONS
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.sqlite_database import SqliteDatabase, open_sqlite, path_of
-from everwhen.stores.sqlite_ledger import SqliteLedger
 from everwhen.stores.sqlite_transaction import SqliteStore
 
 if TYPE_CHECKING:
     from everwhen.ports.clock import Clock
     from everwhen.ports.database_copy import Move
     from everwhen.ports.firings import Firings
-    from everwhen.ports.ledger import Ledger
     from everwhen.ports.messages import Messages
     from everwhen.ports.outbox import Outbox
     from everwhen.ports.plugins import PluginState
     from everwhen.ports.slots import Slots
     from everwhen.ports.tokens import Tokens
-    from everwhen.ports.upkeep import Upkeep
+    from everwhen.ports.upkeep import Progress, Upkeep
     from everwhen.ports.vitals import Vitals
+    from everwhen.stores.firings import RowHorizon
     from everwhen.stores.transaction import Store
-    from everwhen.stores.upkeep import Maintenance
+    from everwhen.stores.upkeep import BackUp
 
 T = TypeVar("T")
 
@@ -110,9 +110,9 @@ def open_stack(
     runtime = Runtime(
         slots=build(partial(ports.slots, lately=lately, stagger=catch_up_stagger)),
         catalogue=StoredCatalogue(backend.store, plans),
-        ledger=backend.ledger,
-        firings=build(backend.firings),
-        vitals=build(backend.vitals),
+        ledger=StoredLedger(backend.store),
+        firings=build(ports.firings),
+        vitals=build(ports.vitals),
         messages=build(ports.messages),
         plugin_state=build(ports.plugin_state),
         upkeep=build(ports.upkeep),
@@ -137,6 +137,16 @@ class _Ports:
 
         return StoredSlots(self.backend.store, self.plans, lately=lately, stagger=stagger)
 
+    def firings(self) -> Firings:
+        from everwhen.stores.firings import StoredFirings
+
+        return StoredFirings(self.backend.store, self.backend.horizon())
+
+    def vitals(self) -> Vitals:
+        from everwhen.stores.vitals import StoredVitals
+
+        return StoredVitals(self.backend.store, self.backend.horizon())
+
     def messages(self) -> Messages:
         from everwhen.stores.messages import StoredMessages
 
@@ -150,7 +160,7 @@ class _Ports:
     def upkeep(self) -> Upkeep:
         from everwhen.stores.upkeep import StoredUpkeep
 
-        return StoredUpkeep(self.backend.store, self.backend.maintenance(), self.backend.clock)
+        return StoredUpkeep(self.backend.store, self.backend.back_up, self.backend.clock)
 
     def tokens(self) -> Tokens:
         from everwhen.stores.tokens import StoredTokens
@@ -178,10 +188,8 @@ class Backend:
 
     database: Any
     store: Store
-    ledger: Ledger
-    firings: Callable[[], Firings]
-    maintenance: Callable[[], Maintenance]
-    vitals: Callable[[], Vitals]
+    horizon: Callable[[], RowHorizon]
+    back_up: BackUp
     clock: Clock
     changes: Callable[[], int] | None = None
     listen: Callable[[Runtime], Callable[[], None]] | None = None
@@ -220,34 +228,27 @@ def _on_sqlite(url: str, clock: Clock | None, database: SqliteDatabase | None, p
         if database is None:
             found.close()
         raise
+    store = SqliteStore(found, clock)
     return Backend(
         found,
-        SqliteStore(found, clock),
-        SqliteLedger(found),
-        partial(_sqlite_firings, found),
-        partial(_sqlite_maintenance, found),
-        partial(_sqlite_vitals, found),
+        store,
+        partial(_sqlite_horizon, store),
+        partial(_back_up_sqlite, found),
         clock,
         found.change_counter,
     )
 
 
-def _sqlite_firings(database: SqliteDatabase) -> Firings:
-    from everwhen.stores.sqlite_firings import SqliteFirings
+def _sqlite_horizon(store: Store) -> RowHorizon:
+    from everwhen.stores.firings import SqliteHorizon
 
-    return SqliteFirings(database)
-
-
-def _sqlite_maintenance(database: SqliteDatabase) -> Maintenance:
-    from everwhen.stores.sqlite_upkeep import SqliteMaintenance
-
-    return SqliteMaintenance(database)
+    return SqliteHorizon(store)
 
 
-def _sqlite_vitals(database: SqliteDatabase) -> Vitals:
-    from everwhen.stores.sqlite_vitals import SqliteVitals
+def _back_up_sqlite(database: SqliteDatabase, path: Path, progress: Progress, clock: Clock) -> None:
+    from everwhen.stores.sqlite_backup import back_up
 
-    return SqliteVitals(database)
+    back_up(database, path, progress, clock)
 
 
 def _on_postgres(url: str, clock: Clock | None, prepare: Prepare) -> Backend:
@@ -270,10 +271,8 @@ def _on_postgres(url: str, clock: Clock | None, prepare: Prepare) -> Backend:
     return Backend(
         database,
         postgres.PostgresStore(database, skew=skew, has_time=clock is None, clock=clock),
-        postgres.PostgresLedger(database),
-        partial(postgres.PostgresFirings, database, horizon),
-        partial(postgres.PostgresMaintenance, database),
-        partial(postgres.PostgresVitals, database, horizon),
+        lambda: horizon,
+        partial(postgres.back_up, database),
         clock or by_database,
         listen=listen,
         clock_skew=skew,
