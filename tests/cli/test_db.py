@@ -20,8 +20,8 @@ from everwhen.operations.firing import trigger_schedule
 from everwhen.operations.schedules import Submission, create_schedule
 from everwhen.stores.migrate import migrate
 from everwhen.stores.migrations.sqlite import MIGRATIONS as SQLITE
-from everwhen.stores.sqlite_database import open_sqlite
 from everwhen.stores.opened import store_of
+from everwhen.stores.sqlite_database import open_sqlite
 from everwhen.testing import manual_scheduler
 from everwhen.wiring import open_stack
 

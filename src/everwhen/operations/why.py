@@ -18,7 +18,6 @@ from everwhen.model.instants import SECOND
 from everwhen.model.job import OWN_ORIGINS
 from everwhen.model.node import Node
 from everwhen.model.queries import EventFilter, JobFilter
-from everwhen.model.reasons import SpanReason
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import FOR_EVER
 from everwhen.operations.upcoming import conditions_of
@@ -93,7 +92,9 @@ def _evidence(
         last_sign_at=max((node.heartbeat_at for node in schedulers), default=None),
         heard_before=heard_before,
         started_after=started_after,
-        on_its_way=store_of(runtime).outbox.on_its_way(jobs[0].job_id) if jobs and jobs[0].status == "queued" else None,
+        on_its_way=store_of(runtime).outbox.on_its_way(jobs[0].job_id)
+        if jobs and jobs[0].status == "queued"
+        else None,
     )
 
 
