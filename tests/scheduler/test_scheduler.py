@@ -26,6 +26,7 @@ from everwhen.errors import (
     TimetableError,
     UnknownScheduleError,
 )
+from everwhen.model.fields import schedule_to_json
 from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.operations import schedules as operations
 from everwhen.operations.schedules import list_schedules
@@ -33,7 +34,6 @@ from everwhen.ports.ledger import EventFilter
 from everwhen.scheduler.options import NewSchedule, TriggerOptions
 from everwhen.scheduler.submission import rules_of
 from everwhen.stores.catalogue import StoredCatalogue
-from everwhen.views.definitions import schedule_to_json
 from tests.scheduler.waiting import until
 
 HOURLY: TriggerOptions = {"every": "1h", "first_run": "after_interval"}

@@ -21,7 +21,7 @@ from everwhen.errors import (
 from everwhen.model.decision import Decision
 from everwhen.model.declare import declare
 from everwhen.model.declared import Declared
-from everwhen.model.fields import with_defaults
+from everwhen.model.defaults import with_defaults
 from everwhen.model.http_headers import header_fault
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule, State, Status, Target
 from everwhen.model.shared import Shared

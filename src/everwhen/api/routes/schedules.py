@@ -36,13 +36,8 @@ from everwhen.api.masks import refuse_masks
 from everwhen.api.problems import RefusedError
 from everwhen.api.request_guard import NDJSON, ROOT
 from everwhen.api.schedule_payloads import Schedule, ScheduleList
-from everwhen.api.schemas import (
-    GENERAL_EXAMPLE,
-    MOST_AT_ONCE,
-    SCHEDULE_BODY,
-    SCHEDULE_EXAMPLES,
-    SYRIS_EXAMPLE,
-)
+from everwhen.api.schemas import MOST_AT_ONCE, SCHEDULE_BODY
+from everwhen.compat.body_shapes import SCHEDULE_EXAMPLES
 from everwhen.config.submission import read_change, read_submission
 from everwhen.errors import RepeatedRequestError
 from everwhen.model.declared import Declared
@@ -142,7 +137,7 @@ async def _batch_body(request: Request) -> Body | None:
     return None if is_ndjson(request) else await parse_body(await request.body(), MOST_VALUES_OF_MANY)
 
 
-_TWO = [GENERAL_EXAMPLE, SYRIS_EXAMPLE]
+_TWO = [SCHEDULE_EXAMPLES["general"], SCHEDULE_EXAMPLES["SYRIS"]]
 _BATCH = request_body(
     {"$ref": "#/components/schemas/NewSchedules"}, {"two": _TWO, "in an object": {"schedules": _TWO}}
 )
