@@ -9,12 +9,11 @@ from __future__ import annotations
 import pytest
 
 from everwhen.api import calls, json_reader, request_guard, signatures
-from everwhen.config import values
 from everwhen.config.schema import API, RETENTION, SERVICE
 from everwhen.config.settings import Settings, settings_of
 from everwhen.decide import catch_up, draft
 from everwhen.engine import greeting, job_runner, lease, output, service
-from everwhen.model import payload, policy, token
+from everwhen.model import payload, policy, token, values
 from everwhen.model.instants import DAY, MINUTE, SECOND
 from everwhen.model.schedule import Definition
 from everwhen.operations import jobs, submissions

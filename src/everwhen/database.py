@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from everwhen.clock import Clock, SystemClock
 from everwhen.errors import StoreError, shown_url
-from everwhen.runtime import Runtime
+from everwhen.runtime import Progress, Runtime
 from everwhen.stores.catalogue import Catalogue
 from everwhen.stores.ledger import Ledger
 from everwhen.stores.migrate import Migration, migrate, refuse_outdated

@@ -15,6 +15,7 @@ from everwhen.api.rates import Rates
 from everwhen.api.readiness import Readiness, Unready
 from everwhen.api.record import event_source, message_source
 from everwhen.api.streams import Streams
+from everwhen.compat.body_shapes import BODY_SHAPES
 from everwhen.config.api_settings import ApiSettings
 from everwhen.config.submission import SubmissionRules
 from everwhen.errors import StoreError
@@ -110,6 +111,7 @@ class ApiContext:
             groups=usable_groups(around.groups, caller.token.owner),
             owner=caller.token.owner,
             may_refer=caller.may_run_code,
+            bodies=BODY_SHAPES,
             # To look whether a function is there is to import its module, which runs it.
             python_fault=around.python_fault if caller.may_run_code else None,
         )

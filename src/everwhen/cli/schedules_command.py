@@ -11,7 +11,7 @@ import click
 from everwhen.cli.client import Client, part
 from everwhen.cli.connection import reaching
 from everwhen.cli.screen import Text, json_option, print_table, print_text, status_text
-from everwhen.cli.submission import file_option, setting_option, submission
+from everwhen.cli.submission import KeyedCommand, file_option, setting_option, submission
 from everwhen.cli.terminal import echo, escape_controls, print_json, secho
 from everwhen.cli.times import away, instant_option, moment_text
 
@@ -98,18 +98,21 @@ def show(client: Client, schedule: str, as_json: bool) -> None:
     if one["status_reason"]:
         print_text(Text(one["status_reason"], "yellow"))
     rows = [
-        (name, _spelled(name, one[name])) for name in _SHOWN if one.get(name) not in (None, "", [], {}, 0)
+        (name, _spelled(name, value))
+        for name, value in one.items()
+        if name not in _ELSEWHERE and value not in (None, "", [], {}, 0)
     ]
     print_table(("", ""), rows)
 
 
-_SHOWN = (
-    "description group owner source source_file source_line next_slot_at next_run_at held_slot_at held_reason "
-    "last_fired_at last_run_at last_success_at last_error run_count error_count current_retry failed_slots "
-    "current_repeat outstanding running_jobs jitter only_between not_on outside_window quiet_hours misfire_grace "
-    "catch_up if_running max_retries retry_delay on_exhausted timeout circuit_breaker queue total_repeats payload run "
-    "paused_by revision uid created_at"
-).split()
+# Shown above the table, or under another name in it.
+_ELSEWHERE = frozenset(
+    (
+        "id name status status_reason description_text timezone enabled type spec every cron at after target "
+        "fire_count interval_seconds workflow_id trigger_node_id user_profile_id quiet_hours_policy_id catch_up_policy "
+        "timeout_seconds trigger_payload"
+    ).split()
+)
 
 
 def _spelled(name: str, value: Any) -> str:
@@ -161,31 +164,38 @@ def _prospect(one: dict[str, Any]) -> Text:
 # -- creating and changing --
 
 
-@command.command(name="create")
+@command.command(name="create", cls=KeyedCommand)
 @reaching
 @setting_option
 @file_option
 @json_option
-def create(client: Client, settings: tuple[str, ...], source: str | None, as_json: bool) -> None:
-    """Create a schedule from keys, a file, or both.
+def create(
+    client: Client, settings: tuple[str, ...], source: str | None, as_json: bool, **keys: str | None
+) -> None:
+    """Create a schedule from keys, a file, or both. Lists and objects are JSON.
 
     \b
-    everwhen schedules create --set name=report --set cron="0 9 * * 1-5" --set run='{"http": {"url": "https://…"}}'
+    everwhen schedules create --name report --cron "0 9 * * 1-5" --run '{"http": {"url": "https://…"}}'
     """
-    _tell(client.post("/schedules/", submission(settings, source)), "created", as_json)
+    _tell(client.post("/schedules/", submission(settings, source, keys)), "created", as_json)
 
 
-@command.command(name="update")
+@command.command(name="update", cls=KeyedCommand)
 @reaching
 @click.argument("schedule")
 @setting_option
 @file_option
 @json_option
 def update(
-    client: Client, schedule: str, settings: tuple[str, ...], source: str | None, as_json: bool
+    client: Client,
+    schedule: str,
+    settings: tuple[str, ...],
+    source: str | None,
+    as_json: bool,
+    **keys: str | None,
 ) -> None:
-    """Change keys of a SCHEDULE at once. KEY=null clears a key, and one trigger key replaces the trigger."""
-    _tell(client.patch(path_of(schedule), submission(settings, source)), "changed", as_json)
+    """Change keys of a SCHEDULE at once. The value null clears a key, and one trigger key replaces the trigger."""
+    _tell(client.patch(path_of(schedule), submission(settings, source, keys)), "changed", as_json)
 
 
 def _tell(one: dict[str, Any], what: str, as_json: bool) -> None:

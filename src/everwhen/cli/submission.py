@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from everwhen.model.kinds import Key
 
 setting_option = click.option(
     "--set",
@@ -21,17 +26,51 @@ file_option = click.option(
 )
 
 
-def submission(settings: tuple[str, ...], source: str | None) -> dict[str, Any]:
-    """Return the given keys and values; refuse a call without any."""
+class KeyedCommand(click.Command):
+    """A command with an option for every key of a schedule: `--max-retries 3`."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        return [*super().get_params(ctx), *_key_options()]
+
+
+@cache
+def _key_options() -> list[click.Parameter]:
+    from everwhen.model.fields import GENERAL  # other commands need no keys
+
+    return [
+        click.Option([f"--{name.replace('_', '-')}", name], metavar="VALUE", help=_help(row))
+        for name, row in GENERAL.items()
+    ]
+
+
+def _help(row: Key) -> str:
+    return row.about if row.default is None else f"{row.about} [default: {json.dumps(row.default)}]"
+
+
+def submission(
+    settings: tuple[str, ...], source: str | None, keys: Mapping[str, str | None] | None = None
+) -> dict[str, Any]:
+    """Return the given keys and values; refuse a call without any. `keys` are those of a schedule, by their options."""
     fields = {} if source is None else _object(source)
+    for name, given in (keys or {}).items():
+        if given is not None:
+            fields[name] = _value_of_key(name, given)
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or not key:
             raise click.BadParameter(f"{setting}: write it like jitter=30s", param_hint="--set")
         fields[key] = _value(key, value)
     if not fields:
-        raise click.UsageError("nothing is given; name keys with --set, or a --file")
+        raise click.UsageError("nothing is given; name keys with their options or --set, or a --file")
     return fields
+
+
+def _value_of_key(name: str, given: str) -> Any:
+    from everwhen.model.fields import FIELDS
+    from everwhen.model.scalars import Text
+
+    is_text = isinstance(FIELDS[name].kind, Text) and given != "null"
+    return given if is_text else _value(name, given)
 
 
 def _object(source: str) -> dict[str, Any]:

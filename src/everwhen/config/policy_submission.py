@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
-from everwhen.config.kinds import MapOf
 from everwhen.config.node import Node
 from everwhen.config.plain import plain_document
 from everwhen.config.problems import MOST_SUBMITTED, Report
-from everwhen.config.scalars import spelled
 from everwhen.config.schema import QUIET_HOURS
 from everwhen.config.sections.collector import ScheduleCollector
 from everwhen.config.sections.quiet_hours import read_quiet_hours
 from everwhen.config.submission import SubmissionRules
 from everwhen.errors import SubmissionError
+from everwhen.model.kinds import MapOf
+from everwhen.model.scalars import spelled
 from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.timetable.civil_time import ORDINAL_OF_1970
 from everwhen.timetable.windows import EVERY_WEEKDAY, weekday_names

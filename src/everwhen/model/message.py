@@ -17,11 +17,11 @@ from everwhen.model.instants import moment_of
 from everwhen.model.job import Job, trace_id_of
 from everwhen.model.outcome import NewMessage
 from everwhen.model.schedule import Definition, Target
+from everwhen.model.target_kinds import SPOKEN_BY
 
 MESSAGE = "message"
 SCHEMA_VERSION = "1.0"
 CHANNEL = "scheduler"
-SPOKEN_BY = "spoken_by"  # the key for the caller who wrote the message, stored among its fields
 _SHORT = ("text", "thread_id", "actor", "structured")
 _NAMESPACE = UUID("6f1d9a0e-6f0b-5c6e-9d0a-0c2f5f5d9e11")
 _PREFIX = _NAMESPACE.bytes

@@ -22,7 +22,7 @@ from everwhen.model.changes import Change, NewSchedule
 from everwhen.model.decision import Decision
 from everwhen.model.declare import declare
 from everwhen.model.declared import Declared
-from everwhen.model.fields import with_defaults
+from everwhen.model.defaults import with_defaults
 from everwhen.model.http_headers import header_fault
 from everwhen.model.queries import ScheduleFilter
 from everwhen.model.reasons import ScheduleCheckResult

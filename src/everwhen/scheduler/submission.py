@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from everwhen import clock
-from everwhen.config.kinds import NAME, NO_NAME
+from everwhen.compat.body_shapes import BODY_SHAPES
 from everwhen.config.submission import SubmissionRules, read_submission
 from everwhen.errors import ConfigError, TimetableError, shown
 from everwhen.model.declared import Declared
+from everwhen.model.kinds import NAME, NO_NAME
 from everwhen.model.schedule import Target
 from everwhen.operations.quiet_hours import policy_ids
 from everwhen.runtime import Runtime
@@ -112,6 +113,7 @@ def rules(timezone: str, now: int, quiet_hours: frozenset[str], name: str) -> Su
         timezone=timezone,
         quiet_hours=quiet_hours,
         bound_to=name,
+        bodies=BODY_SHAPES,
     )
 
 

@@ -17,8 +17,9 @@ from everwhen.errors import ManifestError
 from everwhen.model.manifest import Plugins, missing_config
 from everwhen.model.outcome import Outcome, PluginUpdate, drifted
 from everwhen.model.payload_schema import payload_faults
-from everwhen.model.plugin_schedule import DEFAULT_COMMAND, memory_of, merged_payload, plugin_drift
+from everwhen.model.plugin_schedule import memory_of, merged_payload, plugin_drift
 from everwhen.model.schedule import Definition
+from everwhen.model.target_kinds import DEFAULT_COMMAND
 from everwhen.target import Run
 from everwhen.targets.command import (
     FINAL_EXIT,

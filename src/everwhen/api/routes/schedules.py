@@ -36,13 +36,8 @@ from everwhen.api.masks import refuse_masks
 from everwhen.api.problems import RefusedError
 from everwhen.api.request_guard import NDJSON, ROOT
 from everwhen.api.schedule_payloads import Schedule, ScheduleList
-from everwhen.api.schemas import (
-    GENERAL_EXAMPLE,
-    MOST_AT_ONCE,
-    SCHEDULE_BODY,
-    SCHEDULE_EXAMPLES,
-)
-from everwhen.compat.schedule_bodies import MESSAGE_EXAMPLE, SHAPES
+from everwhen.api.schemas import MOST_AT_ONCE, SCHEDULE_BODY
+from everwhen.compat.body_shapes import GENERAL_EXAMPLE, MESSAGE_EXAMPLE, SCHEDULE_EXAMPLES, SHAPES
 from everwhen.config.submission import read_change, read_submission
 from everwhen.errors import RepeatedRequestError
 from everwhen.model.declared import Declared
