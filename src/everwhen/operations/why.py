@@ -60,14 +60,13 @@ def _evidence(
 
     The row holds the moved due time of a deferred slot; all other slots are due as their calendar says.
     """
-    jobs = store_of(runtime).ledger.jobs(
-        JobFilter(uid=history.uid, slot_at=slot_at, origins=OWN_ORIGINS), limit=100
-    )
+    store = store_of(runtime)
+    jobs = store.ledger.jobs(JobFilter(uid=history.uid, slot_at=slot_at, origins=OWN_ORIGINS), limit=100)
     revision = _revision_at(history, slot_at)
     breaker = revision.plan.definition.breaker
-    schedulers = [node for node in store_of(runtime).upkeep.nodes() if node.is_scheduler]
+    schedulers = [node for node in store.upkeep.nodes() if node.is_scheduler]
     due_at = revision.plan.calendar(_anchor_at(history, slot_at)).due_at(slot_at)
-    events = store_of(runtime).ledger.events_of_slot(history.uid, slot_at)
+    events = store.ledger.events_of_slot(history.uid, slot_at)
     is_down = any(one.event.type == "schedule.missed" and one.event.reason == "down" for one in events)
     heard_before, started_after = _silence(runtime, schedulers, due_at) if is_down else (None, None)
     return Evidence(
@@ -83,7 +82,7 @@ def _evidence(
         max((node.heartbeat_at for node in schedulers), default=None),
         heard_before,
         started_after,
-        store_of(runtime).outbox.on_its_way(jobs[0].job_id) if jobs and jobs[0].status == "queued" else None,
+        store.outbox.on_its_way(jobs[0].job_id) if jobs and jobs[0].status == "queued" else None,
     )
 
 
