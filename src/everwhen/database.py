@@ -15,24 +15,26 @@ from everwhen.clock import Clock, SystemClock
 from everwhen.errors import StoreError, shown_url
 from everwhen.runtime import Runtime
 from everwhen.stores.catalogue import Catalogue
+from everwhen.stores.ledger import Ledger
 from everwhen.stores.migrate import Migration, migrate, refuse_outdated
 from everwhen.stores.migrations.sqlite import MIGRATIONS as SQLITE_MIGRATIONS
 from everwhen.stores.opened import OpenStore
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.sqlite_database import SqliteDatabase, open_sqlite, path_of
-from everwhen.stores.sqlite_ledger import SqliteLedger
 from everwhen.stores.sqlite_transaction import SqliteStore
 
 if TYPE_CHECKING:
     from everwhen.model.database_copy import Move
+    from everwhen.runtime import Progress
+    from everwhen.stores.firings import Firings, RowHorizon
     from everwhen.stores.messages import Messages
     from everwhen.stores.outbox import Outbox
     from everwhen.stores.plugin_state import PluginState
-    from everwhen.stores.reads import Firings, Ledger, Vitals
     from everwhen.stores.slots import Slots
     from everwhen.stores.tokens import Tokens
     from everwhen.stores.transaction import Store
-    from everwhen.stores.upkeep import Maintenance, Upkeep
+    from everwhen.stores.upkeep import BackUp, Upkeep
+    from everwhen.stores.vitals import Vitals
 
 T = TypeVar("T")
 
@@ -107,9 +109,9 @@ def open_stack(
     runtime = OpenStore(
         slots=build(partial(parts.slots, lately=lately, stagger=catch_up_stagger)),
         catalogue=Catalogue(backend.store, plans),
-        ledger=backend.ledger,
-        firings=build(backend.firings),
-        vitals=build(backend.vitals),
+        ledger=Ledger(backend.store),
+        firings=build(parts.firings),
+        vitals=build(parts.vitals),
         messages=build(parts.messages),
         plugin_state=build(parts.plugin_state),
         upkeep=build(parts.upkeep),
@@ -134,6 +136,16 @@ class _Parts:
 
         return Slots(self.backend.store, self.plans, lately=lately, stagger=stagger)
 
+    def firings(self) -> Firings:
+        from everwhen.stores.firings import Firings
+
+        return Firings(self.backend.store, self.backend.horizon())
+
+    def vitals(self) -> Vitals:
+        from everwhen.stores.vitals import Vitals
+
+        return Vitals(self.backend.store, self.backend.horizon())
+
     def messages(self) -> Messages:
         from everwhen.stores.messages import Messages
 
@@ -147,7 +159,7 @@ class _Parts:
     def upkeep(self) -> Upkeep:
         from everwhen.stores.upkeep import Upkeep
 
-        return Upkeep(self.backend.store, self.backend.maintenance(), self.backend.clock)
+        return Upkeep(self.backend.store, self.backend.back_up, self.backend.clock)
 
     def tokens(self) -> Tokens:
         from everwhen.stores.tokens import Tokens
@@ -175,10 +187,8 @@ class Backend:
 
     database: Any
     store: Store
-    ledger: Ledger
-    firings: Callable[[], Firings]
-    maintenance: Callable[[], Maintenance]
-    vitals: Callable[[], Vitals]
+    horizon: Callable[[], RowHorizon]
+    back_up: BackUp
     clock: Clock
     changes: Callable[[], int] | None = None
     listen: Callable[[Runtime], Callable[[], None]] | None = None
@@ -217,34 +227,27 @@ def _on_sqlite(url: str, clock: Clock | None, database: SqliteDatabase | None, p
         if database is None:
             found.close()
         raise
+    store = SqliteStore(found, clock)
     return Backend(
         found,
-        SqliteStore(found, clock),
-        SqliteLedger(found),
-        partial(_sqlite_firings, found),
-        partial(_sqlite_maintenance, found),
-        partial(_sqlite_vitals, found),
+        store,
+        partial(_sqlite_horizon, store),
+        partial(_back_up_sqlite, found),
         clock,
         found.change_counter,
     )
 
 
-def _sqlite_firings(database: SqliteDatabase) -> Firings:
-    from everwhen.stores.sqlite_firings import SqliteFirings
+def _sqlite_horizon(store: Store) -> RowHorizon:
+    from everwhen.stores.firings import SqliteHorizon
 
-    return SqliteFirings(database)
-
-
-def _sqlite_maintenance(database: SqliteDatabase) -> Maintenance:
-    from everwhen.stores.sqlite_upkeep import SqliteMaintenance
-
-    return SqliteMaintenance(database)
+    return SqliteHorizon(store)
 
 
-def _sqlite_vitals(database: SqliteDatabase) -> Vitals:
-    from everwhen.stores.sqlite_vitals import SqliteVitals
+def _back_up_sqlite(database: SqliteDatabase, path: Path, progress: Progress, clock: Clock) -> None:
+    from everwhen.stores.sqlite_backup import back_up
 
-    return SqliteVitals(database)
+    back_up(database, path, progress, clock)
 
 
 def _on_postgres(url: str, clock: Clock | None, prepare: Prepare) -> Backend:
@@ -267,10 +270,8 @@ def _on_postgres(url: str, clock: Clock | None, prepare: Prepare) -> Backend:
     return Backend(
         database,
         postgres.PostgresStore(database, skew=skew, has_time=clock is None, clock=clock),
-        postgres.PostgresLedger(database),
-        partial(postgres.PostgresFirings, database, horizon),
-        partial(postgres.PostgresMaintenance, database),
-        partial(postgres.PostgresVitals, database, horizon),
+        lambda: horizon,
+        partial(postgres.back_up, database),
         clock or by_database,
         listen=listen,
         clock_skew=skew,

@@ -9,13 +9,15 @@ from everwhen.runtime import Runtime
 
 if TYPE_CHECKING:
     from everwhen.stores.catalogue import Catalogue
+    from everwhen.stores.firings import Firings
+    from everwhen.stores.ledger import Ledger
     from everwhen.stores.messages import Messages
     from everwhen.stores.outbox import Outbox
     from everwhen.stores.plugin_state import PluginState
-    from everwhen.stores.reads import Firings, Ledger, Vitals
     from everwhen.stores.slots import Slots
     from everwhen.stores.tokens import Tokens
     from everwhen.stores.upkeep import Upkeep
+    from everwhen.stores.vitals import Vitals
 
 
 @dataclass(slots=True, kw_only=True)

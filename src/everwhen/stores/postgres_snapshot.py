@@ -21,19 +21,20 @@ from everwhen.model.subscription import Message, Subscription
 from everwhen.model.token import Answer, Token, token_of
 from everwhen.stores import postgres_statements as sql
 from everwhen.stores.postgres_adapters import At, Instants, Integers, Texts
+from everwhen.stores.postgres_queries import PostgresQueries
 from everwhen.stores.postgres_watermark import Marks
 from everwhen.stores.storable import storable
 from everwhen.stores.transaction import Due, Finished, LockHint, Row
 
 
-class PostgresSnapshot:
+class PostgresSnapshot(PostgresQueries):
     """The reads on one connection."""
 
     _LOCK: ClassVar[str] = ""
     own_revisions: Collection[tuple[str, int]] = ()
 
     def __init__(self, connection: Connection[Any], marks: Marks) -> None:
-        self._cursor = connection.cursor(binary=True)
+        super().__init__(connection)
         self._marks = marks
         self._settings: dict[str, str] | None = None
         self._peeked: list[int] = []  # the rows of the last peek, locked next

@@ -24,12 +24,13 @@ from everwhen.model.schedule import State
 from everwhen.model.subscription import Message, Subscription
 from everwhen.model.token import Answer, Token, token_of
 from everwhen.stores import sqlite_statements as sql
+from everwhen.stores.sqlite_queries import SqliteQueries
 from everwhen.stores.transaction import Due, Finished, LockHint, Row
 
 _PORTION = 1_000  # SQLite accepts a bounded number of parameters
 
 
-class SqliteSnapshot:
+class SqliteSnapshot(SqliteQueries):
     """The reads on one connection."""
 
     __slots__ = ("_all", "_many", "_settings")
@@ -37,6 +38,7 @@ class SqliteSnapshot:
     own_revisions: Collection[tuple[str, int]] = ()
 
     def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__(connection)
         self._all = connection.execute
         self._many = connection.executemany
         self._settings: dict[str, str] | None = None

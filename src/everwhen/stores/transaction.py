@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from everwhen.decide.hand_over import OnTheirWay
 from everwhen.model.breaker import Breaker, Transition
@@ -30,11 +30,11 @@ from everwhen.model.reasons import CancelReason
 from everwhen.model.schedule import State
 from everwhen.model.subscription import Message, Subscription
 from everwhen.model.token import Answer, Session, Token
+from everwhen.stores.dialect import Statement
 from everwhen.stores.lanes import Lane
+from everwhen.stores.queries import Row as Row
 
 T = TypeVar("T")
-
-Row = tuple[object, ...]
 
 
 class Due(NamedTuple):
@@ -99,6 +99,13 @@ class Declined(NamedTuple):
 class Snapshot(Protocol):
     """The reads; inside a writing transaction they lock the rows that it may change."""
 
+    def rows(self, statement: Statement, **values: Any) -> list[Any]: ...
+    def row(self, statement: Statement, **values: Any) -> Any: ...
+    def value(self, statement: Statement, **values: Any) -> Any: ...
+    def stream(self, statement: Statement) -> Iterable[Any]: ...
+    def run(self, statement: Statement, **values: Any) -> int: ...
+    def run_batch(self, statement: Statement, rows: Sequence[Row], **values: Any) -> int: ...
+    def expect_long_statements(self) -> None: ...
     @property
     def own_revisions(self) -> Collection[tuple[str, int]]:
         """Return the revisions (uid and number) that this transaction has written and that no other can see."""

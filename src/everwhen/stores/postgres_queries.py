@@ -1,0 +1,59 @@
+"""Statements on one connection of PostgreSQL: instants as timestamptz, lists and columns of a batch as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from psycopg import Connection
+
+from everwhen.stores.dialect import Statement
+from everwhen.stores.postgres_adapters import At, Instants, Integers, Texts, columns_of
+from everwhen.stores.queries import Queries, Row
+from everwhen.stores.storable import storable
+
+_PORTION = 2_000
+_CONVERT: dict[str, Callable[[Any], object]] = {
+    "text": storable,
+    "instant": At,
+    "texts": lambda values: Texts(list(values)),
+    "instants": lambda values: Instants(list(values)),
+    "integers": lambda values: Integers(list(values)),
+}
+
+
+class PostgresQueries(Queries):
+    """The statements of one connection, inside a transaction or not."""
+
+    def __init__(self, connection: Connection[Any]) -> None:
+        self._cursor = connection.cursor(binary=True)
+
+    def rows(self, statement: Statement, **values: Any) -> list[Any]:
+        return self._cursor.execute(statement.postgres, _converted(statement, values)).fetchall()
+
+    def stream(self, statement: Statement) -> Iterable[Any]:
+        return self._portions(statement.postgres)
+
+    def _portions(self, query: bytes) -> Iterator[Any]:
+        with self._cursor.connection.cursor("everwhen_stream", binary=True) as cursor:
+            cursor.itersize = _PORTION
+            yield from cursor.execute(query)
+
+    def run(self, statement: Statement, **values: Any) -> int:
+        return self._cursor.execute(statement.postgres, _converted(statement, values)).rowcount
+
+    def run_batch(self, statement: Statement, rows: Sequence[Row], **values: Any) -> int:
+        names = statement.columns
+        for name, column in zip(names, columns_of(names, rows), strict=True):
+            values[f"each_{name}"] = column
+        return self.run(statement, **values)
+
+    def expect_long_statements(self) -> None:
+        self._cursor.execute("SET LOCAL statement_timeout = 0")
+
+
+def _converted(statement: Statement, values: dict[str, Any]) -> dict[str, Any]:
+    for name, kind in statement.kinds:
+        if values[name] is not None:
+            values[name] = _CONVERT[kind](values[name])
+    return values
