@@ -1,4 +1,4 @@
-"""The ledger port on SQLite: what it reads is what was written, in pages, by the indexes that it names."""
+"""The ledger on SQLite: what it reads is what was written, in pages, by the indexes that it names."""
 
 from __future__ import annotations
 

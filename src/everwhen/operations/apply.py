@@ -73,15 +73,14 @@ def apply(
     The source is the file (`config`), or a program by its name (`python:app`). Each source removes only its own
     schedules.
     """
+    store = store_of(runtime)
     by = actor or source
     for _ in range(MOST_TRIES):
-        based_on, digest = store_of(runtime).catalogue.config_revision(source)
+        based_on, digest = store.catalogue.config_revision(source)
         changes = preview(runtime, declared, source)
         if changes.removes_most and not may_remove_most:
             raise RemovalError(len(changes.removed), changes.present)
-        if (taken := _taken(runtime, changes)) and store_of(runtime).catalogue.config_revision(source)[
-            0
-        ] != based_on:
+        if (taken := _taken(runtime, changes)) and store.catalogue.config_revision(source)[0] != based_on:
             continue  # created since the preview, by another process that applies the same
         _refuse(taken, source)
         if changes.is_empty and digest == declared.digest and _has_sections(runtime, source):
@@ -122,10 +121,11 @@ def changed_sections(runtime: Runtime, declared: Declarations, source: str = "co
 
     A release that did not store these entries left it unknown which were in force: then the result is empty.
     """
+    store = store_of(runtime)
     if source != "config":
         return []
-    stored = store_of(runtime).catalogue.config_sections()
-    if stored is None and store_of(runtime).catalogue.config_revision(source)[0]:
+    stored = store.catalogue.config_sections()
+    if stored is None and store.catalogue.config_revision(source)[0]:
         return []
     before, after = stored or {}, declared.sections
     return [

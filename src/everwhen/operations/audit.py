@@ -104,12 +104,13 @@ def list_messages(
     runtime: Runtime, wanted: MessageFilter, caller: Caller, *, limit: int, before: int | None = None
 ) -> Page[Message]:
     """Return messages that the caller may see."""
+    store = store_of(runtime)
     owner = caller.token.owner
     if owner is not None and wanted.owner not in (None, owner):
         return Page(())
     wanted = wanted._replace(owner=owner or wanted.owner)
-    items = store_of(runtime).messages.list(wanted, limit=limit, before=before)
-    total = store_of(runtime).messages.count(wanted, most=COUNTED + 1)
+    items = store.messages.list(wanted, limit=limit, before=before)
+    total = store.messages.count(wanted, most=COUNTED + 1)
     return Page(items, min(total, COUNTED), total > COUNTED)
 
 
@@ -148,6 +149,7 @@ def _rest(lane: _Lane, shown: int) -> Key | None:
 
 
 def _recorded(runtime: Runtime, wanted: Wanted, limit: int, before: int | None) -> _Lane:
+    store = store_of(runtime)
     if not wanted.wants(*RECORDED):
         return _Lane()
     events = EventFilter(
@@ -158,8 +160,8 @@ def _recorded(runtime: Runtime, wanted: Wanted, limit: int, before: int | None) 
         since=wanted.since,
         until=wanted.until,
     )
-    total = store_of(runtime).ledger.count_events(events, most=COUNTED + 1)
-    found = [] if before == 0 else store_of(runtime).ledger.events(events, limit=limit, before=before)
+    total = store.ledger.count_events(events, most=COUNTED + 1)
+    found = [] if before == 0 else store.ledger.events(events, limit=limit, before=before)
     rest = (found[-1].id,) if len(found) == limit else None
     return _Lane([((one.id,), one) for one in found], rest, min(total, COUNTED), total > COUNTED)
 
@@ -203,11 +205,12 @@ _ENDS = _Stage({kind: (status,) for status, kind in ENDS.items()}, event_of_end)
 
 def _progress(runtime: Runtime, wanted: Wanted, limit: int, before: int | None, stage: _Stage) -> _Lane:
     """Return starts, or ends, in the order of their jobs; a job enqueued before `since` may have ended after it."""
+    store = store_of(runtime)
     kinds = [kind for kind in stage.types if wanted.wants(kind)]
     if not kinds or before == 0:
         return _Lane()
     if wanted.job_id is not None:
-        job = store_of(runtime).ledger.job(wanted.job_id)
+        job = store.ledger.job(wanted.job_id)
         jobs, rest = [] if job is None or (before and job.row_id >= before) else [job], None
         total, is_approximate = len(jobs), False
     else:
@@ -215,9 +218,9 @@ def _progress(runtime: Runtime, wanted: Wanted, limit: int, before: int | None, 
         filtered = JobFilter(
             uid=wanted.uid, statuses=statuses, owner=wanted.owner, enqueued_until=wanted.until
         )
-        page = store_of(runtime).ledger.job_page(filtered, limit=limit, before=before)
+        page = store.ledger.job_page(filtered, limit=limit, before=before)
         jobs, rest, total, is_approximate = page.jobs, page.next_before, page.total, page.is_approximate
-    owners = store_of(runtime).firings.owners({job.uid for job in jobs}) if jobs else {}
+    owners = store.firings.owners({job.uid for job in jobs}) if jobs else {}
     item = [(job.row_id, stage.item(progress_of(job, owners.get(job.uid)))) for job in jobs]
     found = [((row,), one) for row, one in item if one is not None and wanted.is_met(one)]
     return _Lane(found, None if rest is None else (rest,), total, is_approximate)

@@ -75,8 +75,9 @@ def _fire(runtime: Runtime) -> None:
 
 
 def _work(runtime: Runtime) -> None:
-    while claimed := store_of(runtime).slots.claim_jobs(runtime.clock.now(), node=NODE, limit=BATCH):
-        store_of(runtime).slots.settle(runtime.clock.now(), [_end(one) for one in claimed])
+    store = store_of(runtime)
+    while claimed := store.slots.claim_jobs(runtime.clock.now(), node=NODE, limit=BATCH):
+        store.slots.settle(runtime.clock.now(), [_end(one) for one in claimed])
 
 
 def _end(claimed: ClaimedJob) -> JobEnd:

@@ -14,7 +14,8 @@ LOOKED_AT = 500  # schedules of a group
 
 def get_breaker(runtime: Runtime, key: str, *, limit: int = 20) -> tuple[Breaker, list[Transition]]:
     """Return a breaker and its latest transitions, newest first."""
-    return store_of(runtime).ledger.breaker(key), store_of(runtime).ledger.transitions(key, limit=limit)
+    store = store_of(runtime)
+    return store.ledger.breaker(key), store.ledger.transitions(key, limit=limit)
 
 
 def find_breaker(
@@ -46,14 +47,15 @@ def reset_breaker(runtime: Runtime, key: str, *, actor: str | None = None) -> bo
 
 def _is_visible(runtime: Runtime, key: str, caller: Caller) -> bool:
     """Tell whether a schedule that the caller may see has this breaker, by itself or through its group."""
-    alone = store_of(runtime).catalogue.entry(key)
+    store = store_of(runtime)
+    alone = store.catalogue.entry(key)
     if alone is not None and caller.token.sees(alone.schedule.state.owner) and _has(alone, key):
         return True
     group = key.partition(":")[0].partition("@")[0]
     if caller.is_hidden(group):
         return False
     wanted = ScheduleFilter(group=group, owner=caller.token.owner)
-    return any(_has(entry, key) for entry in store_of(runtime).catalogue.entries(wanted, limit=LOOKED_AT))
+    return any(_has(entry, key) for entry in store.catalogue.entries(wanted, limit=LOOKED_AT))
 
 
 def _has(entry: Entry, key: str) -> bool:

@@ -77,20 +77,19 @@ class Place(NamedTuple):
 
 def feed_after(runtime: Runtime, place: Place, *, limit: int) -> list[FeedItem]:
     """Return what was committed after a position."""
-    events = [
-        FeedItem(EVENTS, one.id, one)
-        for one in store_of(runtime).ledger.events_after(place.event, limit=limit)
-    ]
+    store = store_of(runtime)
+    events = [FeedItem(EVENTS, one.id, one) for one in store.ledger.events_after(place.event, limit=limit)]
     jobs = [
         FeedItem(JOBS, one.row_id, event_of_firing(one))
-        for one in store_of(runtime).firings.after(place.job, limit=limit)
+        for one in store.firings.after(place.job, limit=limit)
     ]
     return list(islice(heapq.merge(events, jobs, key=lambda item: facts_of(item.entry).at), limit))
 
 
 def last_place(runtime: Runtime) -> Place:
     """Return the position after everything that was committed."""
-    return Place(store_of(runtime).ledger.last_event_id(), store_of(runtime).firings.last())
+    store = store_of(runtime)
+    return Place(store.ledger.last_event_id(), store.firings.last())
 
 
 def place_of(runtime: Runtime, numbers: Sequence[int]) -> Place:

@@ -105,14 +105,16 @@ def rerun_job(runtime: Runtime, job_id: str, caller: Caller, *, if_running: IfRu
 
 
 def _uid_of(runtime: Runtime, schedule_id: str) -> str | None:
-    schedule = store_of(runtime).catalogue.get(schedule_id)
-    return store_of(runtime).ledger.uid_of(schedule_id) if schedule is None else schedule.state.uid
+    store = store_of(runtime)
+    schedule = store.catalogue.get(schedule_id)
+    return store.ledger.uid_of(schedule_id) if schedule is None else schedule.state.uid
 
 
 def _owner_of(runtime: Runtime, uid: str) -> str | None:
     """Return the owner of a schedule; for a deleted one from the newest event about it."""
-    schedule = store_of(runtime).catalogue.get(uid)
+    store = store_of(runtime)
+    schedule = store.catalogue.get(uid)
     if schedule is not None:
         return schedule.state.owner
-    events = store_of(runtime).ledger.events(EventFilter(uid=uid), limit=1)
+    events = store.ledger.events(EventFilter(uid=uid), limit=1)
     return events[0].event.owner if events else None

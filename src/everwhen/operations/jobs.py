@@ -31,14 +31,15 @@ MOST_LOOKED_AT = 100_000
 
 def cancel_job(runtime: Runtime, job_id: str, *, actor: str | None = None) -> Job:
     """Cancel a job: a queued one ends at once, a running one as soon as its worker has killed it."""
+    store = store_of(runtime)
     job = get_job(runtime, job_id)
     now = runtime.clock.now()
     try:
-        store_of(runtime).catalogue.change(
+        store.catalogue.change(
             now, job.uid, lambda s, now, shared: by_hand.cancel_job(s, job_id, now, shared, actor=actor)
         )
     except UnknownScheduleError:  # deleted, but its run continues (X4)
-        store_of(runtime).catalogue.cancel_orphan(now, job_id)
+        store.catalogue.cancel_orphan(now, job_id)
     runtime.wake_workers()
     return get_job(runtime, job_id)
 
@@ -137,9 +138,10 @@ def backfill(
 
 def _slots_between(runtime: Runtime, uid: str, first: int, last: int) -> list[int]:
     """Return the slots of the revisions in force then, without those that have a job."""
-    with store_of(runtime).ledger.history([uid]) as record:
+    store = store_of(runtime)
+    with store.ledger.history([uid]) as record:
         (history,) = record.histories
         planned = by_hand.slots_of_history(history, first, last, most=MOST_LOOKED_AT)
     wanted = JobFilter(uid=uid, origins=("schedule", "catch_up", "backfill"), since=first, until=last)
-    taken = {job.slot_at for job in store_of(runtime).ledger.jobs(wanted, limit=1_000_000)}
+    taken = {job.slot_at for job in store.ledger.jobs(wanted, limit=1_000_000)}
     return [slot for slot in planned if slot not in taken]

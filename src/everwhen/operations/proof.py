@@ -13,8 +13,9 @@ from everwhen.verify.ledger import LedgerReport, check_ledger
 
 def prove(runtime: Runtime, progress: Progress = lambda _share: None) -> LedgerReport:
     """Check the whole ledger, from one snapshot; the service may run meanwhile."""
-    expected = max(sum(store_of(runtime).ledger.counts().schedules.values()), 1)
-    with store_of(runtime).ledger.history() as record:
+    store = store_of(runtime)
+    expected = max(sum(store.ledger.counts().schedules.values()), 1)
+    with store.ledger.history() as record:
         return check_ledger(_watched(record, expected, progress), runtime.clock.now())
 
 

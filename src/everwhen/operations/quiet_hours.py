@@ -35,10 +35,11 @@ def change_quiet_hours(
 
 def list_entries(runtime: Runtime) -> list[PolicyEntry]:
     """Return every policy with its source, by id."""
-    declared = {policy.policy_id for policy in store_of(runtime).catalogue.policies("config")}
+    store = store_of(runtime)
+    declared = {policy.policy_id for policy in store.catalogue.policies("config")}
     return [
         PolicyEntry(policy, "config" if policy.policy_id in declared else "api")
-        for policy in store_of(runtime).catalogue.policies()
+        for policy in store.catalogue.policies()
     ]
 
 

@@ -73,8 +73,9 @@ def uid_for(runtime: Runtime, schedule_id: str, caller: Caller, at: int = FOR_EV
 
 def _gone(runtime: Runtime, schedule_id: str, caller: Caller, at: int) -> str | None:
     """Return the uid on record for an id, if the caller may see it."""
-    uid = store_of(runtime).ledger.uid_of(schedule_id, at) if _is_a_name(schedule_id) else None
-    last = store_of(runtime).ledger.events(EventFilter(uid=uid), limit=1) if uid is not None else []
+    store = store_of(runtime)
+    uid = store.ledger.uid_of(schedule_id, at) if _is_a_name(schedule_id) else None
+    last = store.ledger.events(EventFilter(uid=uid), limit=1) if uid is not None else []
     return uid if last and caller.token.sees(last[0].event.owner) else None
 
 
@@ -85,15 +86,14 @@ def _is_a_name(schedule_id: str) -> bool:
 
 def slots_of(runtime: Runtime, uid: str, *, limit: int, before: int | None = None) -> list[SlotEntry]:
     """Return what happened to the slots before an instant, newest first."""
+    store = store_of(runtime)
     own = JobFilter(uid=uid, origins=("schedule", "catch_up"), until=before)
-    jobs = store_of(runtime).ledger.jobs(own, limit=limit)
-    events = store_of(runtime).ledger.events(
-        EventFilter(uid=uid, types=tuple(OF_SLOTS), slots_until=before), limit=limit
-    )
+    jobs = store.ledger.jobs(own, limit=limit)
+    events = store.ledger.events(EventFilter(uid=uid, types=tuple(OF_SLOTS), slots_until=before), limit=limit)
     found = [SlotEntry(job.slot_at, "fired", None, job) for job in jobs]
     found += [_entry(recorded.event) for recorded in events]
     if before is None:
-        schedule = store_of(runtime).catalogue.get(uid)
+        schedule = store.catalogue.get(uid)
         found += _held(schedule.state) if schedule is not None else []
     return sorted(found, key=lambda entry: -entry.slot_at)[:limit]
 

@@ -164,18 +164,19 @@ def list_entries(
     offset: int = 0,
 ) -> Page:
     """Schedules that the caller may see, newest first."""
+    store = store_of(runtime)
     owner = caller.token.owner
     if owner is not None:
         if wanted.owner not in (None, owner) or caller.is_hidden(wanted.group):
             return Page([], 0)
         wanted = replace(wanted, owner=owner)
-    entries = store_of(runtime).catalogue.entries(wanted, limit=limit, before=before, offset=offset)
-    total = store_of(runtime).catalogue.count(wanted, most=COUNTED + 1)
+    entries = store.catalogue.entries(wanted, limit=limit, before=before, offset=offset)
+    total = store.catalogue.count(wanted, most=COUNTED + 1)
     if total <= COUNTED:
         return Page(entries, total)
     if wanted != ScheduleFilter():
         return Page(entries, COUNTED, is_approximate=True)
-    newest = store_of(runtime).catalogue.entries(wanted, limit=1)
+    newest = store.catalogue.entries(wanted, limit=1)
     return Page(entries, max(newest[0].schedule.state.row_id, COUNTED), is_approximate=True)
 
 
@@ -235,18 +236,16 @@ def _tried(
 def _created(
     runtime: Runtime, portion: Sequence[NewSchedule | SchedulerError], caller: Caller, now: int
 ) -> list[str | SchedulerError]:
+    store = store_of(runtime)
     new = [one for one in portion if isinstance(one, NewSchedule)]
     terms = Terms(caller.token.token_id, caller.token.limits.max_schedules)
     try:
-        store_of(runtime).catalogue.create(now, new, terms)
+        store.catalogue.create(now, new, terms)
     except (QuotaError, DuplicateScheduleError) as error:
         if len(portion) > 1:  # some of them can be made: each is tried by itself
             return [result for one in portion for result in _created(runtime, [one], caller, now)]
         schedule_id = new[0].plan.schedule_id  # it may be one of those that the quota counts
-        is_there = (
-            isinstance(error, DuplicateScheduleError)
-            or store_of(runtime).catalogue.get(schedule_id) is not None
-        )
+        is_there = isinstance(error, DuplicateScheduleError) or store.catalogue.get(schedule_id) is not None
         return [schedule_id if is_there else error]
     return [one.plan.schedule_id if isinstance(one, NewSchedule) else one for one in portion]
 

@@ -44,9 +44,10 @@ class SystemStatus:
 
 
 def system_status(runtime: Runtime) -> SystemStatus:
+    store = store_of(runtime)
     now = runtime.clock.now()
-    paused_at = store_of(runtime).catalogue.system_paused_at()
-    soonest = store_of(runtime).catalogue.soonest(1)
+    paused_at = store.catalogue.system_paused_at()
+    soonest = store.catalogue.soonest(1)
     due_at = soonest[0].state.next_run_at if soonest else None
     waits = 0 if due_at is None or paused_at is not None else max(now - due_at, 0)
     return SystemStatus(
@@ -54,9 +55,9 @@ def system_status(runtime: Runtime) -> SystemStatus:
         paused_at=paused_at,
         lag=waits,
         overdue=_overdue(runtime, now) if waits > OVERDUE else 0,
-        counts=store_of(runtime).ledger.counts(),
+        counts=store.ledger.counts(),
         nodes=_nodes(runtime, now),
-        breakers=[breaker for breaker in store_of(runtime).ledger.breakers() if breaker.state != "closed"],
+        breakers=[breaker for breaker in store.ledger.breakers() if breaker.state != "closed"],
         soonest=soonest[0] if soonest else None,
     )
 

@@ -76,10 +76,11 @@ def timeline(runtime: Runtime, start: int, end: int, *, owner: str | None = None
 
 
 def _past(runtime: Runtime, start: int, end: int, owner: str | None) -> list[Bar]:
-    jobs = store_of(runtime).ledger.jobs_between(start, end, owner=owner, limit=MOST_BARS + 1)
+    store = store_of(runtime)
+    jobs = store.ledger.jobs_between(start, end, owner=owner, limit=MOST_BARS + 1)
     found = [Bar("job", job.schedule_id, job.slot_at, job.due_at, reason=job.reason, job=job) for job in jobs]
     wanted = EventFilter(types=("schedule.skipped", "schedule.missed"), since=start, until=end)
-    events = store_of(runtime).ledger.events(wanted, limit=MOST_BARS + 1)
+    events = store.ledger.events(wanted, limit=MOST_BARS + 1)
     return found + [_gap(one) for one in events if owner in (None, one.event.owner)]
 
 
@@ -101,11 +102,10 @@ def _future(runtime: Runtime, start: int, end: int, owner: str | None) -> _Futur
     Only the schedules that are due soonest are read. If there are more, the slots of the others begin where the first
     of those is due, and up to there nothing is missing.
     """
-    if not any(
-        (each.state.next_run_at or end) < end for each in store_of(runtime).catalogue.soonest(1, owner=owner)
-    ):
+    store = store_of(runtime)
+    if not any((each.state.next_run_at or end) < end for each in store.catalogue.soonest(1, owner=owner)):
         return _Future([], end)  # nearly always a span of the past
-    soonest = store_of(runtime).catalogue.soonest(MOST_BARS + 1, owner=owner)
+    soonest = store.catalogue.soonest(MOST_BARS + 1, owner=owner)
     if len(soonest) > MOST_BARS:
         end = min(end, soonest.pop().state.next_run_at or end)
     conditions = conditions_of(runtime, soonest)

@@ -47,8 +47,9 @@ def upcoming_of_all(runtime: Runtime, count: int, *, owner: str | None = None) -
 
 def conditions_of(runtime: Runtime, schedules: Sequence[Schedule]) -> Conditions:
     """Return the limits and breakers of these schedules, and whether the system is paused."""
-    shared = store_of(runtime).catalogue.shared_of(*schedules)
-    return Conditions(runtime.clock.now(), shared, store_of(runtime).catalogue.system_paused_at())
+    store = store_of(runtime)
+    shared = store.catalogue.shared_of(*schedules)
+    return Conditions(runtime.clock.now(), shared, store.catalogue.system_paused_at())
 
 
 def explain_silence(runtime: Runtime, schedule: Schedule | None = None) -> str | None:

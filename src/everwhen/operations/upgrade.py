@@ -30,21 +30,20 @@ def protect_schedules(runtime: Runtime, protect: Protect) -> list[str]:
 
     A schedule whose target is not configured here stays as it is, and is checked again at the next start.
     """
+    store = store_of(runtime)
     upgraded: list[str] = []
     kept: list[Schedule] = []
-    for schedule in chain(
-        *(store_of(runtime).catalogue.from_before(source, only_groups=True) for source in SOURCES)
-    ):
+    for schedule in chain(*(store.catalogue.from_before(source, only_groups=True) for source in SOURCES)):
         schedule_id = schedule.state.schedule_id
         protected = protect(schedule_id, schedule.definition)
         if protected == schedule.definition:
             kept.append(schedule)
         elif protected is not None:
             with suppress(UnknownScheduleError):  # deleted since it was read
-                store_of(runtime).catalogue.change(runtime.clock.now(), schedule_id, _upgrade(protect))
+                store.catalogue.change(runtime.clock.now(), schedule_id, _upgrade(protect))
                 upgraded.append(schedule_id)
     for start in range(0, len(kept), _PORTION):
-        store_of(runtime).catalogue.keep_as_they_are(kept[start : start + _PORTION])
+        store.catalogue.keep_as_they_are(kept[start : start + _PORTION])
     return upgraded
 
 

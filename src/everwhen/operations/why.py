@@ -67,14 +67,13 @@ def _evidence(
 
     The row holds the moved due time of a deferred slot; all other slots are due as their calendar says.
     """
-    jobs = store_of(runtime).ledger.jobs(
-        JobFilter(uid=history.uid, slot_at=slot_at, origins=OWN_ORIGINS), limit=100
-    )
+    store = store_of(runtime)
+    jobs = store.ledger.jobs(JobFilter(uid=history.uid, slot_at=slot_at, origins=OWN_ORIGINS), limit=100)
     revision = _revision_at(history, slot_at)
     breaker = revision.plan.definition.breaker
-    schedulers = [node for node in store_of(runtime).upkeep.nodes() if node.is_scheduler]
+    schedulers = [node for node in store.upkeep.nodes() if node.is_scheduler]
     due_at = revision.plan.calendar(_anchor_at(history, slot_at)).due_at(slot_at)
-    events = store_of(runtime).ledger.events_of_slot(history.uid, slot_at)
+    events = store.ledger.events_of_slot(history.uid, slot_at)
     is_down = any(one.event.type == "schedule.missed" and one.event.reason == "down" for one in events)
     stopped = _stopped_by_system(system, slot_at) or _stopped_by(history, slot_at)
     cited = [] if stopped is None or jobs or events else [stopped.recorded]

@@ -87,13 +87,14 @@ def recorded_runs(runtime: Runtime, scenario: Scenario) -> Runs:
 
 
 def _last_runs(runtime: Runtime, schedule_id: str) -> list[tuple[int, Outcome]]:
-    uid = store_of(runtime).ledger.uid_of(schedule_id)
+    store = store_of(runtime)
+    uid = store.ledger.uid_of(schedule_id)
     if uid is None:
         return []
     wanted = JobFilter(uid=uid, statuses=("succeeded", "failed", "timed_out"))
     return [
         (job.ended_at - job.started_at, _outcome(job))
-        for job in store_of(runtime).ledger.jobs(wanted, limit=MOST_REMEMBERED)
+        for job in store.ledger.jobs(wanted, limit=MOST_REMEMBERED)
         if job.ended_at is not None and job.started_at is not None
     ]
 
