@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from everwhen.model.node import Node
-from everwhen.model.retention import Cutoffs, Place, Portion
+from everwhen.model.retention import Cutoffs, Portion, RetentionPosition
 
 Progress = Callable[[float], None]  # the completed share, from 0 to 1
 
@@ -15,7 +15,9 @@ Progress = Callable[[float], None]  # the completed share, from 0 to 1
 class Upkeep(Protocol):
     """Maintenance in the background."""
 
-    def forget(self, before: Cutoffs, place: Place, *, limit: int, dry_run: bool = False) -> Portion:
+    def forget(
+        self, before: Cutoffs, place: RetentionPosition, *, limit: int, dry_run: bool = False
+    ) -> Portion:
         """Delete one portion of what is older than its cutoff, in one transaction; `limit` bounds the rows examined.
 
         Whatever was deleted, the ledger checker finds no fault in the rest.

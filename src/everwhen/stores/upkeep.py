@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 from everwhen.decide.retention import may_go, retained_from
 from everwhen.model.events import NOTHING, Event
 from everwhen.model.node import Node
-from everwhen.model.retention import Cutoffs, Place, Portion, place_after
+from everwhen.model.retention import Cutoffs, Portion, RetentionPosition, place_after
 from everwhen.ports.clock import Clock
 from everwhen.ports.upkeep import Progress
 from everwhen.stores.lanes import Lane
@@ -104,7 +104,9 @@ class StoredUpkeep:
 
     # -- retention --
 
-    def forget(self, before: Cutoffs, place: Place, *, limit: int, dry_run: bool = False) -> Portion:
+    def forget(
+        self, before: Cutoffs, place: RetentionPosition, *, limit: int, dry_run: bool = False
+    ) -> Portion:
         with self._maintenance.reading() as queries:
             going = self._look(queries, before, place, limit)
             rows = sum(queries.count(*column) for column in going.keys if column[2])
@@ -114,7 +116,7 @@ class StoredUpkeep:
             self._output_until = going.last or self._output_until
         return Portion(place.what, rows, place_after(place, going.last))
 
-    def _look(self, queries: Queries, before: Cutoffs, place: Place, limit: int) -> _Going:
+    def _look(self, queries: Queries, before: Cutoffs, place: RetentionPosition, limit: int) -> _Going:
         match place.what:
             case "output":
                 after = max(place.after, self._output_until)
