@@ -11,6 +11,10 @@ import pytest
 SOURCES = Path(__file__).parent.parent / "src"
 FILES = sorted(SOURCES.rglob("*.py"))
 MOST_POSITIONAL = 5
+CORE = tuple(
+    f"everwhen/{package}/"
+    for package in ("timetable", "model", "decide", "verify", "engine", "operations/simulate", "stores/flows")
+)
 # Functions of other packages that take any number of equal arguments.
 VARIADIC = {"pack", "assemble"}
 # What a tuple with named fields is called; the fields of any other sequence have no names to read them by.
@@ -86,6 +90,16 @@ def test_no_call_has_more_than_five_positional_arguments(trees: list[tuple[str, 
 def test_no_field_is_read_by_its_position(trees: list[tuple[str, ast.Module]]) -> None:
     found = [f"{name}:{one.lineno} {ast.unparse(one)}" for name, tree in trees for one in positions(tree)]
     assert found == []
+
+
+def test_no_two_classes_of_the_core_share_a_name(trees: list[tuple[str, ast.Module]]) -> None:
+    places: dict[str, list[str]] = {}
+    for name, tree in trees:
+        if name.startswith(CORE):
+            for node in ast.walk(tree):
+                if isinstance(node, ast.ClassDef):
+                    places.setdefault(node.name, []).append(name)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
 @pytest.mark.parametrize("text", ["f(1, 2, 3, 4, 5, 6)", "a.b(1, 2, 3, 4, 5, 6, *c)"])

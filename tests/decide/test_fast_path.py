@@ -10,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from everwhen.decide.claim import claim
+from everwhen.decide.draft import give_places_back
 from everwhen.decide.fast_path import end_fast, fire_fast, succeed_fast
 from everwhen.decide.settle import settle_full
 from everwhen.decide.tick import decide_full
+from everwhen.model.breaker import Breaker
 from everwhen.model.counters import ORDINARY, Start, counters_of
 from everwhen.model.decision import Decision
 from everwhen.model.instants import HOUR, MINUTE, SECOND
@@ -113,6 +115,7 @@ def test_a_fast_firing_equals_the_full_one(
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3_600)
 @settings(max_examples=50_000, derandomize=False)
 @given(definition=definitions(), changes=states(), late=DELAYS, taken=TAKEN)
 def test_a_fast_firing_equals_the_full_one_in_many_cases(
@@ -149,6 +152,7 @@ def compare_ends(fired: Decision, now: int, shared: Shared) -> None:
     found = end_fast(fired, now)
     if found is None:
         return
+    untouched = shared.mark()
     key = (fired.after.uid, fired.after.revision)
     job = kept(fired.jobs[0], 1, fired.after, fired.plan, now)
     counters = {fired.after.uid: counters_of(fired.after)}
@@ -156,6 +160,8 @@ def compare_ends(fired: Decision, now: int, shared: Shared) -> None:
     started = claims.starts[0][1].added_to(fired.after, now)
     ended = settle_full(claims.taken[0].job, SUCCEEDED, Schedule(started, fired.plan), now, shared)
     assert found == ended.after and not (ended.jobs or ended.events or ended.cancelled)
+    give_places_back(claims.taken[0].job, shared)
+    assert shared.mark() == untouched
 
 
 @pytest.mark.parametrize("if_running", ["skip", "queue", "cancel", "allow"])
@@ -202,6 +208,7 @@ def test_a_fast_success_equals_the_full_one(
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3_600)
 @settings(max_examples=50_000, derandomize=False)
 @given(definition=definitions(), changes=states(), repeats=REPEATS, origin=ORIGINS, outcome=OUTCOMES)
 def test_a_fast_success_equals_the_full_one_in_many_cases(
@@ -219,7 +226,14 @@ def compare_successes(
     job = a_job(schedule, 3, origin=origin)
     found = succeed_fast(job, outcome, schedule, NINE + SECOND)
     if found is not None:
-        assert found == settle_full(job, outcome, schedule, NINE + SECOND, Shared())
+        shared = after_a_failure(schedule)
+        assert found == settle_full(job, outcome, schedule, NINE + SECOND, shared)
+        assert shared == after_a_failure(schedule)  # no breaker changed
+
+
+def after_a_failure(schedule: Schedule) -> Shared:
+    rule = schedule.definition.breaker
+    return Shared() if rule is None else Shared(breakers={rule.key: Breaker(rule.key, failure_count=1)})
 
 
 def test_a_plain_success_takes_the_fast_path() -> None:

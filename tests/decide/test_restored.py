@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from everwhen.decide.restored import NUMBERS_SKIPPED, go_on_restored
+from everwhen.decide.restored import NUMBERS_SKIPPED, renumber_restored
 from everwhen.model.decision import Decision
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
@@ -12,7 +12,7 @@ BACKED_UP_AT, NOW = at("09:00"), at("12:00")
 
 
 def restored(schedule: Schedule, *, now: int = NOW, catch_up: bool = False) -> Decision:
-    return go_on_restored(schedule, BACKED_UP_AT, now, Shared(), catch_up=catch_up)
+    return renumber_restored(schedule, BACKED_UP_AT, now, Shared(), catch_up=catch_up)
 
 
 def test_numbers_go_on_a_million_higher_and_firings_where_they_were() -> None:

@@ -51,7 +51,7 @@ def said(s: ManualScheduler, schedule_id: str, text: str | None = None) -> str:
         (sentences.MISSED, reasons.MISS_REASONS),
         (sentences.HELD, reasons.HOLD_REASONS),
         (sentences.SPANS, get_args(reasons.SpanReason)),
-        (sentences.STANDING, get_args(reasons.SpanReason)),
+        (sentences.ONGOING, get_args(reasons.SpanReason)),
         (sentences.CANCELLED, get_args(reasons.CancelReason)),
     ],
 )

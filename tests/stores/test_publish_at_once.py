@@ -73,12 +73,12 @@ def fields() -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
-@settings(max_examples=30)
+@settings(max_examples=100)
 @given(
     schedules=st.lists(st.tuples(fields(), st.booleans()), min_size=1, max_size=5),
     waits=st.lists(st.sampled_from([2, 5, 10, 40]), min_size=1, max_size=3),
 )
-def test_messages_said_at_once_leave_what_the_long_way_leaves(
+def test_messages_published_at_once_leave_what_the_full_path_leaves(
     schedules: list[tuple[dict[str, Any], bool]], waits: list[int]
 ) -> None:
     with a_runtime() as runtime:
@@ -92,8 +92,8 @@ def test_messages_said_at_once_leave_what_the_long_way_leaves(
             at_once = left_by_a_tick(runtime)
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(flow, "publish_at_once", none_at_once)
-                at_length = left_by_a_tick(runtime)
-            assert at_once == at_length
+                by_full_path = left_by_a_tick(runtime)
+            assert at_once == by_full_path
             runtime.step()
         assert runtime.check().is_clean
 

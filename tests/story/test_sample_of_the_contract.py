@@ -18,7 +18,7 @@ from everwhen.cli.node_resources import NodeResources
 from everwhen.compat.body_shapes import BODY_SHAPES
 from everwhen.config.read import Configuration, Host, read_configuration
 from everwhen.config.submission import read_submission, rules_of
-from everwhen.engine.delivery import Delivery
+from everwhen.engine.delivery import SubscriberDelivery
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import Outcome
 from everwhen.operations.apply import apply
@@ -72,7 +72,7 @@ class Day:
             self.scheduler.stack, self.configuration, self.configuration.settings
         )
         (inbox,) = self.node_resources.subscribers
-        self.inbox = Delivery(runtime.messages, runtime.clock, inbox, node="manual-1")
+        self.inbox = SubscriberDelivery(runtime.messages, runtime.clock, inbox, node="manual-1")
         self.inbox.subscribe()
         apply(runtime, self.configuration.declared)
 

@@ -12,7 +12,7 @@ from typing import Any
 from everwhen.decide import breaker as breakers
 from everwhen.decide.draft import Draft, give_places_back
 from everwhen.decide.overlap import is_ready, line_of, overlap
-from everwhen.decide.tick import go_on_with_chain
+from everwhen.decide.tick import continue_idle_chain
 from everwhen.errors import BackfillError, RequestError
 from everwhen.model import row_changes
 from everwhen.model.decision import Decision
@@ -113,7 +113,7 @@ def _make_way(draft: Draft, if_running: IfRunning) -> SkipReason | None:
     if verdict != "cancel":
         return verdict
     draft.cancel_own("overlap", running=True)
-    go_on_with_chain(draft, draft.state.last_slot_at or 0)
+    continue_idle_chain(draft, draft.state.last_slot_at or 0)
     return None
 
 
@@ -152,7 +152,7 @@ def cancel_job(
         if job.job_id == job_id:
             draft.cancel(job, "person", actor=actor)
     if draft.cancelled and all(job.job_id == job_id or not job.is_own for job in schedule.outstanding):
-        go_on_with_chain(draft, draft.state.last_slot_at or 0)
+        continue_idle_chain(draft, draft.state.last_slot_at or 0)
     return draft.decision()
 
 

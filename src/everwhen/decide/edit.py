@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from everwhen.decide.draft import Draft
 from everwhen.decide.slots import NextSlot, first_slot, interval_from_now, next_slot
-from everwhen.decide.status import comes_later, end_open_slots, go_on
+from everwhen.decide.status import comes_later, end_open_slots, reactivate
 from everwhen.errors import TimetableError
 from everwhen.model.decision import Creation, Decision
 from everwhen.model.events import Event
@@ -169,7 +169,7 @@ def _take_new_times(draft: Draft, schedule: Schedule, may_be_past: bool) -> None
         raise_past(definition, draft.now)
     if is_rearmed:
         draft.state = draft.state._replace(current_repeat=0, current_retry=0)
-        go_on(draft, found, "schedule.revived")
+        reactivate(draft, found, "schedule.revived")
         return
     draft.state = draft.state._replace(
         anchor_at=found.anchor_at, next_slot_at=found.slot_at, next_run_at=found.due_at

@@ -22,9 +22,9 @@ from everwhen.decide.sentences import (
     HELD,
     MISSED,
     ON_REQUEST,
+    ONGOING,
     SKIPPED,
     SPANS,
-    STANDING,
     WAS_HELD,
     cause,
     spoken,
@@ -192,7 +192,7 @@ def _verdict(evidence: Evidence, now: int) -> _Verdict:
     if evidence.stopped_by == DELETED:
         return _Verdict("span", "lies after the schedule was deleted")
     if evidence.stopped_by is not None and evidence.slot_at > now:
-        text = STANDING.get(evidence.stopped_by, SPANS[evidence.stopped_by])
+        text = ONGOING.get(evidence.stopped_by, SPANS[evidence.stopped_by])
         return _Verdict("span", text, evidence.stopped_by)
     if evidence.stopped_by is not None:
         return _Verdict("span", SPANS[evidence.stopped_by], evidence.stopped_by)

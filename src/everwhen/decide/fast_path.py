@@ -28,7 +28,7 @@ def fire_fast(schedule: Schedule, now: int, shared: Shared) -> Decision | None:
     following = plan.calendar(state.anchor_at).next_after(slot_at)
     if following is None or following <= now:  # the last one, or one of several: lateness must be checked
         return None
-    if now - slot_at > plan.grace_of(slot_at, following) or not _takes_places(schedule, shared):
+    if now - slot_at > plan.grace_of(slot_at, following) or not _take_places(schedule, shared):
         return None
     number = state.fire_count + 1
     line: Line | None = None if plan.definition.if_running == "allow" else "own"
@@ -37,7 +37,7 @@ def fire_fast(schedule: Schedule, now: int, shared: Shared) -> Decision | None:
     return Decision(state, after, plan, [job], [], cancelled=[])
 
 
-def _takes_places(schedule: Schedule, shared: Shared) -> bool:
+def _take_places(schedule: Schedule, shared: Shared) -> bool:
     """Take a place of the guard and of the capacity, if both have one, or may be exceeded; return whether it did."""
     definition = schedule.plan.definition
     guard, capacity = definition.guard, definition.capacity

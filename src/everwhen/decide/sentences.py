@@ -61,7 +61,7 @@ SPANS: Mapping[str, str] = {
     "system": "lies in a span in which the whole system was paused",
     "restored": "lies between a backup and its restore, and what became of it is not on record",
 }
-STANDING: Mapping[str, str] = {  # for future slots, as long as the span is not ended
+ONGOING: Mapping[str, str] = {  # for future slots, as long as the span is not ended
     "paused": "will not fire while the schedule is paused",
     "invalid": "will not fire while the schedule cannot run as configured",
     "done": "will not fire: the schedule is done",

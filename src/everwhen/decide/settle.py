@@ -13,7 +13,7 @@ from everwhen.decide.draft import Draft, give_places_back
 from everwhen.decide.failing import note_failed_slot
 from everwhen.decide.fast_path import succeed_fast
 from everwhen.decide.status import end_open_slots
-from everwhen.decide.tick import go_on_with_chain
+from everwhen.decide.tick import continue_idle_chain
 from everwhen.model import row_changes
 from everwhen.model.decision import Decision
 from everwhen.model.job import Job, NewJob, job_id
@@ -64,7 +64,7 @@ def cancel_catch_up(schedule: Schedule, keys: Collection[str], now: int, shared:
         else:
             is_own_left |= job.is_own
     if draft.cancelled and not is_own_left:
-        go_on_with_chain(draft, draft.state.last_slot_at or 0)
+        continue_idle_chain(draft, draft.state.last_slot_at or 0)
     return draft.decision()
 
 
@@ -186,4 +186,4 @@ def _end_slot(draft: Draft, job: Job) -> None:
     draft.state = state = row_changes.end_slot(draft.state, draft.now)
     is_last = not any(other.is_own and other.job_id != job.job_id for other in draft.outstanding)
     if is_last:  # a grid that was edited into a chain may have left several
-        go_on_with_chain(draft, max(job.slot_at, state.last_slot_at or 0))
+        continue_idle_chain(draft, max(job.slot_at, state.last_slot_at or 0))

@@ -66,7 +66,7 @@ def spoken_by(target: Target, actor: str | None) -> Target:
     return Target(target.kind, json.dumps(fields if actor is None else {**fields, SPOKEN_BY: actor}))
 
 
-class Speaking(NamedTuple):
+class MessageJob(NamedTuple):
     """The fields of a job that a message needs."""
 
     job_id: str
@@ -76,7 +76,9 @@ class Speaking(NamedTuple):
     payload: str | None
 
 
-def message_of(job: Job | Speaking, definition: Definition, now: int, actor: str | None = None) -> NewMessage:
+def message_of(
+    job: Job | MessageJob, definition: Definition, now: int, actor: str | None = None
+) -> NewMessage:
     """Return the message of one job, as it is written when the job is settled; `actor` is who triggered it manually."""
     event_id = _dashed(_uuid(job.job_id))
     body = event_of(job, definition, event_id, now, actor)
@@ -91,7 +93,7 @@ def _words(spec: str) -> Mapping[str, Any]:
 
 
 @lru_cache(maxsize=16)
-def _spelled(now: int) -> str:
+def _format_instant(now: int) -> str:
     """Format an instant. It is cached because all messages of one evaluation have the same one."""
     return moment_of(now).isoformat().replace("+00:00", "Z")
 
@@ -111,14 +113,14 @@ def _dashed(digits: str) -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
-def _named_actor(job: Job | Speaking, spec: Mapping[str, Any]) -> str | None:
+def _named_actor(job: Job | MessageJob, spec: Mapping[str, Any]) -> str | None:
     """Return the actor that the message names, but None over REST (uid equals id), where a caller could name anyone."""
     named: str | None = None if job.uid == job.schedule_id else spec.get("actor")
     return named
 
 
 def event_of(
-    job: Job | Speaking, definition: Definition, event_id: str, now: int, actor: str | None
+    job: Job | MessageJob, definition: Definition, event_id: str, now: int, actor: str | None
 ) -> dict[str, Any]:
     fields = _words(definition.target.spec)
     spec = _short(fields)
@@ -126,7 +128,7 @@ def event_of(
     return {
         "event_id": event_id,
         "schema_version": SCHEMA_VERSION,
-        "occurred_at": _spelled(now),
+        "occurred_at": _format_instant(now),
         "source": {
             "channel": CHANNEL,
             "connector_id": job.schedule_id,

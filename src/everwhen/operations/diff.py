@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from everwhen.decide import edit
-from everwhen.decide.firings import NO_FIRINGS, FiringChanges, compare, firings
+from everwhen.decide.firings import NO_FIRING_TIMES, FiringChanges, compare, firings
 from everwhen.decide.reconcile import ConfigChanges, switch
 from everwhen.model.declared import Declarations, Declared
 from everwhen.model.fields import FIELDS, TRIGGER_KEYS, schedule_to_json, trigger_to_json
@@ -67,7 +67,7 @@ def _touched(declared: Declarations, changes: ConfigChanges, stored: dict[str, S
 def _created(one: Declared, policies: dict[str, QuietHoursPolicy], now: int) -> ScheduleChange:
     plan = Plan(one.schedule_id, one.definition, _quiet(one.definition, policies))
     state = edit.create(plan, "", now, is_enabled=one.is_enabled, may_be_past=True).state
-    firing = compare(NO_FIRINGS, firings(plan, state, now + AHEAD))
+    firing = compare(NO_FIRING_TIMES, firings(plan, state, now + AHEAD))
     keys = tuple(_key_change(key, None, value) for key, value in _compared(one.definition).items())
     return ScheduleChange(
         one.schedule_id, "created", one.place, one.definition.zone.name, keys, firings=firing
@@ -75,7 +75,7 @@ def _created(one: Declared, policies: dict[str, QuietHoursPolicy], now: int) -> 
 
 
 def _removed(schedule: Schedule, now: int) -> ScheduleChange:
-    firing = compare(firings(schedule.plan, schedule.state, now + AHEAD), NO_FIRINGS)
+    firing = compare(firings(schedule.plan, schedule.state, now + AHEAD), NO_FIRING_TIMES)
     zone = schedule.definition.zone.name
     return ScheduleChange(schedule.state.schedule_id, "removed", "", zone, (), firings=firing)
 

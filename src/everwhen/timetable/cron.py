@@ -165,7 +165,7 @@ def parse_cron(text: str) -> CronExpression:
     """Parse a cron expression; raise CronParseError, which names the invalid field."""
     if not isinstance(text, str):
         raise _shape_error(text, f"expected text, got {type(text).__name__}")
-    words = _CHOICES.findall(_spelled_out(text))
+    words = _CHOICES.findall(_expand_shorthand(text))
     if len(words) != 5:
         raise _shape_error(text, f"expected 5 fields, got {len(words)}")
     # upper() turns some non-ASCII letters into ASCII ones ("ſun"), so such a field is replaced by an invalid one first.
@@ -185,7 +185,7 @@ def parse_cron(text: str) -> CronExpression:
     return expression
 
 
-def _spelled_out(text: str) -> str:
+def _expand_shorthand(text: str) -> str:
     word = text.strip(_BLANKS)
     if not word.startswith("@"):
         return word

@@ -32,7 +32,7 @@ Runs = Callable[[Job], tuple[int, Outcome]]  # how long a run takes, and how it 
 class Watcher(Protocol):
     """Receives what happens."""
 
-    def happened(self, event: Event) -> None: ...
+    def record(self, event: Event) -> None: ...
 
     def fired(self, job: Job) -> None: ...
 
@@ -80,7 +80,7 @@ class VirtualWorld:
     def create(self, uid: str, plan: Plan) -> None:
         state, events = create(plan, uid, self.now, may_be_past=True)
         row = self._rows[uid] = _Row(state, plan)
-        self._tell(events)
+        self._pass_on(events)
         self._set_wake(row)
 
     def instants(self, until: int) -> Iterator[int]:
@@ -140,7 +140,7 @@ class VirtualWorld:
         row.state, row.plan = decision.after, decision.plan
         self._shared.undo.clear()  # nothing is ever rolled back here
         self._shared.transitions.clear()
-        self._tell(decision.events)
+        self._pass_on(decision.events)
         for job, _ in decision.cancelled:
             self._cancel(row, job)
         for new in decision.jobs:
@@ -182,9 +182,9 @@ class VirtualWorld:
         if row.wake_at != FOR_EVER:
             heappush(self._wakes, (row.wake_at, state.uid))
 
-    def _tell(self, events: Iterable[Event]) -> None:
+    def _pass_on(self, events: Iterable[Event]) -> None:
         for event in events:
-            self._watcher.happened(event)
+            self._watcher.record(event)
 
     # -- running --
 

@@ -79,8 +79,8 @@ def send_jobs(tx: Transaction, plans: PlanCache, now: int, *, limit: int, until:
     if chosen.postponed:
         tx.postpone_jobs(chosen.postponed)
     numbers = tx.send_jobs(chosen.given, now, until) if chosen.given else {}
-    if chosen.spoken:
-        _claim(tx, plans, chosen.spoken, counters, shared, node=MESSAGE_NODE, now=now)
+    if chosen.messages:
+        _claim(tx, plans, chosen.messages, counters, shared, node=MESSAGE_NODE, now=now)
     return [
         Delivery(
             j.job_id, numbers[j.job_id], j.queue, now, _seconds(known[j.uid, j.revision].definition.timeout)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from everwhen.decide import approval
 from everwhen.decide.by_hand import cancel_orphan
-from everwhen.decide.restored import ACTOR, NUMBERS_SKIPPED, go_on_restored
+from everwhen.decide.restored import ACTOR, NUMBERS_SKIPPED, renumber_restored
 from everwhen.errors import StoreError
 from everwhen.model.events import Event
 from everwhen.model.instants import END, moment_of
@@ -109,7 +109,7 @@ def _go_on(
     shared = Shared()
     add_shared(tx, shared, schedules, [job for schedule in schedules for job in schedule.outstanding])
     decisions = [
-        go_on_restored(s, backed_up_at, now, shared, catch_up=catch_up, leap=leap) for s in schedules
+        renumber_restored(s, backed_up_at, now, shared, catch_up=catch_up, leap=leap) for s in schedules
     ]
     commit_decisions(tx, decisions, now)
     write_shared(tx, shared, now)

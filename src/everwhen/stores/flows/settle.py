@@ -95,7 +95,7 @@ class _Ending:
     def end(self, job: Job, outcome: Outcome) -> None:
         if job.status in FINAL:  # cancelled, or timed out, while its work continued
             if not outcome.is_still_running:
-                self._let_go_of(job)
+                self._release(job)
             return
         if outcome.awaits is not None:
             self._tx.hand_over_jobs([(job, outcome.awaits)])
@@ -132,7 +132,7 @@ class _Ending:
             if decision.jobs:
                 del self._jobs[uid]
 
-    def _let_go_of(self, job: Job) -> None:
+    def _release(self, job: Job) -> None:
         """Release a job whose work ended after its status was final: it counts as running until now."""
         self._let_go.append(job)
         self._shared.move(job.capacity_key, running=-1)
