@@ -145,10 +145,12 @@ def _rules_of(definition: Definition) -> tuple[object, ...]:
 
 
 def _new_release(draft: Draft) -> int:
-    """Return when to decide the held slot again: a deferred one at the new opening, any other at once."""
+    """Return when to decide the held slot again: a deferred one at the new opening, any other at once, but no slot
+    before it is due, by whichever clock it was held."""
+    now = max(draft.now, draft.state.held_due_at or draft.now)
     if draft.state.held_reason not in draft.plan.defers:
-        return draft.now
-    return draft.plan.calendar(draft.state.anchor_at).opening_from(draft.now) or draft.now
+        return now
+    return draft.plan.calendar(draft.state.anchor_at).opening_from(now) or now
 
 
 def _take_new_times(draft: Draft, schedule: Schedule, may_be_past: bool) -> None:

@@ -189,10 +189,12 @@ class Chain:
         return schedule if any(link.is_slot and link.at <= now for link in wanted) else None
 
     def _link_released(self, now: int) -> None:
-        """Put in links for slots that other schedules hold, and that freed capacity has released."""
-        found = self._slots.approaching(now, limit=STRANGERS).schedules
-        released = [s for s in found if s.state.release_at is not None and s.state.release_at <= now]
-        self._put(link for schedule in released for link in links_of(schedule, ()) if link.at <= now)
+        """Put in links for slots that other schedules hold, and that freed capacity has released, at the latest for
+        an instant that a node with a clock slightly ahead has reached already."""
+        until = now + SECOND
+        found = self._slots.approaching(until, limit=STRANGERS).schedules
+        released = [s for s in found if s.state.release_at is not None and s.state.release_at <= until]
+        self._put(link for schedule in released for link in links_of(schedule, ()) if link.at <= until)
 
     def _put(self, links: Iterable[Link]) -> None:
         """Put in links; those that the queue does not accept are owed: an unreachable queue must not stop the work."""

@@ -100,9 +100,10 @@ def places(count: int) -> str:
     return ", ".join(["%s"] * count)
 
 
-# idx_schedules_held: the oldest first. Slots that were decided meanwhile are not held any more, and are left alone.
+# idx_schedules_held: the oldest first. Slots that were decided meanwhile are not held any more, and are left alone. No
+# slot is released before it is due: another node, whose time was ahead, may have held it.
 RELEASE_HELD = """
-UPDATE schedules s SET release_at = %s
+UPDATE schedules s SET release_at = greatest(%s, s.held_due_at)
 FROM unnest(%s, %s) AS freed(key, places)
 CROSS JOIN LATERAL (
     SELECT row_id FROM schedules WHERE held_key = freed.key AND release_at IS NULL
@@ -110,7 +111,7 @@ CROSS JOIN LATERAL (
 WHERE s.row_id = oldest.row_id AND s.held_key = freed.key AND s.release_at IS NULL"""
 # idx_schedules_held: the one after the declined slot.
 RELEASE_NEXT_HELD = """
-UPDATE schedules s SET release_at = %s
+UPDATE schedules s SET release_at = greatest(%s, s.held_due_at)
 FROM unnest(%s, %s, %s) AS declined(key, due_at, row_id)
 CROSS JOIN LATERAL (
     SELECT row_id FROM schedules WHERE held_key = declined.key AND release_at IS NULL

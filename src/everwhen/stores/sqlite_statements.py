@@ -246,14 +246,14 @@ AND NOT EXISTS (
 AND NOT EXISTS (
     SELECT 1 FROM jobs WHERE node IS NOT NULL AND released_at IS NULL AND uid = :uid AND line = :line)"""
 
-# idx_schedules_held: the oldest first.
+# idx_schedules_held: the oldest first. No slot is released before it is due, when the clock was set back.
 RELEASE_HELD = """
-UPDATE schedules SET release_at = :now WHERE row_id IN (
+UPDATE schedules SET release_at = max(:now, held_due_at) WHERE row_id IN (
     SELECT row_id FROM schedules WHERE held_key = :key AND release_at IS NULL
     ORDER BY held_due_at, row_id LIMIT :places)"""
 # idx_schedules_held: the one after the declined slot.
 RELEASE_NEXT_HELD = """
-UPDATE schedules SET release_at = :now WHERE row_id = (
+UPDATE schedules SET release_at = max(:now, held_due_at) WHERE row_id = (
     SELECT row_id FROM schedules WHERE held_key = :key AND release_at IS NULL
         AND (held_due_at, row_id) > (:due_at, :row_id) ORDER BY held_due_at, row_id LIMIT 1)"""
 
