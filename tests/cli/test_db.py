@@ -223,7 +223,7 @@ def test_restoring_says_what_it_did_and_the_record_is_clean(tmp_path: Path, url:
 def test_a_file_that_is_there_is_replaced_only_by_force(tmp_path: Path, url: str) -> None:
     target = tmp_path / "copy.db"
     target.write_text("precious")
-    assert "is there already" in refusal("backup", str(target), "--database", url)
+    assert "exists already" in refusal("backup", str(target), "--database", url)
     assert target.read_text() == "precious"
     assert run("backup", str(target), "--database", url, "--force").exit_code == 0
     assert target.read_bytes().startswith(b"SQLite format 3")

@@ -181,7 +181,7 @@ def test_backfill_is_refused_for_chains_and_for_too_many_slots() -> None:
     s.sleep("1h")
     with pytest.raises(BackfillError, match="no past slots"):
         backfill(s.runtime, "chain", start, s.clock.moment)
-    with pytest.raises(BackfillError, match="3,600 slots, and 1,000 are the most"):
+    with pytest.raises(BackfillError, match="3,600 slots, and at most 1,000 are filled"):
         backfill(s.runtime, "many", start, s.clock.moment)
 
 

@@ -90,7 +90,7 @@ def _existing(url: str) -> str:
     path = Path(url.removeprefix("sqlite:///"))
     if url.startswith("sqlite:///") and not path.exists():
         raise SchedulerError(
-            f"there is no database {path} here, and no service to ask;"
+            f"there is no database {path} here, and no service is named;"
             " name one with --url, --database or --config, or start one: everwhen up"
         )
     return url

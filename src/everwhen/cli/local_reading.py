@@ -1,7 +1,7 @@
-"""The reading calls of the API, answered from operations and views: looking at a database needs no web application.
+"""The reading calls of the API, answered from operations and views: reading a database needs no web application.
 
-The answers are those of the service, byte for byte. A call that is not here, or that has a parameter which is not
-plainly right, gets None: the application answers it, or says what is wrong with it.
+The answers equal those of the service, byte for byte. A call that is not listed here, or that has a parameter that may
+be invalid, gets None: the application answers it, or reports what is wrong with it.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ log = logging.getLogger("everwhen")
 
 
 class UnsureError(Exception):
-    """A call that the application shall answer."""
+    """Raised for a call that the application must answer."""
 
 
 class Asked(NamedTuple):
-    """One call: what it is about, and its parameters."""
+    """One call: its object and its parameters."""
 
     runtime: Runtime
     caller: Caller
     dispatch: str
-    name: str  # of one thing: its id
+    name: str  # the id of one object
     query: Mapping[str, list[str]]
 
     def word(self, key: str, known: Collection[str] | None = None) -> Any:
-        """A parameter, which is one of `known` where these are named."""
+        """Return a parameter; if `known` is given, it must be one of them."""
         found = self.query.get(key)
         if found is None:
             return None
@@ -72,7 +72,7 @@ class Asked(NamedTuple):
         raise UnsureError
 
     def before(self) -> int | None:
-        """The row that the cursor names."""
+        """Return the row that the cursor names."""
         text = self.word("cursor")
         numbers = None if text is None else read_cursor(text, 1)
         if text is not None and numbers is None:
@@ -85,7 +85,7 @@ def _is_plain(word: str) -> bool:
 
 
 class LocalReader:
-    """Answers the reading calls on one database, for whoever sits at its machine."""
+    """Answers the reading calls on one database, with the rights of a local user."""
 
     def __init__(self, runtime: Runtime, caller: Caller, *, dispatch: str) -> None:
         self._runtime = runtime
@@ -93,19 +93,19 @@ class LocalReader:
         self._dispatch = dispatch
 
     def answer(self, method: str, target: str, headers: Mapping[str, str]) -> Answer | None:
-        """The answer to a call; None: the application shall give it."""
+        """Return the answer to a call, or None when the application must give it."""
         path, _, query = target.partition("?")
         call = _call_of(path) if method == "GET" else None
         if call is None:
             return None
-        (tell, known), name = call
+        (read, known), name = call
         asked = Asked(
             self._runtime, self._caller, self._dispatch, name, parse_qs(query, keep_blank_values=True)
         )
         if set(asked.query) - set(known):
             return None
         try:
-            found = tell(asked)
+            found = read(asked)
         except UnsureError:
             return None
         except SchedulerError as error:
@@ -156,7 +156,7 @@ def _schedule(asked: Asked) -> Object:
 
 
 def _places(runtime: Runtime) -> Callable[[Entry], str | None]:
-    """Where schedules are declared: the file and line of each."""
+    """Return a function that finds the file and line where a schedule is declared."""
     from everwhen.operations.submissions import config_places
 
     found: list[Mapping[str, str]] = []
@@ -268,7 +268,7 @@ def _breaker(asked: Asked) -> Object:
 
 Call = tuple[Callable[[Asked], Object], tuple[str, ...]]
 
-# By their parts, `*` being the name of one thing; with the parameters that each takes.
+# The calls by the parts of their path, where `*` is the id of one object, with their parameters.
 CALLS: dict[tuple[str, ...], Call] = {
     ("schedules",): (_schedules, ("status", "group", "owner", "target", "q", "limit", "cursor")),
     ("schedules", "*"): (_schedule, ()),

@@ -19,13 +19,20 @@ MOST = 1_000
 @click.command(name="next", context_settings={"ignore_unknown_options": True})  # "-5m" is a (wrong) interval
 @click.argument("expression", metavar="EXPR")
 @click.option(
-    "--tz", "timezone", default="UTC", metavar="ZONE", show_default=True, help="IANA name, or local."
+    "--tz",
+    "timezone",
+    default="UTC",
+    metavar="ZONE",
+    show_default=True,
+    help="Use this zone: an IANA name, or local.",
 )
 @click.option(
-    "--count", default=5, show_default=True, type=click.IntRange(1, MOST), help="How many instants."
+    "--count", default=5, show_default=True, type=click.IntRange(1, MOST), help="Show this many instants."
 )
-@click.option("--after", metavar="TIME", help="Start here instead of now; without offset it is read in --tz.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object instead of text.")
+@click.option(
+    "--after", metavar="TIME", help="Start at this instant instead of now; without offset it is read in --tz."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of text.")
 def command(expression: str, timezone: str, count: int, after: str | None, as_json: bool) -> None:
     """Describe EXPR in words, then list its next instants.
 

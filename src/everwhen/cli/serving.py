@@ -56,7 +56,7 @@ watch_option = click.option("--watch", is_flag=True, help="Reload when a file of
 yes_option = click.option("--yes", is_flag=True, help="Start also when the file drops most of its schedules.")
 
 force_option = click.option(
-    "--force", is_flag=True, help="Start also on a database that `everwhen db copy` moved elsewhere."
+    "--force", is_flag=True, help="Start also on a database that `everwhen db copy` moved to another address."
 )
 
 

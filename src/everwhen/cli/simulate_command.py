@@ -30,16 +30,16 @@ MOST_DAYS = 3_650
 @click.command(name="simulate")
 @config_option
 @database_option
-@click.option("--from", "start", metavar="TIME", help="The start of the span; without it now.")
-@click.option("--to", "end", metavar="TIME", help="Its end; without it a week after the start.")
+@click.option("--from", "start", metavar="TIME", help="Start at this instant (default: now).")
+@click.option("--to", "end", metavar="TIME", help="End at this instant (default: a week after the start).")
 @click.option(
     "--scenario",
     "scenario_path",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="How long runs take, which of them fail, and outages.",
+    help="Read from this file how long runs take, which of them fail, and outages.",
 )
 @click.option(
-    "--history", "from_history", is_flag=True, help="Runs take as long, and fail, as they did on record."
+    "--history", "from_history", is_flag=True, help="Let runs take as long, and fail, as they did on record."
 )
 @json_option
 def command(

@@ -140,7 +140,7 @@ def _escape_between_colours(text: str) -> str:
 
 
 def print_bytes(raw: bytes, *, err: bool = False) -> None:
-    """Print bytes unescaped, for commands whose caller asked for that."""
+    """Print bytes unescaped, for commands with an option for it."""
     click.echo(raw, err=err, nl=False, color=True)
 
 

@@ -77,5 +77,5 @@ class Janitor:
 
     def _log_progress(self) -> None:
         if self._rows:
-            log.info("retention: %s rows forgotten", f"{self._rows:,}")
+            log.info("retention: %s rows deleted", f"{self._rows:,}")
         self._rows = 0

@@ -104,7 +104,9 @@ def apply(
             runtime.wake_scheduler()
             runtime.wake_workers()
             return writing.applied
-    raise ConfigError("another process reloads the configuration again and again; nothing was changed")
+    raise ConfigError(
+        "another process keeps reloading the configuration; nothing was changed; try again later"
+    )
 
 
 @dataclass(frozen=True, slots=True)

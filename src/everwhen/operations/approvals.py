@@ -64,7 +64,9 @@ def permit_revival(caller: Caller) -> Permit:
 def _refuse_to_answer(schedule: Schedule, caller: Caller) -> None:
     caller.refuse_stranger(schedule)
     if caller.token.limits.needs_approval:
-        raise AccessError("a token whose own schedules need approval neither approves nor declines any")
+        raise AccessError(
+            "a token whose own schedules need approval can neither approve nor decline schedules"
+        )
 
 
 def _change(runtime: Runtime, schedule_id: str, change: Change) -> None:

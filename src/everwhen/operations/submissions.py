@@ -1,7 +1,7 @@
-"""Schedules that come over REST: made, edited and looked at on the terms of the token that asks.
+"""Schedules that come over REST: created, edited and read within the rights of the caller's token.
 
-Someone else's schedule and one that does not exist are the same to a token with an owner. What may be asked is judged
-inside the transaction that does it, so that nothing can change between the judgement and the deed.
+For a token with an owner, another owner's schedule and an unknown one are the same. Rights are checked inside the
+transaction that makes the change, so that nothing can change between the check and the write.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def list_entries(
     return Page(entries, max(newest[0].schedule.state.row_id, COUNTED), is_approximate=True)
 
 
-# -- making --
+# -- creating --
 
 
 def create_entries(
@@ -191,7 +191,7 @@ def create_entries(
     key: str | None = None,
     answer: Callable[[Sequence[Entry]], Answer] | None = None,
 ) -> list[Entry]:
-    """Write new schedules in one transaction, all or none; `answer` is remembered in it, where given."""
+    """Write new schedules in one transaction, all or none; if `answer` is given, its answer is stored with them."""
     now, quiet = runtime.clock.now(), QuietHoursByName(runtime)
     new = [_new(one, caller, quiet, now, key) for one in declared]
     entries = [
@@ -209,9 +209,9 @@ def create_entries(
 def create_each(
     runtime: Runtime, declared: Sequence[Declared | SchedulerError], caller: Caller
 ) -> list[str | SchedulerError]:
-    """Write many, each by itself, in short turns of the writer: its id, or why there is none.
+    """Write many schedules, each independently, in short turns of the writer; return its id or its error.
 
-    One that is there already under the very id that it was given is the one that was asked for.
+    A schedule that already exists under the id that the request derives is the requested one.
     """
     now, quiet = runtime.clock.now(), QuietHoursByName(runtime)
     results: list[str | SchedulerError] = []
@@ -242,16 +242,16 @@ def _created(
     try:
         store.catalogue.create(now, new, terms)
     except (QuotaError, DuplicateScheduleError) as error:
-        if len(portion) > 1:  # some of them can be made: each is tried by itself
+        if len(portion) > 1:  # some of them may be valid: try each alone
             return [result for one in portion for result in _created(runtime, [one], caller, now)]
-        schedule_id = new[0].plan.schedule_id  # it may be one of those that the quota counts
+        schedule_id = new[0].plan.schedule_id  # the quota may already count it
         is_there = isinstance(error, DuplicateScheduleError) or store.catalogue.get(schedule_id) is not None
         return [schedule_id if is_there else error]
     return [one.plan.schedule_id if isinstance(one, NewSchedule) else one for one in portion]
 
 
 def derived_id(*parts: str) -> str:
-    """An id that the same request gets again."""
+    """Derive an id that the same request derives again."""
     digest = blake2b("\0".join(parts).encode(), digest_size=16).digest()
     return str(UUID(bytes=digest, version=5))
 
@@ -259,7 +259,7 @@ def derived_id(*parts: str) -> str:
 def put_entry(
     runtime: Runtime, key: str, declared: Callable[[str], Declared], caller: Caller
 ) -> tuple[str, bool]:
-    """Create the schedule of a caller's own key, or replace its definition: its id, and whether it is new."""
+    """Create the schedule of a caller's own key, or replace its definition; return its id and whether it is new."""
     full_key = f"{caller.token.owner or ''}/{key}"
     for _ in range(2):
         known = store_of(runtime).catalogue.id_of_key(full_key)
@@ -269,7 +269,7 @@ def put_entry(
         new = declared(new_id(runtime.clock.now()))
         try:
             create_entries(runtime, [new], caller, key=full_key)
-        except DuplicateScheduleError:  # somebody else put it meanwhile
+        except DuplicateScheduleError:  # another caller created it meanwhile
             continue
         return new.schedule_id, True
     raise DuplicateScheduleError(key)
@@ -285,7 +285,7 @@ def key_of(entry: Entry) -> str | None:
 
 
 def new_id(now: int) -> str:
-    """A UUID that begins with the time: those made one after another stand beside each other in every index."""
+    """Draw a UUID that begins with the time: ids that are drawn in sequence are neighbours in every index."""
     milliseconds = now // 1_000 & (1 << 48) - 1
     drawn = secrets.randbits(74)
     return str(UUID(int=milliseconds << 80 | 7 << 76 | (drawn >> 62) << 64 | 2 << 62 | drawn & (1 << 62) - 1))
@@ -311,12 +311,12 @@ def _new(
 
 
 def on_terms(definition: Definition, caller: Caller, created_at: int) -> Definition:
-    """The definition as this caller may have it: his own, within his token's budget and time, counted from creation."""
+    """Return the definition within the rights of the caller: its owner, and the budget and lifetime of its token."""
     token, limits = caller.token, caller.token.limits
     caller.refuse_code(definition.target.kind)
     if token.owner is not None and definition.owner not in (None, token.owner):
         raise AccessError(
-            f"this token makes schedules of its owner only; leave owner out, or say {token.owner}"
+            f"this token creates only schedules of its owner; leave out owner, or write {token.owner}"
         )
     if len(definition.payload) > caller.max_payload:
         raise SubmissionError([("payload", oversize(len(definition.payload), caller.max_payload))])
@@ -333,7 +333,7 @@ def on_terms(definition: Definition, caller: Caller, created_at: int) -> Definit
 
 
 def speaking(definition: Definition, caller: Caller, before: Definition | None = None) -> Definition:
-    """A message that came over REST speaks for whoever gave it its words, not for whom its body names."""
+    """Set the actor of a message from REST: the caller who wrote its text, whatever its body names."""
     if definition.target.kind != MESSAGE:
         return definition
     if before is not None and _say_the_same(before, definition):
@@ -357,9 +357,9 @@ def edit_entry(
     expected: int | None = None,
     is_enabled: bool | None = None,
 ) -> State:
-    """A new revision of a schedule, and its switch, in one transaction; `expected` is the revision that was read.
+    """Write a new revision of a schedule, and its switch, in one transaction; `expected` is the revision that was read.
 
-    One by a token with an approval limit waits for approval, unless it only gives the schedule another name.
+    A revision by a token with an approval limit waits for approval, unless it changes only the name.
     """
     entry = get_entry(runtime, schedule_id, caller)
     refuse_declared_external(entry)
@@ -408,7 +408,7 @@ def edit_entry(
 
 
 def _keeping_budgets(new: Definition, old: Definition) -> Definition:
-    """Who made a schedule pays for its firings, whoever edits it."""
+    """Keep the budgets of the tokens that created the schedule: its firings count for them, also after an edit."""
     known = {budget.key for budget in new.budgets}
     kept = [one for one in old.budgets if one.is_of_token and one.key not in known]
     return replace(new, budgets=(*new.budgets, *kept)) if kept else new
@@ -427,7 +427,7 @@ def _switch(is_enabled: bool, caller: Caller, *, is_seen: bool) -> Change:
 
 
 def resumed(schedule: Schedule, now: int, shared: Shared, caller: Caller, seen: int | None) -> Decision:
-    """Active again; one that waits for approval only as the revision that was seen."""
+    """Resume a schedule; one that waits for approval only as the revision that the caller has seen."""
     if not approval.is_waiting(schedule.state):
         return status.resume(schedule, now, shared, by=caller.actor)
     if seen is None:

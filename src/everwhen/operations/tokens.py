@@ -39,9 +39,9 @@ def create_token(
     """Create a token. `maker` is the token of the caller, None for a user of the machine; `lasts` is in seconds."""
     _refuse_nonsense(name, role, owner)
     if maker is not None and not (maker.may("admin") and maker.sees(owner)):
-        raise AccessError("only an admin may make tokens, and one with an owner only for that owner")
+        raise AccessError("only an admin token may create tokens, and one with an owner only for that owner")
     if maker is not None and maker.limits != NO_LIMITS:
-        raise AccessError("a token that has limits makes no others, which might have none")
+        raise AccessError("a token with limits cannot create tokens; use one without limits")
     now = runtime.clock.now()
     actor = actor_of(maker)
     token = Token(
@@ -68,7 +68,7 @@ def _expiry(maker: Token | None, now: int, lasts: int | None) -> int | None:
     if wanted > last:
         ends = moment_of(last).isoformat(timespec="seconds")
         raise AccessError(
-            f"this token ends at {ends} and makes none that lives longer; take a shorter expires_in"
+            f"this token expires at {ends}, and those that it creates cannot last longer; use a shorter expires_in"
         )
     return wanted
 
@@ -77,7 +77,7 @@ def first_token(runtime: Runtime, preset: str | None = None) -> NewToken | None:
     """Create the admin token of a runtime that never had one, or return None; `preset` is its secret, if given."""
     if preset is not None and len(preset) < SHORTEST_PRESET:
         raise TokenError(
-            f"EVERWHEN_ADMIN_TOKEN is shorter than {SHORTEST_PRESET} characters; take a longer one"
+            f"EVERWHEN_ADMIN_TOKEN is shorter than {SHORTEST_PRESET} characters; use a longer one"
         )
     now = runtime.clock.now()
     token = Token(f"tok_{secrets.token_hex(6)}", "first", "admin", None, NO_LIMITS, created_at=now)
