@@ -31,14 +31,14 @@ from everwhen.model.output import OutputPiece, OutputStream
 from everwhen.model.queries import Counts, EventFilter, JobFilter, JobPage, SpanCount
 from everwhen.model.schedule import State
 from everwhen.model.shared import FOR_EVER
-from everwhen.stores.dialect import Statement, composed
+from everwhen.stores.dialect import COMMITTED, Statement, composed
 from everwhen.stores.histories import merge_histories
 from everwhen.stores.job_pages import COUNTED, MOST_UIDS, Rows, Way, page_of, way_of
+from everwhen.stores.job_rows import JOB
 from everwhen.stores.plans import RecordedPlans
+from everwhen.stores.schedule_rows import STATE
 from everwhen.stores.transaction import Snapshot, Store
 
-JOB = ", ".join(Job._fields)
-STATE = ", ".join(State._fields)
 EVENT = ", ".join("CAST(detail AS text)" if name == "detail" else name for name in Event._fields)
 
 # -- histories --
@@ -117,23 +117,21 @@ FROM jobs WHERE {span} GROUP BY 1, 2""",
 
 # The primary key of audit_events; on PostgreSQL idx_audit_commit.
 _IS_EVENT = Statement("SELECT 1 FROM audit_events WHERE id = :id")
-_COMMITTED = """
-(xid < pg_snapshot_xmin(pg_current_snapshot()) OR xid >= pg_snapshot_xmax(pg_current_snapshot()))"""
 _EVENTS_AFTER = Statement(
     sqlite=f"SELECT id, {EVENT} FROM audit_events WHERE id > :id ORDER BY id LIMIT :limit",
     postgres=f"""
 SELECT id, {EVENT} FROM audit_events
-WHERE (xid, id) > ((SELECT xid FROM audit_events WHERE id = :id), :id) AND {_COMMITTED}
+WHERE (xid, id) > ((SELECT xid FROM audit_events WHERE id = :id), :id) AND {COMMITTED}
 ORDER BY xid, id LIMIT :limit""",
 )
 _EVENTS_ABOVE = Statement(
     sqlite=f"SELECT id, {EVENT} FROM audit_events WHERE id > :id ORDER BY id LIMIT :limit",
     postgres=f"""
-SELECT id, {EVENT} FROM audit_events WHERE id > :id AND {_COMMITTED} ORDER BY xid, id LIMIT :limit""",
+SELECT id, {EVENT} FROM audit_events WHERE id > :id AND {COMMITTED} ORDER BY xid, id LIMIT :limit""",
 )
 _LAST_EVENT = Statement(
     sqlite="SELECT max(id) FROM audit_events",
-    postgres=f"SELECT id FROM audit_events WHERE {_COMMITTED} ORDER BY xid DESC, id DESC LIMIT 1",
+    postgres=f"SELECT id FROM audit_events WHERE {COMMITTED} ORDER BY xid DESC, id DESC LIMIT 1",
 )
 # idx_audit_schedule, up to the slot: a range event is stored at its first slot and contains its last.
 EVENTS_OF_SLOT = Statement(f"""

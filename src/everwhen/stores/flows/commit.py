@@ -14,7 +14,7 @@ from everwhen.model.events import Event
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
 from everwhen.model.reasons import CancelReason
-from everwhen.model.row_changes import JOB_INSERTED, job_row
+from everwhen.model.row_changes import job_row
 from everwhen.model.schedule import State
 from everwhen.model.shared import Shared
 from everwhen.stores.transaction import Declined, Queue, Row, Transaction
@@ -25,18 +25,6 @@ _ROW_ID = State._fields.index("row_id")
 # Columns that an ordinary firing changes; the others stay as they are.
 FIRED = (row_changes.MOVED_ON | row_changes.FIRED).columns
 _FIRED = itemgetter(*(State._fields.index(name) for name in (*FIRED, "row_id")))
-
-# Columns of a job that has begun and succeeded when it is created.
-JOB_ENDED = (
-    *JOB_INSERTED,
-    "status",
-    "started_at",
-    "deadline_at",
-    "ended_at",
-    "released_at",
-    "node",
-    "fence",
-)
 
 
 def commit_decisions(tx: Transaction, decisions: Sequence[Decision], now: int) -> None:
