@@ -61,8 +61,10 @@ MODULES = (
         ),
         (
             "FROM batch AS v(id, at)",
-            "FROM (SELECT json_extract(value, '$[0]') AS id, json_extract(value, '$[1]') AS at "
-            "FROM json_each(:batch)) AS v",
+            (
+                "FROM (SELECT json_extract(value, '$[0]') AS id, json_extract(value, '$[1]') AS at "
+                "FROM json_each(:batch)) AS v"
+            ),
             "FROM unnest(%(each_id)s, %(each_at)s) AS v(id, at)",
         ),
         ("strpos(queue, '@')", "instr(queue, '@')", "strpos(queue, '@')"),
