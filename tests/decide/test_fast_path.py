@@ -265,3 +265,30 @@ def test_a_start_moves_the_columns_that_are_named() -> None:
 def test_a_success_that_something_depends_on_takes_the_full_path(fields: dict[str, Any]) -> None:
     schedule = a_schedule(every="1h", next_slot_at=NINE, outstanding=1, running_jobs=1, **fields)
     assert succeed_fast(a_job(schedule), SUCCEEDED, schedule, NINE) is None
+
+
+def a_firing(**fields: Any) -> Decision:
+    found = fire_fast(a_schedule(next_slot_at=NINE, **fields), NINE, Shared())
+    assert found is not None
+    return found
+
+
+def test_a_message_that_fires_alone_ends_on_the_fast_path() -> None:
+    after = end_fast(a_firing(every="1h"), NINE)
+    assert after is not None
+    assert (after.outstanding, after.running_jobs, after.run_count) == (0, 0, 1)
+    assert after.last_run_at == after.last_completed_at == after.last_success_at == NINE
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda fired: fired._replace(jobs=[]),
+        lambda fired: fired._replace(before=fired.before._replace(running_jobs=1)),
+        lambda fired: fired._replace(after=fired.after._replace(outstanding=2)),
+        lambda fired: fired._replace(jobs=[fired.jobs[0]._replace(is_ready=False)]),
+        lambda fired: fired._replace(plan=a_schedule(total_repeats=3).plan),
+    ],
+)
+def test_a_message_that_other_jobs_or_rules_concern_ends_on_the_full_path(change: Any) -> None:
+    assert end_fast(change(a_firing(every="1h")), NINE) is None

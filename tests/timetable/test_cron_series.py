@@ -201,7 +201,7 @@ def test_after_a_repeated_hour_the_slot_inside_it_is_the_next_days() -> None:
     assert series.next_after(again) == epoch_seconds(datetime(2026, 10, 26, 1, 30, tzinfo=UTC))
 
 
-@pytest.mark.parametrize("text", ["0 12 * * *", "15 3 1 1 *", "30 2 * * *", "0 0 31 2 *"])
+@pytest.mark.parametrize("text", ["0 12 * * *", "15 3 1 1 *", "30 2 * * *"])
 def test_the_next_datetime_in_the_zone_of_the_series_is_that_of_the_next_instant(text: str) -> None:
     where = zone("Europe/Berlin")
     series = CronSeries(parse_cron(text), where)
