@@ -21,10 +21,10 @@ from everwhen.api.context import ApiContext, context_of
 from everwhen.api.problems import RefusedError
 from everwhen.api.proxies import caller_address
 from everwhen.api.request_guard import SAFE
-from everwhen.model.token import ROLES, AccessRole, Token
+from everwhen.model.token import ROLES, AccessRole, Token, actor_of
+from everwhen.operations.access import Caller
 from everwhen.operations.sessions import find_session, is_proven
-from everwhen.operations.submissions import Caller
-from everwhen.operations.tokens import actor_of, find_token, hash_of, record_denial
+from everwhen.operations.tokens import find_token, hash_of, record_denial
 from everwhen.ports.runtime import Runtime
 
 LONGEST_SECRET = 500

@@ -31,7 +31,7 @@ from everwhen.engine.low_priority import low_priority
 from everwhen.errors import SchedulerError, StoreError
 from everwhen.model.declared import Declared
 from everwhen.operations import submissions
-from everwhen.operations.submissions import Caller
+from everwhen.operations.access import Caller
 from everwhen.views.problems import Fields, fields_of
 
 MOST_VALUES_OF_MANY = 200_000  # of a list of JSON: 10,000 schedules with 20 each

@@ -23,8 +23,8 @@ from everwhen.model.group import Groups
 from everwhen.model.replaced import replaced
 from everwhen.model.retention import Retention
 from everwhen.model.token import Token
+from everwhen.operations.access import Caller
 from everwhen.operations.groups import usable_groups
-from everwhen.operations.submissions import Caller
 from everwhen.operations.tokens import hash_of
 from everwhen.ports.catalogue import Entry
 from everwhen.ports.runtime import Runtime

@@ -107,7 +107,7 @@ def _answers(send: Send) -> bool:
 @contextmanager
 def database_sender(runtime: Runtime, path: Path, dispatch: str) -> Iterator[Send]:
     """Send calls to a database as the user of this machine; build the application for the calls that need it."""
-    from everwhen.operations.submissions import Caller
+    from everwhen.operations.access import Caller
 
     token = _who(runtime)
     reader = LocalReader(runtime, Caller(token), dispatch=dispatch)

@@ -19,7 +19,7 @@ from everwhen.model.instants import instant_of
 from everwhen.views.values import Object, encoded, list_to_json, read_cursor
 
 if TYPE_CHECKING:
-    from everwhen.operations.submissions import Caller
+    from everwhen.operations.access import Caller
     from everwhen.ports.catalogue import Entry
     from everwhen.ports.runtime import Runtime
 
@@ -131,7 +131,7 @@ def _text_of(log_fields: Object) -> bytes:
 
 
 def _schedules(asked: Asked) -> Object:
-    from everwhen.operations.submissions import list_entries
+    from everwhen.operations.access import list_entries
     from everwhen.ports.catalogue import ScheduleFilter
     from everwhen.views.schedules import schedules_page
 
@@ -148,7 +148,7 @@ def _schedules(asked: Asked) -> Object:
 
 
 def _schedule(asked: Asked) -> Object:
-    from everwhen.operations.submissions import get_entry
+    from everwhen.operations.access import get_entry
     from everwhen.views.schedules import schedule_to_json
 
     entry = get_entry(asked.runtime, asked.name, asked.caller)
@@ -178,7 +178,7 @@ def _upcoming(asked: Asked) -> Object:
 
 
 def _upcoming_of(asked: Asked) -> Object:
-    from everwhen.operations.submissions import get_entry
+    from everwhen.operations.access import get_entry
     from everwhen.operations.upcoming import conditions_of, explain_silence, upcoming_of
     from everwhen.views.slots import upcoming_list
 

@@ -7,8 +7,9 @@ from everwhen.errors import AccessError, PreconditionError, UnseenRevisionError
 from everwhen.model.decision import Decision
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
+from everwhen.operations.access import Caller
 from everwhen.operations.schedules import Permit
-from everwhen.operations.submissions import Caller, resumed
+from everwhen.operations.submissions import resumed
 from everwhen.ports.catalogue import Change
 from everwhen.ports.runtime import Runtime
 

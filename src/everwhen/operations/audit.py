@@ -30,8 +30,8 @@ from everwhen.model.derived import (
     progress_of,
 )
 from everwhen.model.job import FINAL, Job, JobStatus, Origin
+from everwhen.operations.access import COUNTED, Caller
 from everwhen.operations.event_feed import RECORDED, FeedEntry, Wanted, facts_of, narrowed
-from everwhen.operations.submissions import COUNTED, Caller
 from everwhen.ports.ledger import EventFilter, JobFilter
 from everwhen.ports.messages import Message, MessageFilter
 from everwhen.ports.runtime import Runtime

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from everwhen.errors import UnknownBreakerError
 from everwhen.model.breaker import Breaker, Transition
-from everwhen.operations.submissions import Caller
+from everwhen.operations.access import Caller
 from everwhen.ports.catalogue import Entry, ScheduleFilter
 from everwhen.ports.runtime import Runtime
 

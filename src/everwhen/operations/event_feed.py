@@ -15,7 +15,7 @@ from typing import NamedTuple, get_args
 from everwhen.model.derived import Derived, DerivedType, event_of_firing
 from everwhen.model.events import Event, EventType
 from everwhen.model.history import Recorded
-from everwhen.operations.submissions import Caller
+from everwhen.operations.access import Caller
 from everwhen.ports.runtime import Runtime
 
 FeedEntry = Recorded | Derived

@@ -17,8 +17,8 @@ from everwhen.model.policy import IfRunning
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
 from everwhen.operations import jobs
+from everwhen.operations.access import Caller
 from everwhen.operations.firing import Firing, budgets_of, keys_of
-from everwhen.operations.submissions import Caller
 from everwhen.ports.ledger import EventFilter, JobFilter, JobPage
 from everwhen.ports.runtime import Runtime
 

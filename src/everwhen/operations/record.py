@@ -12,7 +12,7 @@ from everwhen.model.history import OF_SLOTS, Revision
 from everwhen.model.job import FAILURES, Job
 from everwhen.model.schedule import State
 from everwhen.model.shared import FOR_EVER
-from everwhen.operations.submissions import Caller
+from everwhen.operations.access import Caller
 from everwhen.ports.ledger import EventFilter, JobFilter
 from everwhen.ports.runtime import Runtime
 

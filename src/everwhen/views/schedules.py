@@ -9,8 +9,8 @@ from everwhen.model.instants import SECOND
 from everwhen.model.masks import masked
 from everwhen.model.memory import by_identity
 from everwhen.model.schedule import Definition
+from everwhen.operations.access import Page, key_of
 from everwhen.operations.record import Figures
-from everwhen.operations.submissions import Page, key_of
 from everwhen.ports.catalogue import Entry
 from everwhen.timetable.describe import describe
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger

@@ -27,9 +27,9 @@ from everwhen.errors import RequestError, UnknownScheduleError
 from everwhen.model.schedule import Schedule
 from everwhen.model.token import ANSWERS_KEPT
 from everwhen.operations import jobs
+from everwhen.operations.access import Caller
 from everwhen.operations.firing import Once, fire_schedule
 from everwhen.operations.schedules import Permit
-from everwhen.operations.submissions import Caller
 from everwhen.targets.secrets import Secrets, UnresolvedError
 from everwhen.timetable.trigger import OnRequest
 from everwhen.views.jobs import job_to_json

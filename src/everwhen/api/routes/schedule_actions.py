@@ -27,8 +27,8 @@ from everwhen.api.schedule_payloads import Schedule
 from everwhen.errors import SchedulerError, UnknownScheduleError
 from everwhen.model.instants import instant_of
 from everwhen.operations import approvals, jobs, schedules, submissions
+from everwhen.operations.access import Caller, get_entry
 from everwhen.operations.firing import trigger_schedule
-from everwhen.operations.submissions import Caller
 from everwhen.views.jobs import job_to_json
 from everwhen.views.problems import fields_of
 from everwhen.views.schedules import schedule_to_json
@@ -38,7 +38,7 @@ router = APIRouter(prefix=ROOT, tags=["schedules"], route_class=AuthenticatedRou
 
 
 def _shown(context: ApiContext, schedule_id: str, caller: Caller) -> Response:
-    entry = submissions.get_entry(context.runtime, schedule_id, caller)
+    entry = get_entry(context.runtime, schedule_id, caller)
     fields = schedule_to_json(entry, context.place_of(entry))
     return answer(fields, headers={"etag": f'"{entry.schedule.state.revision}"'})
 
@@ -183,7 +183,7 @@ def _many(context: ApiContext, caller: Caller, ids: list[str], do: Callable[[str
     for schedule_id in ids:
         try:
             do(schedule_id)
-            entry = submissions.get_entry(context.runtime, schedule_id, caller)
+            entry = get_entry(context.runtime, schedule_id, caller)
             fields = schedule_to_json(entry, context.place_of(entry))
             results.append({"id": schedule_id, "schedule": fields, "problem": None})
         except SchedulerError as error:
@@ -230,7 +230,7 @@ def delete_many(context: Context, caller: Operator, body: ManyIds) -> Response:
     found = []
     for schedule_id in dict.fromkeys(body.schedule_ids):
         try:
-            found.append(submissions.get_entry(context.runtime, schedule_id, caller))
+            found.append(get_entry(context.runtime, schedule_id, caller))
         except UnknownScheduleError:
             continue
     for entry in found:

@@ -30,6 +30,7 @@ from everwhen.config.submission import read_submission
 from everwhen.model.instants import instant_of
 from everwhen.model.shared import FOR_EVER
 from everwhen.operations import preview, record, submissions, upcoming, why
+from everwhen.operations.access import get_entry
 from everwhen.views.schedules import revision_to_json, stats_to_json
 from everwhen.views.slots import explanation_to_json, slots_page, upcoming_list, upcoming_to_json
 from everwhen.views.values import list_to_json
@@ -99,7 +100,7 @@ def upcoming_of_all(context: Context, caller: Viewer, limit: Count = DEFAULT_LIM
 )
 def upcoming_of(context: Context, caller: Viewer, schedule_id: ScheduleId, limit: Count = 10) -> Response:
     """Of a completion chain the first is exact, and the others are estimates."""
-    schedule = submissions.get_entry(context.runtime, schedule_id, caller).schedule
+    schedule = get_entry(context.runtime, schedule_id, caller).schedule
     slots = upcoming.upcoming_of(schedule, limit, upcoming.conditions_of(context.runtime, [schedule]))
     return answer(upcoming_list(slots, upcoming.explain_silence(context.runtime, schedule)))
 

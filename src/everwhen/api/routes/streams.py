@@ -20,7 +20,7 @@ from everwhen.api.request_guard import ROOT
 from everwhen.api.streams import EventStream
 from everwhen.model.instants import instant_of
 from everwhen.operations import audit, event_feed
-from everwhen.operations.submissions import Caller
+from everwhen.operations.access import Caller
 from everwhen.ports.messages import MessageFilter
 from everwhen.views.record import event_to_json, message_to_json
 from everwhen.views.values import Object, cursor_of, numbers_of
