@@ -21,9 +21,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from everwhen.api.calls import refuse_masks
 from everwhen.api.context import ApiContext
 from everwhen.api.json_reader import MOST_SCHEDULE, parse_json
-from everwhen.api.masks import refuse_masks
 from everwhen.api.problems import RefusedError, refusal_to_json
 from everwhen.api.request_guard import NDJSON, NDJSON_NAMES, media_type
 from everwhen.config.submission import read_submission

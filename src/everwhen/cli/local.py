@@ -129,7 +129,7 @@ def _application_sender(runtime: Runtime, token: Token, path: Path) -> Iterator[
     """Send calls to the API's own application in this process."""
     from everwhen.api.app import create_app
     from everwhen.api.context import ApiContext
-    from everwhen.api.node_hooks import NodeHooks
+    from everwhen.api.hosting import NodeHooks
     from everwhen.cli.api_server import Around
     from everwhen.cli.configuration import this_host
     from everwhen.config.api_settings import api_settings_of

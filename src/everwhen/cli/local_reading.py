@@ -191,18 +191,18 @@ def _why(asked: Asked) -> Object:
     from everwhen.model.shared import FOR_EVER
     from everwhen.operations.record import uid_for
     from everwhen.operations.why import why
-    from everwhen.views.slots import explanation_to_json
+    from everwhen.views.slots import Explanation
 
     at = asked.instant("at")
     uid = uid_for(asked.runtime, asked.name, asked.caller, FOR_EVER if at is None else at)
-    return explanation_to_json(asked.name, why(asked.runtime, uid, at))
+    return Explanation.of(why(asked.runtime, uid, at), schedule_id=asked.name)
 
 
 def _jobs(asked: Asked) -> Object:
     from everwhen.model.job import JobStatus, Origin
     from everwhen.operations.job_access import list_jobs
     from everwhen.ports.ledger import JobFilter
-    from everwhen.views.jobs import jobs_page
+    from everwhen.views.jobs import JobList
 
     status, origin = asked.word("status", get_args(JobStatus)), asked.word("origin", get_args(Origin))
     wanted = JobFilter(
@@ -220,7 +220,7 @@ def _jobs(asked: Asked) -> Object:
         limit=asked.limit(50),
         before=asked.before(),
     )
-    return jobs_page(page)
+    return JobList.of(page)
 
 
 def _job(asked: Asked) -> Object:
@@ -251,9 +251,9 @@ def _status(asked: Asked) -> Object:
 
 def _breakers(asked: Asked) -> Object:
     from everwhen.operations.breakers import list_breakers
-    from everwhen.views.breakers import breaker_to_json
+    from everwhen.views.breakers import Breaker
 
-    return list_to_json([breaker_to_json(one) for one in list_breakers(asked.runtime, asked.caller)])
+    return list_to_json([Breaker.of(one) for one in list_breakers(asked.runtime, asked.caller)])
 
 
 def _breaker(asked: Asked) -> Object:

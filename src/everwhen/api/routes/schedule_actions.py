@@ -19,9 +19,8 @@ from everwhen.api.bodies import (
     PauseBody,
     TriggerBody,
 )
-from everwhen.api.calls import Context, IfMatch, ScheduleId, answer, nothing, responses, revision_in
+from everwhen.api.calls import Context, IfMatch, ScheduleId, answer, fired, nothing, responses, revision_in
 from everwhen.api.context import ApiContext
-from everwhen.api.job_payloads import Fired
 from everwhen.api.request_guard import ROOT
 from everwhen.api.schedule_payloads import Schedule
 from everwhen.errors import SchedulerError, UnknownScheduleError
@@ -29,7 +28,7 @@ from everwhen.model.instants import instant_of
 from everwhen.operations import approvals, jobs, schedules, submissions
 from everwhen.operations.access import Caller, get_entry
 from everwhen.operations.firing import trigger_schedule
-from everwhen.views.jobs import job_to_json
+from everwhen.views.jobs import Fired
 from everwhen.views.problems import fields_of
 from everwhen.views.schedules import schedule_to_json
 from everwhen.views.values import Object, when_text
@@ -144,8 +143,7 @@ def trigger(
         permit=caller.refuse_unapproved if body.payload is None else caller.refuse_other_keys,
         budget=caller.budget,
     )
-    job = None if firing.job_id is None else job_to_json(jobs.get_job(context.runtime, firing.job_id))
-    return answer({"job": job, "skipped": firing.skip_reason}, 202)
+    return fired(context, firing)
 
 
 @router.post(

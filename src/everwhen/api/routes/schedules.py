@@ -26,13 +26,13 @@ from everwhen.api.calls import (
     answer,
     nothing,
     parse_body,
+    refuse_masks,
     request_body,
     responses,
     revision_in,
     row_in,
 )
 from everwhen.api.context import ApiContext, context_of
-from everwhen.api.masks import refuse_masks
 from everwhen.api.problems import RefusedError
 from everwhen.api.request_guard import NDJSON, ROOT
 from everwhen.api.schedule_payloads import Schedule, ScheduleList
