@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from everwhen.decide.hand_over import OnTheirWay
 from everwhen.model.breaker import Breaker, Transition
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.counters import ScheduleCounters, Start
@@ -30,6 +29,9 @@ from everwhen.model.schedule import State
 from everwhen.model.token import Answer, Session, Token
 from everwhen.ports.messages import Message, MessageFilter, Subscription
 from everwhen.stores.lanes import Lane
+
+if TYPE_CHECKING:
+    from everwhen.decide.hand_over import OnTheirWay
 
 T = TypeVar("T")
 
