@@ -20,7 +20,7 @@ from everwhen.views.values import Object, encoded, list_to_json, read_cursor
 
 if TYPE_CHECKING:
     from everwhen.model.queries import Entry
-    from everwhen.operations.submissions import Caller
+    from everwhen.operations.access import Caller
     from everwhen.runtime import Runtime
 
 MOST_LIMIT, LONGEST_WORD = 500, 300
@@ -132,7 +132,7 @@ def _text_of(log_fields: Object) -> bytes:
 
 def _schedules(asked: Asked) -> Object:
     from everwhen.model.queries import ScheduleFilter
-    from everwhen.operations.submissions import list_entries
+    from everwhen.operations.access import list_entries
     from everwhen.views.schedules import schedules_page
 
     wanted = ScheduleFilter(
@@ -148,7 +148,7 @@ def _schedules(asked: Asked) -> Object:
 
 
 def _schedule(asked: Asked) -> Object:
-    from everwhen.operations.submissions import get_entry
+    from everwhen.operations.access import get_entry
     from everwhen.views.schedules import schedule_to_json
 
     entry = get_entry(asked.runtime, asked.name, asked.caller)
@@ -180,7 +180,7 @@ def _upcoming(asked: Asked) -> Object:
 
 
 def _upcoming_of(asked: Asked) -> Object:
-    from everwhen.operations.submissions import get_entry
+    from everwhen.operations.access import get_entry
     from everwhen.operations.upcoming import conditions_of, explain_silence, upcoming_of
     from everwhen.views.slots import upcoming_list
 
@@ -193,18 +193,18 @@ def _why(asked: Asked) -> Object:
     from everwhen.model.shared import FOR_EVER
     from everwhen.operations.record import uid_for
     from everwhen.operations.why import why
-    from everwhen.views.slots import explanation_to_json
+    from everwhen.views.slots import Explanation
 
     at = asked.instant("at")
     uid = uid_for(asked.runtime, asked.name, asked.caller, FOR_EVER if at is None else at)
-    return explanation_to_json(asked.name, why(asked.runtime, uid, at))
+    return Explanation.of(why(asked.runtime, uid, at), schedule_id=asked.name)
 
 
 def _jobs(asked: Asked) -> Object:
     from everwhen.model.job import JobStatus, Origin
     from everwhen.model.queries import JobFilter
     from everwhen.operations.job_access import list_jobs
-    from everwhen.views.jobs import jobs_page
+    from everwhen.views.jobs import JobList
 
     status, origin = asked.word("status", get_args(JobStatus)), asked.word("origin", get_args(Origin))
     wanted = JobFilter(
@@ -222,7 +222,7 @@ def _jobs(asked: Asked) -> Object:
         limit=asked.limit(50),
         before=asked.before(),
     )
-    return jobs_page(page)
+    return JobList.of(page)
 
 
 def _job(asked: Asked) -> Object:
@@ -253,9 +253,9 @@ def _status(asked: Asked) -> Object:
 
 def _breakers(asked: Asked) -> Object:
     from everwhen.operations.breakers import list_breakers
-    from everwhen.views.breakers import breaker_to_json
+    from everwhen.views.breakers import Breaker
 
-    return list_to_json([breaker_to_json(one) for one in list_breakers(asked.runtime, asked.caller)])
+    return list_to_json([Breaker.of(one) for one in list_breakers(asked.runtime, asked.caller)])
 
 
 def _breaker(asked: Asked) -> Object:

@@ -17,8 +17,7 @@ from pathlib import Path
 
 import click
 
-from everwhen.api.address import refuse_taken
-from everwhen.api.node_hooks import NodeHooks
+from everwhen.api.hosting import NodeHooks, refuse_taken
 from everwhen.cli.api_server import api_settings, load_front, open_front
 from everwhen.cli.chained import chain_links, tell_of_workers
 from everwhen.cli.configuration import is_missing, read_settings, refuse_unusable, show_warnings, this_host

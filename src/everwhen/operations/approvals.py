@@ -8,8 +8,9 @@ from everwhen.model.changes import Change
 from everwhen.model.decision import Decision
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
+from everwhen.operations.access import Caller
 from everwhen.operations.schedules import Permit
-from everwhen.operations.submissions import Caller, resumed
+from everwhen.operations.submissions import resumed
 from everwhen.runtime import Runtime
 from everwhen.stores.opened import store_of
 

@@ -32,8 +32,8 @@ from everwhen.model.derived import (
 from everwhen.model.job import FINAL, Job, JobStatus, Origin
 from everwhen.model.queries import EventFilter, JobFilter, MessageFilter
 from everwhen.model.subscription import Message
+from everwhen.operations.access import COUNTED, Caller
 from everwhen.operations.event_feed import RECORDED, FeedEntry, Wanted, facts_of, narrowed
-from everwhen.operations.submissions import COUNTED, Caller
 from everwhen.runtime import Runtime
 from everwhen.stores.opened import store_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from everwhen.errors import UnknownBreakerError
 from everwhen.model.breaker import Breaker, Transition
 from everwhen.model.queries import Entry, ScheduleFilter
-from everwhen.operations.submissions import Caller
+from everwhen.operations.access import Caller
 from everwhen.runtime import Runtime
 from everwhen.stores.opened import store_of
 

@@ -7,8 +7,8 @@ transaction that makes the change, so that nothing can change between the check 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from uuid import UUID
@@ -23,107 +23,27 @@ from everwhen.errors import (
     SchedulerError,
     SourceError,
     SubmissionError,
-    UnknownScheduleError,
     UnseenRevisionError,
     oversize,
-    shown,
 )
 from everwhen.model.changes import Change, NewSchedule, Terms
 from everwhen.model.decision import Decision
 from everwhen.model.declared import Declared
-from everwhen.model.group import Groups
 from everwhen.model.instants import SECOND
 from everwhen.model.message import MESSAGE, spoken_by
-from everwhen.model.payload import LARGEST_PAYLOAD
-from everwhen.model.policy import TOKEN_BUDGET, Budget
-from everwhen.model.queries import Entry, ScheduleFilter
+from everwhen.model.queries import Entry
 from everwhen.model.replaced import replaced
 from everwhen.model.schedule import Definition, Plan, Schedule, State
 from everwhen.model.shared import Shared
-from everwhen.model.target_kinds import KINDS
-from everwhen.model.token import ANSWERS_KEPT, Answer, Token, refuse_beyond
-from everwhen.operations.groups import is_hidden, refuse_unusable
+from everwhen.model.token import ANSWERS_KEPT, Answer, refuse_beyond
+from everwhen.operations.access import Caller, get_entry
 from everwhen.operations.schedules import QuietHoursByName, marked, with_quiet_hours
-from everwhen.operations.tokens import actor_of
 from everwhen.runtime import Runtime
 from everwhen.stores.opened import store_of
 from everwhen.timetable.trigger import Once
 
 SOURCE = "api"
-COUNTED = 10_000
 PORTION = 200  # schedules that one turn of the writer makes
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who asks, and what the runtime lets callers of that kind do."""
-
-    token: Token
-    allows_code: bool = False
-    max_payload: int = LARGEST_PAYLOAD
-    safe_kinds: Callable[[], Collection[str]] = frozenset  # of other packages: those that run no code
-    groups: Callable[[], Groups] = dict  # of the configuration in force
-
-    @property
-    def actor(self) -> str | None:
-        return actor_of(self.token)
-
-    @property
-    def budget(self) -> Budget | None:
-        """How many firings its token may cause; None when that is not limited."""
-        limits = self.token.limits
-        if limits.fires_per_hour is None and limits.fires_per_day is None:
-            return None
-        return Budget(f"{TOKEN_BUDGET}{self.token.token_id}", limits.fires_per_hour, limits.fires_per_day)
-
-    @property
-    def may_run_code(self) -> bool:
-        """Code runs as the service and reads its environment, which belongs to no owner."""
-        return self.allows_code and self.token.may("admin") and self.token.owner is None
-
-    def refuse_code(self, kind: str) -> None:
-        """What runs code is not for this caller; a kind of another package does unless it says otherwise."""
-        if self.may_run_code:
-            return
-        known = KINDS.get(kind)
-        if kind not in self.safe_kinds() if known is None else known.runs_code:
-            raise AccessError(
-                f"a {shown(kind)} target runs code: only an admin token without an owner may submit one, and only "
-                "where api.allow_code_targets is true"
-            )
-
-    def is_hidden(self, group: str | None) -> bool:
-        """Whether there is a group of that name, but not for this caller."""
-        owner = self.token.owner
-        return group is not None and owner is not None and is_hidden(self.groups(), group, owner)
-
-    def refuse_stranger(self, schedule: Schedule) -> None:
-        """Whose schedule it is not, for him there is none."""
-        if not self.token.sees(schedule.state.owner):
-            raise UnknownScheduleError(schedule.state.schedule_id)
-
-    def refuse_unusable(self, schedule: Schedule) -> None:
-        """Nobody starts what is not theirs, or what runs a group that is not there for them."""
-        self.refuse_stranger(schedule)
-        if self.token.owner is not None:
-            refuse_unusable(self.groups(), schedule, self.token.owner)
-
-    def refuse_unapproved(self, schedule: Schedule) -> None:
-        """What waits for approval is started by nobody whose schedules need it."""
-        self.refuse_unusable(schedule)
-        if self.token.limits.needs_approval and approval.is_waiting(schedule.state):
-            raise AccessError("this schedule waits for approval, which this token cannot give")
-
-    def refuse_other_keys(self, schedule: Schedule) -> None:
-        """What was approved runs as it is: with a payload of his own it would be another."""
-        self.refuse_unapproved(schedule)
-        if self.token.limits.needs_approval:
-            raise AccessError(
-                "this token triggers what was approved as it is; leave the payload, or the body, out"
-            )
-
-
-# -- looking --
 
 
 def config_places(runtime: Runtime) -> dict[str, str]:
@@ -135,49 +55,6 @@ def remembered_answer(runtime: Runtime, caller: Caller, key: str) -> Answer | No
     """Return the answer to an earlier request of this caller with the same key, while it is kept."""
     since = runtime.clock.now() - ANSWERS_KEPT
     return store_of(runtime).tokens.answer(caller.token.token_id, key, since=since)
-
-
-def get_entry(runtime: Runtime, schedule_id: str, caller: Caller) -> Entry:
-    entry = store_of(runtime).catalogue.entry(schedule_id)
-    if entry is None:
-        raise UnknownScheduleError(schedule_id)
-    caller.refuse_stranger(entry.schedule)
-    return entry
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Some of many; `total` is counted up to a bound, and then an estimate."""
-
-    entries: list[Entry]
-    total: int
-    is_approximate: bool = False
-
-
-def list_entries(
-    runtime: Runtime,
-    wanted: ScheduleFilter,
-    caller: Caller,
-    *,
-    limit: int,
-    before: int | None = None,
-    offset: int = 0,
-) -> Page:
-    """Schedules that the caller may see, newest first."""
-    store = store_of(runtime)
-    owner = caller.token.owner
-    if owner is not None:
-        if wanted.owner not in (None, owner) or caller.is_hidden(wanted.group):
-            return Page([], 0)
-        wanted = replace(wanted, owner=owner)
-    entries = store.catalogue.entries(wanted, limit=limit, before=before, offset=offset)
-    total = store.catalogue.count(wanted, most=COUNTED + 1)
-    if total <= COUNTED:
-        return Page(entries, total)
-    if wanted != ScheduleFilter():
-        return Page(entries, COUNTED, is_approximate=True)
-    newest = store.catalogue.entries(wanted, limit=1)
-    return Page(entries, max(newest[0].schedule.state.row_id, COUNTED), is_approximate=True)
 
 
 # -- creating --
@@ -277,11 +154,6 @@ def put_entry(
 
 def _replaced(declared: Callable[[str], Declared], schedule: Schedule) -> Declared:
     return declared(schedule.state.schedule_id)
-
-
-def key_of(entry: Entry) -> str | None:
-    """The caller's own key, without whose it is."""
-    return None if entry.key is None else entry.key.rpartition("/")[2]
 
 
 def new_id(now: int) -> str:

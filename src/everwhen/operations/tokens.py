@@ -9,7 +9,7 @@ from hashlib import sha256
 from everwhen.errors import AccessError, TokenError, UnknownTokenError, shown
 from everwhen.model.events import Event
 from everwhen.model.instants import SECOND, moment_of
-from everwhen.model.token import NO_LIMITS, ROLES, AccessRole, Token, TokenLimits
+from everwhen.model.token import NO_LIMITS, ROLES, AccessRole, Token, TokenLimits, actor_of
 from everwhen.runtime import Runtime
 from everwhen.stores.opened import store_of
 
@@ -115,10 +115,6 @@ def record_denial(runtime: Runtime, *, actor: str | None, reason: str, detail: d
 
 def hash_of(secret: str) -> str:
     return sha256(secret.encode(errors="replace")).hexdigest()
-
-
-def actor_of(token: Token | None) -> str | None:
-    return None if token is None else f"token:{token.token_id}"
 
 
 def _refuse_nonsense(name: str, role: str, owner: str | None) -> None:

@@ -35,6 +35,7 @@ class UpcomingSlot:
 
 def upcoming(runtime: Runtime, schedule_id: str, count: int = 10) -> list[UpcomingSlot]:
     """Return the next slots of one schedule."""
+
     schedule = get_schedule(runtime, schedule_id)
     return upcoming_of(schedule, count, conditions_of(runtime, [schedule]))
 

@@ -9,8 +9,8 @@ from everwhen.model.history import Revision
 from everwhen.model.instants import SECOND, instant_text
 from everwhen.model.memory import by_identity
 from everwhen.model.queries import Entry
+from everwhen.operations.access import Page, key_of
 from everwhen.operations.record import Figures
-from everwhen.operations.submissions import Page, key_of
 from everwhen.timetable.describe import describe
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger
 from everwhen.views.values import Object, cursor_of, when_text
