@@ -10,9 +10,8 @@ from everwhen.views.shape import View, When, field
 from everwhen.views.values import Object, cursor_of, when_text
 
 if TYPE_CHECKING:
-    from everwhen.decide import explain
     from everwhen.model.schedule import Definition
-    from everwhen.operations import preview
+    from everwhen.operations import preview, why
     from everwhen.operations.record import SlotEntry
     from everwhen.operations.upcoming import UpcomingSlot
 
@@ -106,7 +105,7 @@ def slots_page(found: list[SlotEntry], *, limit: int) -> Object:
     return SlotList.made(items=[Slot.of(one) for one in found], total=len(found), next_cursor=following)
 
 
-def _evidence(found: explain.Evidence | None) -> list[Object]:
+def _evidence(found: why.Evidence | None) -> list[Object]:
     """Return what the answer rests on, each piece under the word for what it is."""
     if found is None:
         return []
