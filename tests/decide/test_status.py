@@ -391,3 +391,13 @@ def test_a_pause_of_an_invalid_schedule_loses_its_until() -> None:
 def test_a_schedule_whose_last_slot_lay_in_a_system_pause_is_done() -> None:
     decision = leave_system_span(a_one_shot(NINE), NINE - SECOND, NOW, Shared())
     assert (decision.after.status, decision.after.status_reason) == ("done", "in_the_past")
+
+
+def test_a_held_slot_keeps_a_schedule_active_whose_last_slot_lay_in_a_system_pause() -> None:
+    held = {
+        "held_slot_at": NINE - 60 * SECOND,
+        "held_due_at": NINE - 60 * SECOND,
+        "held_reason": "at_capacity",
+    }
+    decision = leave_system_span(a_one_shot(NINE, **held), NINE - SECOND, NOW, Shared())
+    assert (decision.after.status, decision.after.next_slot_at) == ("active", None)

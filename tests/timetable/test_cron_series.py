@@ -208,4 +208,5 @@ def test_the_next_datetime_in_the_zone_of_the_series_is_that_of_the_next_instant
     for hours in range(0, 9_000, 25):  # more distances than it caches
         moment = where.datetime(1_767_225_600 + hours * 3_600 + hours)
         slot_at = series.next_after(epoch_seconds(moment))
-        assert series.next_datetime(moment) == (None if slot_at is None else where.datetime(slot_at))
+        assert slot_at is not None
+        assert series.next_datetime(moment) == series.next_datetime(moment) == where.datetime(slot_at)
