@@ -428,7 +428,7 @@ def test_a_worker_without_a_loop_covers_no_slot(runtime: Tenant) -> None:
 
 
 def test_a_budget_is_kept_between_ticks(runtime: Tenant) -> None:
-    runtime.add("a", every="10m", if_running="allow", budget={"fires_per_hour": 2})
+    runtime.add("a", every="10m", if_running="allow", budgets={"a": {"fires_per_hour": 2}})
     for _ in range(7):
         runtime.step()
         runtime.wait("10m")

@@ -323,7 +323,7 @@ def test_slots_that_fail_in_a_row_are_said_once_until_the_next_success(every: st
 def test_the_last_firing_that_a_budget_has_room_for_is_said() -> None:
     s = manual_scheduler("2026-01-05T08:00:00Z")
     for name in ("a", "b"):
-        s.add(name, every="10m", budgets={"team": {"fires_per_hour": 3}})
+        s.add(name, every="10m", owner="team", budgets={"team": {"fires_per_hour": 3}})
     s.advance("2h")
     reached = s.events(None, "budget.reached")
     assert {one.detail["key"] for one in reached} == {"budget:team"}

@@ -143,14 +143,29 @@ def read_submission(
     """The declaration that the words of one schedule say; SubmissionError with every problem and its path.
 
     `words` are plain JSON data in the words of the table in the contract. An `at` or `end_at` that is past is refused
-    unless `may_be_past`: an edit may leave alone what is over. `target` is run in place of what `run` names.
+    unless `may_be_past`: an edit may leave alone what is over. `target` is run where the keys have no `run`.
     """
     if not NAME.fullmatch(schedule_id):
         raise TimetableError(f'id "{shown(schedule_id)}" {NO_NAME}', key="id", value=schedule_id)
+    return read_new(fields, schedule_id, rules, may_be_past=may_be_past, target=target)
+
+
+def read_new(
+    fields: Mapping[str, Any],
+    schedule_id: str,
+    rules: SubmissionRules,
+    *,
+    may_be_past: bool = False,
+    target: Target | None = None,
+    group: str | None = None,
+) -> Declared:
+    """Read a submission as `read_submission` does, under any id; `group` is that of the given `target`."""
     submitted = _submitted(fields, rules)
     before = len(submitted.report.found)
     translated = rules.bodies.translate(submitted)
-    return _judged(translated, before, schedule_id, rules, may_be_past=may_be_past, target=target)
+    return _judged(
+        translated, before, schedule_id, rules, may_be_past=may_be_past, target=target, group=group
+    )
 
 
 def read_agent_submission(agents: Mapping[str, Mapping[str, Any]], rules: SubmissionRules) -> list[Declared]:
@@ -256,13 +271,14 @@ def _judged(
     *,
     may_be_past: bool,
     target: Target | None = None,
+    group: str | None = None,
 ) -> Declared:
     """The words looked at as a whole; the problems that were found before name the submitter's words already."""
     report = translated.node.report
     collector = _collector(rules, report, may_be_past=may_be_past, shape=translated.shape)
-    if translated.node.value.get("run") is None:
+    if target is None and translated.node.value.get("run") is None:
         translated.node.complain("run is required")
-    read_schedule(translated.node, schedule_id, collector, target)
+    read_schedule(translated.node, schedule_id, collector, target, group)
     if report.has_errors:
         raise SubmissionError(
             _said(report.found[:before], {}) | _said(report.found[before:], translated.spelled)

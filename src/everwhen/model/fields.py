@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from dataclasses import fields as attributes_of
 from operator import attrgetter
 from typing import Any, Literal, get_args
 
@@ -224,6 +225,10 @@ def _expect(definition: Definition) -> dict[str, Any] | None:
     return some_of({"within": within, "grace": grace})
 
 
+def _ping(definition: Definition) -> dict[str, Any] | None:
+    return {"url": definition.ping_url} if definition.ping_url else None
+
+
 # -- the table --
 
 
@@ -231,19 +236,18 @@ def _expect(definition: Definition) -> dict[str, Any] | None:
 class Field(Key):
     """One key of a schedule.
 
-    `attribute` is that of the Definition, where the key is one; then `read` converts a checked value to it. Keys
-    without one are read by `declare`, because they need the zone, the trigger or the group. `write` is the way back,
-    None where the key is not set; `answer` is the form in answers, if it differs. `defaults` holds those that differ
-    from `default`.
+    A key is the attribute of the Definition with its name, or `attribute`, and has its default; then `read` converts a
+    checked value to it. A key whose attribute is None is read by `declare`, because it needs the zone, the trigger or
+    the group. `write` is the way back, None where the key is not set; `answer` is the form in answers, if it differs.
     """
 
-    attribute: str | None = None
+    attribute: str | None = ""
     read: Callable[[Any], Any] | None = None
     write: Callable[[Definition], Any] | None = None
     answer: Callable[[Definition], Any] | None = None
     answer_type: Any = None  # the type in Python; None: that of the kind
     is_answered: bool = False  # never null in an answer
-    defaults: Mapping[Column, Any] = field(default_factory=dict)
+    defaults: Mapping[Column, Any] = field(default_factory=dict)  # those that differ from `default`
     otherwise: str = ""  # the default in words, where it is not one value
     sections: tuple[Section, ...] = EVERYWHERE
 
@@ -264,6 +268,22 @@ def _nothing(_definition: Definition) -> None:
     return None
 
 
+_ATTRIBUTES = {one.name: one.default for one in attributes_of(Definition)}
+
+
+def _completed(name: str, row: Field) -> Field:
+    """Return a row with the attribute of its name and the default of that attribute, where it says nothing else."""
+    attribute = row.attribute or (name if row.attribute == "" and name in _ATTRIBUTES else None)
+    value = _ATTRIBUTES.get(attribute) if attribute is not None else None
+    is_value = row.default is None and row.write is None and value not in (None, "")
+    return replace(
+        row,
+        attribute=attribute,
+        default=value if is_value else row.default,
+        is_answered=row.is_answered or value is not None,
+    )
+
+
 WORK_SOURCE = Record(
     {
         "type": Key(Text("directory"), "directory, command, or one that is installed.", is_required=True),
@@ -282,23 +302,20 @@ EXPECT = Record(
 )
 PING = Record({"url": Key(URL, "The URL to call.", is_required=True)})
 
-FIELDS: dict[str, Field] = {
-    "type": Field(Word(("interval", "cron", "webhook", "chat")), "What fires it.", sections=("agents",)),
-    "interval": Field(Parsed(parse_every, A_DURATION), "The pause between two runs.", sections=("agents",)),
-    "expression": Field(Parsed(parse_cron), "The same as cron.", sections=("agents",)),
-    "command": Field(
-        Text(DEFAULT_COMMAND), "The plugin's command.", DEFAULT_COMMAND, "command", sections=("plugins",)
-    ),
+_OF_AGENTS: tuple[Section, ...] = ("agents",)
+_AN_INTERVAL = Parsed(parse_every, A_DURATION, python="Duration")
+_EXPRESSION = Parsed(parse_cron, {"type": "string", "examples": ["0 2 * * *"]})
+_ROWS: dict[str, Field] = {
+    "type": Field(Word(("interval", "cron", "webhook", "chat")), "What fires it.", sections=_OF_AGENTS),
+    "interval": Field(_AN_INTERVAL, "The pause between two runs.", sections=_OF_AGENTS),
+    "expression": Field(_EXPRESSION, "The same as cron.", sections=_OF_AGENTS),
+    "command": Field(Text(DEFAULT_COMMAND), "The plugin's command.", DEFAULT_COMMAND, sections=("plugins",)),
     "every": Field(
-        Parsed(parse_every, A_DURATION, python="Duration"),
+        _AN_INTERVAL,
         "An interval: 5m, 1h30m, hourly, daily, weekly or monthly.",
         write=_trigger_text("every"),
     ),
-    "cron": Field(
-        Parsed(parse_cron, {"type": "string", "examples": ["0 2 * * *"]}),
-        "Five fields, or @daily and others.",
-        write=_trigger_text("cron"),
-    ),
+    "cron": Field(_EXPRESSION, "Five fields, or @daily and others.", write=_trigger_text("cron")),
     "at": Field(
         INSTANT,
         "Once, at this time; without an offset it is read in the schedule's timezone.",
@@ -309,9 +326,9 @@ FIELDS: dict[str, Field] = {
         "Once, this long after the schedule is created.",
         write=_trigger_text("after"),
     ),
-    "name": Field(Text(), "A name for people.", attribute="name", is_answered=True),
-    "description": Field(Text(), "What it is for.", attribute="description", is_answered=True),
-    "owner": Field(Text(), "Whose it is.", attribute="owner"),
+    "name": Field(Text(), "A name for people."),
+    "description": Field(Text(), "What it is for."),
+    "owner": Field(Text(), "Whose it is."),
     "enabled": Field(Flag(), "false pauses it and keeps its state.", True, is_answered=True),
     "timezone": Field(
         ZONE,
@@ -324,21 +341,19 @@ FIELDS: dict[str, Field] = {
     "dst": Field(
         DST, "What happens when clocks change.", write=lambda one: some_of({"gap": one.gap, "fold": one.fold})
     ),
-    "start_at": Field(INSTANT, "No slot before it.", write=lambda one: instant_text(one.start_at)),
-    "end_at": Field(INSTANT, "No slot from here on.", write=lambda one: instant_text(one.end_at)),
+    "start_at": Field(
+        INSTANT, "No slot before it.", None, None, write=lambda one: instant_text(one.start_at)
+    ),
+    "end_at": Field(INSTANT, "No slot from here on.", None, None, write=lambda one: instant_text(one.end_at)),
     "first_run": Field(
         Word(get_args(FirstRun)),
         "When an interval begins.",
         "immediately",
-        "first_run",
         defaults={"seconds": "after_interval", "spec": "after_interval"},
     ),
     "interval_from": Field(
         Word(get_args(IntervalFrom)),
         "Count from the slot, or from the end of the last run.",
-        "slot",
-        "interval_from",
-        is_answered=True,
         defaults={"agent": "completion"},
     ),
     "jitter": Field(
@@ -347,31 +362,21 @@ FIELDS: dict[str, Field] = {
     "only_between": Field(
         WINDOW,
         "Fire in these hours only.",
-        attribute="only_between",
         write=lambda one: str(one.only_between) if one.only_between else None,
     ),
     "not_on": Field(
         WEEKDAYS,
         "Weekdays on which it does not fire.",
-        attribute="not_on",
         write=lambda one: weekday_names(one.not_on) or None,
         answer=lambda one: weekday_names(one.not_on),
         answer_type=list[str],
-        is_answered=True,
     ),
-    "outside_window": Field(
-        Word(get_args(WhenClosed)),
-        "Skip a slot in a closed time, or defer it.",
-        "skip",
-        "outside_window",
-        is_answered=True,
-    ),
+    "outside_window": Field(Word(get_args(WhenClosed)), "Skip a slot in a closed time, or defer it."),
     "quiet_hours": Field(Text("nights"), "The id of a quiet-hours policy.", attribute="quiet_hours_id"),
     "misfire_grace": Field(
         GRACE,
         "How late a slot may still fire.",
         "auto",
-        "misfire_grace",
         read=lambda value: None if value == "auto" else DURATION.parse(value),
         write=_duration_of("misfire_grace", "auto"),
         is_answered=True,
@@ -379,30 +384,15 @@ FIELDS: dict[str, Field] = {
     "catch_up": Field(
         Word((*get_args(CatchUp), "run_all_capped")),
         "What becomes of missed slots.",
-        attribute="catch_up",
         read=lambda value: "run_all" if value == "run_all_capped" else value,
         answer=attrgetter("catch_up_policy"),
         answer_type=CatchUp,
         is_answered=True,
         otherwise="`run_once` for `at`, `after` and `interval_from: completion`, else `skip`",
     ),
-    "catch_up_limit": Field(
-        Number(1, 100_000), "At most so many catch-up jobs.", 100, "catch_up_limit", is_answered=True
-    ),
-    "if_running": Field(
-        Word(get_args(IfRunning)),
-        "What a slot does while a job is outstanding.",
-        "skip",
-        "if_running",
-        is_answered=True,
-    ),
-    "queue_limit": Field(
-        Number(1),
-        "At most so many jobs waiting with if_running: queue.",
-        1_000,
-        "queue_limit",
-        is_answered=True,
-    ),
+    "catch_up_limit": Field(Number(1, 100_000), "At most so many catch-up jobs."),
+    "if_running": Field(Word(get_args(IfRunning)), "What a slot does while a job is outstanding."),
+    "queue_limit": Field(Number(1), "At most so many jobs waiting with if_running: queue."),
     "max_outstanding": Field(
         Number(0),
         "At most so many outstanding jobs; 0 means no limit.",
@@ -418,24 +408,13 @@ FIELDS: dict[str, Field] = {
         otherwise="no limit",
         sections=("schedules",),
     ),
-    "total_repeats": Field(
-        Number(0),
-        "Done after so many successful runs; 0 means never.",
-        0,
-        "total_repeats",
-        is_answered=True,
-    ),
+    "total_repeats": Field(Number(0), "Done after so many successful runs; 0 means never."),
     "max_retries": Field(
-        Number(0),
-        "How often a slot that failed is tried again.",
-        attribute="max_retries",
-        defaults={"seconds": 3},
-        otherwise="none",
+        Number(0), "How often a slot that failed is tried again.", defaults={"seconds": 3}, otherwise="none"
     ),
     "retry_delay": Field(
         DURATION,
         "The first pause before a retry.",
-        attribute="retry_delay",
         write=_duration_of("retry_delay"),
         answer=_duration_of("retry_base"),
         is_answered=True,
@@ -445,17 +424,13 @@ FIELDS: dict[str, Field] = {
     "on_exhausted": Field(
         Word(get_args(OnExhausted)),
         "Continue with the next slot when retries are used up, or stop.",
-        "continue",
-        "on_exhausted",
-        is_answered=True,
         defaults={"seconds": "stop"},
     ),
-    "on_lost": Field(
-        Word(get_args(OnLost)), "What becomes of a job whose node died.", "rerun", "on_lost", is_answered=True
-    ),
+    "on_lost": Field(Word(get_args(OnLost)), "What becomes of a job whose node died."),
     "timeout": Field(
         DURATION_OR_NONE,
         "How long a run may take; 0 means for ever.",
+        attribute=None,
         write=_duration_of("timeout", 0),
         answer=_duration_of("timeout", "0"),
         is_answered=True,
@@ -471,20 +446,13 @@ FIELDS: dict[str, Field] = {
         otherwise="off",
     ),
     "queue": Field(
-        NAME_TEXT,
-        "Which workers may take its jobs.",
-        "default",
-        "queue",
-        write=lambda one: plain_queue(one.queue),
-        is_answered=True,
+        NAME_TEXT, "Which workers may take its jobs.", "default", write=lambda one: plain_queue(one.queue)
     ),
     "payload": Field(
         Object(MOST_PAYLOAD),
         "Handed to the target.",
-        attribute="payload",
         read=payload_text,
         write=lambda one: json.loads(one.payload),
-        is_answered=True,
     ),
     "run": Field(
         Anything(),  # `config.target_fields` knows the kinds of targets, and those that are installed
@@ -501,16 +469,17 @@ FIELDS: dict[str, Field] = {
         "Tell a watcher of each run.",
         attribute="ping_url",
         read=lambda value: str(value.get("url")),
-        write=lambda one: one.ping_url and {"url": one.ping_url},
-        answer=lambda one: masked(one.ping_url and {"url": one.ping_url}),
+        write=_ping,
+        answer=lambda one: masked(_ping(one)),
     ),
-    "prompt": Field(Text(longest=1 << 20), "What the agent is asked to do.", sections=("agents",)),
-    "work_source": Field(WORK_SOURCE, "Where its work items come from.", sections=("agents",)),
-    "secret": Field(Text(), "Signs the requests of a webhook; write it as ${NAME}.", sections=("agents",)),
+    "prompt": Field(Text(longest=1 << 20), "What the agent is asked to do.", sections=_OF_AGENTS),
+    "work_source": Field(WORK_SOURCE, "Where its work items come from.", sections=_OF_AGENTS),
+    "secret": Field(Text(), "Signs the requests of a webhook; write it as ${NAME}.", sections=_OF_AGENTS),
     "signature": Field(
-        Word(SIGNATURES), "How the requests of a webhook are signed.", "everwhen", sections=("agents",)
+        Word(SIGNATURES), "How the requests of a webhook are signed.", "everwhen", sections=_OF_AGENTS
     ),
 }
+FIELDS: dict[str, Field] = {name: _completed(name, row) for name, row in _ROWS.items()}
 """The rows, in the order of answers and documents."""
 
 _COLUMN_OF: dict[Section, Column] = {"plugins": "plugin", "agents": "agent"}

@@ -75,14 +75,21 @@ def create_schedules(
 
 
 def create_declared(
-    runtime: Runtime, declared: Iterable[Declared], *, source: str, actor: str | None = None
+    runtime: Runtime,
+    declared: Iterable[Declared],
+    *,
+    source: str,
+    actor: str | None = None,
+    may_be_past: bool = False,
+    uid: str | None = None,
 ) -> list[State]:
-    """Create schedules that were read and found valid, in one transaction, all or none."""
+    """Create schedules that were read and found valid, in one transaction, all or none; `uid` is one's own."""
     now, uids, quiet = runtime.clock.now(), uids_from(secrets.randbits(48)), QuietHoursByName(runtime)
     new: list[NewSchedule] = []
     for one in declared:
         plan = Plan(one.schedule_id, one.definition, quiet.of(one.definition))
-        creation = edit.create(plan, next(uids), now, is_enabled=one.is_enabled, actor=actor)
+        is_enabled, own = one.is_enabled, uid or next(uids)
+        creation = edit.create(plan, own, now, is_enabled=is_enabled, may_be_past=may_be_past, actor=actor)
         new.append(NewSchedule(creation, plan, source))
     states = store_of(runtime).catalogue.create(now, new)
     runtime.wake_scheduler()
@@ -194,15 +201,30 @@ def with_quiet_hours(runtime: Runtime, work: Callable[[QuietHoursByName], T]) ->
 def update_schedule(runtime: Runtime, submission: Submission, *, actor: str | None = None) -> State:
     """Replace the definition of a schedule by a new revision."""
     definition = define(runtime, submission, runtime.clock.now())
+    may_be_past = submission.may_be_past
+    return replace_definition(
+        runtime, submission.schedule_id, definition, may_be_past=may_be_past, actor=actor
+    )
+
+
+def replace_definition(
+    runtime: Runtime,
+    schedule_id: str,
+    definition: Definition,
+    *,
+    may_be_past: bool = False,
+    actor: str | None = None,
+) -> State:
+    """Write a new revision of a schedule."""
 
     def update(quiet: QuietHoursByName) -> State:
         policy = quiet.of(definition)
 
         def change(schedule: Schedule, now: int, shared: Shared) -> Decision:
             plan = Plan(schedule.state.schedule_id, definition, policy)
-            return edit.edit(schedule, plan, now, shared, may_be_past=submission.may_be_past, actor=actor)
+            return edit.edit(schedule, plan, now, shared, may_be_past=may_be_past, actor=actor)
 
-        return _change(runtime, submission.schedule_id, change)
+        return _change(runtime, schedule_id, change)
 
     return with_quiet_hours(runtime, update)
 

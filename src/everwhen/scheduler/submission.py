@@ -23,7 +23,6 @@ from everwhen.runtime import Runtime
 from everwhen.targets.python_function import UnknownFunctionError, load
 
 ON_TRIGGER = "on_trigger"
-_SOME_FUNCTION = {"python": "some:function"}
 
 
 def plain(value: Any) -> Any:
@@ -128,6 +127,5 @@ def read_schedule(
 ) -> Declared:
     """The declaration that the words say, or everything that is wrong with them; `target` stands for their `run`."""
     checked_name("id", schedule_id)
-    said = fields if target is None else {**fields, "run": _SOME_FUNCTION}
-    declared = read_submission(said, schedule_id, around, may_be_past=may_be_past, target=target)
+    declared = read_submission(fields, schedule_id, around, may_be_past=may_be_past, target=target)
     return replace(declared, place=place) if place else declared

@@ -28,7 +28,11 @@ def read_schedules(node: Node, collector: ScheduleCollector) -> None:
 
 
 def read_schedule(
-    item: Node, schedule_id: str, collector: ScheduleCollector, given: Target | None = None
+    item: Node,
+    schedule_id: str,
+    collector: ScheduleCollector,
+    given: Target | None = None,
+    group_of_given: str | None = None,
 ) -> None:
     """Read one general schedule whose keys were checked; `given` is its target, whatever its `run` says."""
     fields = {key: value for key, value in item.fields().items() if key != "id"}
@@ -39,7 +43,7 @@ def read_schedule(
     if run is None or found is None:
         target = given or _target(item, run, collector)
         fields = with_defaults(fields, target.kind, shape=collector.shape)
-        collector.add(item, schedule_id, fields, target)
+        collector.add(item, schedule_id, fields, target, group=group_of_given)
         return
     kind, name = found
     group = collector.groups.get(found)
