@@ -41,6 +41,10 @@ MODULES = (
     sqlite_transaction,
 )
 
+ROWS_OF_JSON = (
+    "(SELECT json_extract(value, '$[0]') AS a, json_extract(value, '$[1]') AS b FROM json_each(:batch))"
+)
+
 
 @pytest.mark.parametrize(
     ("written", "on_sqlite", "on_postgres"),
@@ -60,12 +64,9 @@ MODULES = (
             "FROM unnest(%(uids)s::text[]) AS v(uid)",
         ),
         (
-            "FROM batch AS v(id, at)",
-            (
-                "FROM (SELECT json_extract(value, '$[0]') AS id, json_extract(value, '$[1]') AS at "
-                "FROM json_each(:batch)) AS v"
-            ),
-            "FROM unnest(%(each_id)s, %(each_at)s) AS v(id, at)",
+            "FROM batch AS v(a, b)",
+            f"FROM {ROWS_OF_JSON} AS v",
+            "FROM unnest(%(each_a)s, %(each_b)s) AS v(a, b)",
         ),
         ("strpos(queue, '@')", "instr(queue, '@')", "strpos(queue, '@')"),
         ("greatest(a, least(b, c))", "max(a, min(b, c))", "greatest(a, least(b, c))"),

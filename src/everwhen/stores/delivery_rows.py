@@ -89,8 +89,7 @@ class DeliveryReads(Queries):
 
     def next_delivery_at(self, now: int) -> int | None:
         """Return the earliest instant at which a job may be handed over, or has to be checked."""
-        found: int | None = self.value(NEXT_DELIVERY, mark=EARLIEST)
-        return found
+        return self.number(NEXT_DELIVERY, mark=EARLIEST)
 
 
 # The primary key of jobs.

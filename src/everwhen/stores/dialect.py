@@ -50,11 +50,6 @@ _ON_SQLITE = (
 _ON_POSTGRES = ((_NUMBER_IN, r"(\1->>'\2')::bigint"), (re.compile(r" INDEXED BY \w+"), ""))
 
 
-# Of rows with the number of their transaction on PostgreSQL: those that no other can appear before any more.
-COMMITTED = """
-(xid < pg_snapshot_xmin(pg_current_snapshot()) OR xid >= pg_snapshot_xmax(pg_current_snapshot()))"""
-
-
 class Statement:
     """One statement for both drivers: its texts, and which parameters have to be converted."""
 
@@ -126,8 +121,10 @@ class Insert:
         return ""
 
 
-composed = lru_cache(maxsize=512)(Statement)
-"""Return the statement of a text that is put together for a request: such texts are few, and each is rendered once."""
+@lru_cache(maxsize=512)
+def composed(text: str) -> Statement:
+    """Return the statement of a text that is put together for a request: they are few, and each is rendered once."""
+    return Statement(text)
 
 
 def _render_sqlite(text: str) -> str:

@@ -127,8 +127,7 @@ class JobReads(Queries):
 
     def next_ready_at(self, queues: Sequence[str] | None, now: int | None = None) -> int | None:
         """Return when the earliest job of these queues may start; None while the system is paused."""
-        found: int | None = self.value(NEXT_READY, queues=queues, mark=EARLIEST)
-        return found
+        return self.number(NEXT_READY, queues=queues, mark=EARLIEST)
 
     def jobs(self, job_ids: Sequence[str]) -> dict[str, Job]:
         return {job.job_id: job for job in map(Job._make, self.rows(_JOBS, job_ids=job_ids))}
@@ -163,8 +162,7 @@ class JobReads(Queries):
         return self._jobs(self.rows(_EXTERNAL_OVER, now=now))
 
     def outcome_token(self, job_id: str) -> str | None:
-        found: str | None = self.value(_OUTCOME_TOKEN, job_id=job_id)
-        return found
+        return self.text(_OUTCOME_TOKEN, job_id=job_id)
 
     def jobs_of_dead_nodes(self, *, node: str, oldest: int, newest: int) -> list[Job]:
         return self._jobs(self.rows(_OF_DEAD_NODES, node=node, oldest=oldest, newest=newest))
@@ -178,8 +176,7 @@ class JobReads(Queries):
 
     def requester(self, job: Job) -> str | None:
         """Return who triggered or re-ran the job, where that is recorded."""
-        found: str | None = self.value(_REQUESTER, uid=job.uid, slot_at=job.slot_at, job_id=job.job_id)
-        return found
+        return self.text(_REQUESTER, uid=job.uid, slot_at=job.slot_at, job_id=job.job_id)
 
 
 # -- writes --

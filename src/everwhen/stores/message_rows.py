@@ -1,6 +1,6 @@
 """Messages, their subscribers, and the state of plugins: reads, and writes.
 
-A reader follows messages in the order of commits, as `ledger` explains for events.
+A reader follows messages in the order of commits (`commit_order`).
 """
 
 from __future__ import annotations
@@ -10,26 +10,17 @@ from collections.abc import Collection, Mapping, Sequence
 from everwhen.model.outcome import NewMessage
 from everwhen.model.queries import MessageFilter
 from everwhen.model.subscription import Message, Subscription
-from everwhen.stores.dialect import COMMITTED, Insert, Statement
+from everwhen.stores.commit_order import Stream, last_committed
+from everwhen.stores.dialect import Insert, Statement
 from everwhen.stores.queries import Queries
 
 _MESSAGE = ", ".join(Message._fields)
 # The primary key of messages; on PostgreSQL idx_messages_commit.
-_IS_MESSAGE = Statement("SELECT 1 FROM messages WHERE id = :id")
-_AFTER = Statement(
-    sqlite=f"SELECT {_MESSAGE} FROM messages WHERE id > :id ORDER BY id LIMIT :limit",
-    postgres=f"""
-SELECT {_MESSAGE} FROM messages
-WHERE (xid, id) > ((SELECT xid FROM messages WHERE id = :id), :id) AND {COMMITTED} ORDER BY xid, id LIMIT :limit""",
-)
-_ABOVE = Statement(
-    sqlite=f"SELECT {_MESSAGE} FROM messages WHERE id > :id ORDER BY id LIMIT :limit",
-    postgres=f"SELECT {_MESSAGE} FROM messages WHERE id > :id AND {COMMITTED} ORDER BY xid, id LIMIT :limit",
-)
+_STREAM = Stream("messages", _MESSAGE)
 # An id is never reused, so on SQLite the last one outlives what retention deletes.
 _LAST = Statement(
     sqlite="SELECT seq FROM sqlite_sequence WHERE name = 'messages'",
-    postgres=f"SELECT id FROM messages WHERE {COMMITTED} ORDER BY xid DESC, id DESC LIMIT 1",
+    postgres=last_committed("messages"),
 )
 # The primary key, backwards, until the page is full; idx_messages_at where an instant is given and few follow it.
 _WANTED = """
@@ -61,9 +52,7 @@ class MessageReads(Queries):
         return [Subscription._make(row) for row in self.rows(_SUBSCRIPTIONS)]
 
     def messages_after(self, message_id: int, *, limit: int) -> list[Message]:
-        # Where retention has deleted the message of the cursor, those with a larger id follow it.
-        query = _AFTER if self.rows(_IS_MESSAGE, id=message_id) else _ABOVE
-        return [Message._make(row) for row in self.rows(query, id=message_id, limit=limit)]
+        return [Message._make(row) for row in _STREAM.after(self, message_id, limit)]
 
     def last_message_id(self) -> int:
         return self.value(_LAST) or 0

@@ -135,13 +135,11 @@ class PostgresSnapshot(PostgresQueries, Snapshot):
     def next_ready_at(self, queues: Sequence[str] | None, now: int | None = None) -> int | None:
         if now is not None:
             self._look_for_ready(now)
-        found: int | None = self.value(NEXT_READY, mark=self._marks.ready.at, queues=queues)
-        return found
+        return self.number(NEXT_READY, mark=self._marks.ready.at, queues=queues)
 
     def next_delivery_at(self, now: int) -> int | None:
         self._look_for_ready(now)  # others may have written below the mark
-        found: int | None = self.value(NEXT_DELIVERY, mark=self._marks.ready.at)
-        return found
+        return self.number(NEXT_DELIVERY, mark=self._marks.ready.at)
 
     def _look_for_ready(self, now: int) -> None:
         """Find the first ready job from the very front, every few seconds, whether it can start or not."""

@@ -65,3 +65,13 @@ class Queries(ABC):
         """Return the first column of the first row, or None."""
         found = self.rows(statement, **values)
         return found[0][0] if found else None
+
+    def number(self, statement: Statement, **values: Any) -> int | None:
+        """Return the same, which is a number or an instant."""
+        found: int | None = self.value(statement, **values)
+        return found
+
+    def text(self, statement: Statement, **values: Any) -> str | None:
+        """Return the same, which is a text."""
+        found: str | None = self.value(statement, **values)
+        return found

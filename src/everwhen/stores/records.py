@@ -10,45 +10,19 @@ from everwhen.model.row_changes import JOB_INSERTED
 Row = tuple[object, ...]
 
 # Columns of a definition that its row shows to readers of the table; `source` and `created_at` never change.
-SHOWN = (
-    "name",
-    "group",
-    "command",
-    "type",
-    "spec",
-    "timezone",
-    "catch_up_policy",
-    "quiet_hours_policy_id",
-    "payload",
-    "target",
-    "updated_at",
+SHOWN = tuple(
+    """
+name group command type spec timezone catch_up_policy quiet_hours_policy_id payload target updated_at""".split()
 )
 # Columns that a new schedule sets; the other columns of a state begin with its defaults, which equal the table's.
-BEGUN = (
-    "uid",
-    "schedule_id",
-    "owner",
-    "revision",
-    "status",
-    "anchor_at",
-    "next_slot_at",
-    "next_run_at",
-    "paused_by",
-    "status_reason",
+BEGUN = tuple(
+    """
+uid schedule_id owner revision status anchor_at next_slot_at next_run_at paused_by status_reason""".split()
 )
 INSERTED = (*BEGUN, *SHOWN, "source", "created_at", "key", "token_id")
 
 # Columns of a job that has begun and succeeded when it is created.
-JOB_ENDED = (
-    *JOB_INSERTED,
-    "status",
-    "started_at",
-    "deadline_at",
-    "ended_at",
-    "released_at",
-    "node",
-    "fence",
-)
+JOB_ENDED = (*JOB_INSERTED, *"status started_at deadline_at ended_at released_at node fence".split())
 
 
 class Due(NamedTuple):

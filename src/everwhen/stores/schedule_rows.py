@@ -156,13 +156,11 @@ class ScheduleReads(Queries):
 
     def next_due_at(self) -> int | None:
         """Return the earliest due slot or release; None while the system is paused, or the loop would not sleep."""
-        found: int | None = self.value(NEXT_DUE, mark=EARLIEST)
-        return found
+        return self.number(NEXT_DUE, mark=EARLIEST)
 
     def next_resume_at(self) -> int | None:
         """Return the earliest end of a pause that has one."""
-        found: int | None = self.value(_NEXT_RESUME)
-        return found
+        return self.number(_NEXT_RESUME)
 
     def due_to_resume(self, now: int) -> list[str]:
         return [row[0] for row in self.rows(_DUE_TO_RESUME, now=now)]
@@ -183,8 +181,7 @@ SELECT {_ENTRY} FROM schedules WHERE {where} ORDER BY row_id DESC LIMIT :limit O
         return None if row is None else _entry(row)
 
     def id_of_key(self, key: str) -> str | None:
-        found: str | None = self.value(_ID_OF_KEY, key=key)
-        return found
+        return self.text(_ID_OF_KEY, key=key)
 
     def count_schedules(self, wanted: Mapping[str, str], *, text: str | None, most: int) -> int:
         where, values = _filtered(wanted, text)

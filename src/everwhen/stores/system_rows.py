@@ -65,12 +65,10 @@ class SystemReads(Queries):
         return (0, "") if row is None else (row[0], row[1])
 
     def config_places(self) -> str | None:
-        found: str | None = self.value(_CONFIG_PLACES)
-        return found
+        return self.text(_CONFIG_PLACES)
 
     def config_sections(self) -> str | None:
-        found: str | None = self.value(_CONFIG_SECTIONS)
-        return found
+        return self.text(_CONFIG_SECTIONS)
 
     def heartbeats(self, since: int) -> list[tuple[int, int]]:
         return self.rows(_HEARTBEATS, since=since)
@@ -79,8 +77,7 @@ class SystemReads(Queries):
         return self.rows(_CLOCK_STEPS, since=since)
 
     def last_heartbeat_at(self) -> int | None:
-        found: int | None = self.value(_LAST_HEARTBEAT)
-        return found
+        return self.number(_LAST_HEARTBEAT)
 
     def nodes(self) -> list[Node]:
         return [Node._make(row) for row in self.rows(_NODES)]
