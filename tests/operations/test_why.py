@@ -9,7 +9,6 @@ from typing import get_args
 
 import pytest
 
-from everwhen.decide import sentences
 from everwhen.decide.edit import edit
 from everwhen.decide.sentences import cause, spoken
 from everwhen.decide.status import invalidate
@@ -47,12 +46,12 @@ def said(s: ManualScheduler, schedule_id: str, text: str | None = None) -> str:
 @pytest.mark.parametrize(
     ("fields", "listed"),
     [
-        (sentences.SKIPPED, reasons.SKIP_REASONS),
-        (sentences.MISSED, reasons.MISS_REASONS),
-        (sentences.HELD, reasons.HOLD_REASONS),
-        (sentences.SPANS, get_args(reasons.SpanReason)),
-        (sentences.ONGOING, get_args(reasons.SpanReason)),
-        (sentences.CANCELLED, get_args(reasons.CancelReason)),
+        (reasons.SKIPPED, reasons.SKIP_REASONS),
+        (reasons.MISSED, reasons.MISS_REASONS),
+        (reasons.HELD, reasons.HOLD_REASONS),
+        (reasons.SPANS, get_args(reasons.SpanReason)),
+        (reasons.ONGOING, get_args(reasons.SpanReason)),
+        (reasons.CANCELLED, get_args(reasons.CancelReason)),
     ],
 )
 def test_every_reason_has_its_sentence_and_no_other_has_one(
@@ -64,24 +63,24 @@ def test_every_reason_has_its_sentence_and_no_other_has_one(
 @pytest.mark.parametrize(
     ("fields", "reason", "expected"),
     [
-        (sentences.SKIPPED, "excluded_day", "the schedule does not run on a Monday (not_on)"),
+        (reasons.SKIPPED, "excluded_day", "the schedule does not run on a Monday (not_on)"),
         (
-            sentences.SKIPPED,
+            reasons.SKIPPED,
             "outside_window",
             "09:00 is outside its window 10:00-18:00 Europe/Paris (only_between)",
         ),
         (
-            sentences.SKIPPED,
+            reasons.SKIPPED,
             "quiet_hours",
             "quiet hours nights (Mon Tue 22:00-10:00, its dates America/New_York) were in force",
         ),
-        (sentences.SKIPPED, "circuit_open", "the circuit breaker mail was open"),
-        (sentences.SKIPPED, "queue_full", "1,000 jobs were waiting already (queue_limit)"),
-        (sentences.SKIPPED, "budget", "the budget of firings was spent (team)"),
-        (sentences.MISSED, "catch_up_limit", "more slots had been missed than the 100 that may be caught up"),
-        (sentences.HELD, "outstanding_limit", "2 jobs of its kind may be outstanding, and that many are"),
+        (reasons.SKIPPED, "circuit_open", "the circuit breaker mail was open"),
+        (reasons.SKIPPED, "queue_full", "1,000 jobs were waiting already (queue_limit)"),
+        (reasons.SKIPPED, "budget", "the budget of firings was spent (team)"),
+        (reasons.MISSED, "catch_up_limit", "more slots had been missed than the 100 that may be caught up"),
+        (reasons.HELD, "outstanding_limit", "2 jobs of its kind may be outstanding, and that many are"),
         (
-            sentences.HELD,
+            reasons.HELD,
             "at_capacity",
             "g may run 1 job at once, and that many are running (max_concurrent)",
         ),
@@ -111,11 +110,11 @@ def test_quiet_hours_of_all_days_name_none_of_them() -> None:
     hours = QuietHours(zone("UTC"), (QuietWindow(Window(22 * 60, 10 * 60)),))
     definition = Definition(Every(60, "1m"), zone("UTC"), Target("command"))
     plan = Plan("a", definition, QuietHoursPolicy("q", "nights", hours))
-    said = cause(sentences.SKIPPED, "quiet_hours", plan, at("08:00:00"))
+    said = cause(reasons.SKIPPED, "quiet_hours", plan, at("08:00:00"))
     assert said.startswith("quiet hours nights (22:00-10:00 UTC) were in force")
 
 
-@pytest.mark.parametrize("fields", [sentences.SKIPPED, sentences.MISSED, sentences.HELD])
+@pytest.mark.parametrize("fields", [reasons.SKIPPED, reasons.MISSED, reasons.HELD])
 def test_a_reason_whose_rule_is_gone_from_the_definition_still_has_a_sentence(fields: dict[str, str]) -> None:
     plan = Plan("a", Definition(Every(60, "1m"), zone("UTC"), Target("command")), None)
     for reason in fields:

@@ -17,18 +17,7 @@ from everwhen.decide.outlook import (
     explain_system,
     foresee,
 )
-from everwhen.decide.sentences import (
-    CANCELLED,
-    HELD,
-    MISSED,
-    ON_REQUEST,
-    ONGOING,
-    SKIPPED,
-    SPANS,
-    WAS_HELD,
-    cause,
-    spoken,
-)
+from everwhen.decide.sentences import cause, spoken
 from everwhen.model.breaker import Transition
 from everwhen.model.delivery import Delivery
 from everwhen.model.history import Recorded, Revision
@@ -36,6 +25,7 @@ from everwhen.model.instants import MINUTE
 from everwhen.model.job import FAILURES, Job
 from everwhen.model.node import Node
 from everwhen.model.outcome import message_of
+from everwhen.model.reasons import CANCELLED, HELD, MISSED, ON_REQUEST, ONGOING, SKIPPED, SPANS, WAS_HELD
 from everwhen.model.schedule import Plan, Schedule, State
 from everwhen.timetable.civil_time import Zone
 from everwhen.timetable.trigger import OnRequest

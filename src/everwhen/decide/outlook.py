@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal, NamedTuple
 
-from everwhen.decide.sentences import AHEAD, PRESENT, cause, spoken
+from everwhen.decide.sentences import cause, spoken
 from everwhen.decide.slots import NextSlot, slot_after_span
 from everwhen.decide.status import can_revive
 from everwhen.model.calendar import Calendar
 from everwhen.model.instants import SECOND
+from everwhen.model.reasons import AHEAD, PRESENT
 from everwhen.model.schedule import Plan, Schedule, State
 from everwhen.model.shared import Shared
 from everwhen.timetable.civil_time import Zone
