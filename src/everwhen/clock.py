@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
 from everwhen.errors import TimetableError
 from everwhen.timetable.civil_time import known_zones
@@ -14,6 +15,18 @@ from everwhen.timetable.civil_time import known_zones
 _LOCALTIME = Path("/etc/localtime")
 _TIMEZONE = Path("/etc/timezone")
 _ZONEINFO = Path("/usr/share/zoneinfo")
+
+
+class Clock(Protocol):
+    """Wall-clock instants for slots, monotonic seconds for sleeps, leases and timeouts."""
+
+    def now(self) -> int:
+        """Return the current instant, in microseconds since 1970."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back and never jump."""
+        ...
 
 
 class SystemClock:

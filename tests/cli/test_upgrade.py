@@ -25,6 +25,7 @@ from everwhen.operations.apply import apply
 from everwhen.operations.proof import prove
 from everwhen.operations.record import revisions_of
 from everwhen.operations.schedules import create_declared
+from everwhen.stores.opened import store_of
 from everwhen.wiring import Stack, open_stack
 from tests.targets.plugins import put_plugin
 
@@ -69,7 +70,7 @@ def opened(folder: Path) -> Stack:
 
 
 def definition_of(stack: Stack, name: str) -> Definition:
-    schedule = stack.runtime.catalogue.get(name)
+    schedule = store_of(stack.runtime).catalogue.get(name)
     assert schedule is not None
     return schedule.definition
 
@@ -119,7 +120,7 @@ def test_stored_schedules_get_the_protection_of_their_target_once_and_it_is_on_r
     assert causes["report"] == ["created"]  # looked at, and as it should be
     assert causes["daily"] == causes["call"] == [None]
     assert prove(stack.runtime).is_clean
-    schedule = stack.runtime.catalogue.get("polls")
+    schedule = store_of(stack.runtime).catalogue.get("polls")
     assert schedule is not None and schedule.state.next_slot_at is not None
     to_come = moment_of(schedule.state.next_slot_at).isoformat()
     stack.close()
@@ -133,7 +134,7 @@ def why(folder: Path, name: str, at: str) -> str:
 
 
 def uid_of(stack: Stack, name: str) -> str:
-    schedule = stack.runtime.catalogue.get(name)
+    schedule = store_of(stack.runtime).catalogue.get(name)
     assert schedule is not None
     return schedule.state.uid
 

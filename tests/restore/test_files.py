@@ -144,8 +144,7 @@ def test_the_schema_of_the_release_before_is_migrated(place: Place) -> None:
             connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
         database = PostgresDatabase(place.url)
         migrate(database, POSTGRES[:1], applied_at=0)
-        with database.snapshot() as connection:
-            back_up(connection, place.backup, lambda _share: None, place.clock)
+        back_up(database, place.backup, lambda _share: None, place.clock)
         database.close()
         backed_up_beside = place.backup.read_bytes()
         runtime = place.move_in()

@@ -1,4 +1,4 @@
-"""The ledger port on SQLite: what it reads is what was written, in pages, by the indexes that it names."""
+"""The ledger on SQLite: what it reads is what was written, in pages, by the indexes that it names."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from everwhen.model.breaker import Breaker
 from everwhen.model.instants import HOUR, MINUTE, SECOND
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.policy import BreakerRule
+from everwhen.model.queries import Counts, EventFilter, JobFilter
 from everwhen.model.schedule import Definition, Target
-from everwhen.ports.ledger import Counts, EventFilter, JobFilter, Ledger
-from everwhen.stores import sqlite_ledger
+from everwhen.stores import ledger
+from everwhen.stores.ledger import Ledger
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.trigger import Every
 from tests.stateful.world import World
@@ -160,16 +161,16 @@ def test_a_history_of_some_recounts_no_limits(world: World) -> None:
 @pytest.mark.parametrize(
     ("query", "index"),
     [
-        (sqlite_ledger._JOBS_OF, "sqlite_autoindex_jobs_1"),
-        (sqlite_ledger._EVENTS_OF_UID, "idx_audit_schedule"),
-        (sqlite_ledger._SYSTEM_EVENTS, "idx_audit_schedule"),
-        (sqlite_ledger._EVENTS_OF_SLOT, "idx_audit_schedule"),
-        (sqlite_ledger._CAUGHT_UP_AROUND, "idx_audit_schedule"),
-        (sqlite_ledger._JOB_COUNTS, "idx_jobs_outstanding"),
+        (ledger.JOBS_OF.sqlite, "sqlite_autoindex_jobs_1"),
+        (ledger.EVENTS_OF_UID.sqlite, "idx_audit_schedule"),
+        (ledger.SYSTEM_EVENTS.sqlite, "idx_audit_schedule"),
+        (ledger.EVENTS_OF_SLOT.sqlite, "idx_audit_schedule"),
+        (ledger.CAUGHT_UP_AROUND.sqlite, "idx_audit_schedule"),
+        (ledger.JOB_COUNTS.sqlite, "idx_jobs_outstanding"),
     ],
 )
 def test_the_index_that_a_statement_names_serves_it(world: World, query: str, index: str) -> None:
     with world.stack.database.read() as connection:
-        values = {"uid": FIRST, "slot_at": START}
+        values = {"uid": FIRST, "slot_at": START, "slot": START}
         plan = connection.execute(f"EXPLAIN QUERY PLAN {query}", values).fetchall()
     assert any(index in row[3] for row in plan), plan

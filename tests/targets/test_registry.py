@@ -36,7 +36,7 @@ MODULE = '''
 import json
 
 from everwhen.model.outcome import Outcome
-from everwhen.ports.target import Run
+from everwhen.target import Run
 from everwhen.targets.resources import Resources
 
 

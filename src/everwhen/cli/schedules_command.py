@@ -33,11 +33,14 @@ def path_of(schedule_id: str, *more: str) -> str:
 
 @command.command(name="list")
 @reaching
-@click.option("--status", help="active, paused, invalid, done, dead.")
-@click.option("--group", help="A plugin, an agent or a workflow.")
-@click.option("--owner", help="Whose they are.")
-@click.option("--target", help="command, http, python, message, plugin, agent, workflow.")
-@click.option("--match", "q", metavar="TEXT", help="Somewhere in id or name.")
+@click.option("--status", help="List only schedules of this status: active, paused, invalid, done, dead.")
+@click.option("--group", help="List only schedules of this plugin, agent or workflow.")
+@click.option("--owner", help="List only schedules of this owner.")
+@click.option(
+    "--target",
+    help="List only schedules of this target: command, http, python, message, plugin, agent, workflow.",
+)
+@click.option("--match", "q", metavar="TEXT", help="List only schedules whose id or name contains this text.")
 @click.option("--limit", default=100, show_default=True, type=click.IntRange(1, 100_000))
 @json_option
 def list_(client: Client, limit: int, as_json: bool, **filters: str | None) -> None:
@@ -214,8 +217,12 @@ def _tell(one: dict[str, Any], what: str, as_json: bool) -> None:
 @command.command(name="pause")
 @reaching
 @click.argument("schedules", nargs=-1, required=True)
-@click.option("--note", help="Why, for the next who looks.")
-@click.option("--until", metavar="TIME", help="Resume by itself then; without offset in this machine's zone.")
+@click.option("--note", help="Record the reason with the pause.")
+@click.option(
+    "--until",
+    metavar="TIME",
+    help="Resume automatically at this instant; without offset in this machine's zone.",
+)
 @json_option
 def pause(
     client: Client, schedules: tuple[str, ...], note: str | None, until: str | None, as_json: bool
@@ -223,7 +230,7 @@ def pause(
     """Stop firing schedules. Running jobs continue."""
     when = instant_option("--until", until, "") if until else None
     body = {key: value for key, value in (("note", note), ("until", when)) if value is not None}
-    _each(client, schedules, "pause", "paused", as_json, body)
+    _each(client, schedules, "pause", "paused", as_json=as_json, body=body)
 
 
 @command.command(name="resume")
@@ -238,17 +245,19 @@ def resume(client: Client, schedules: tuple[str, ...], as_json: bool) -> None:
 @command.command(name="approve")
 @reaching
 @click.argument("schedule")
-@click.option("--revision", type=click.IntRange(1), required=True, help="The revision that you looked at.")
+@click.option(
+    "--revision", type=click.IntRange(1), required=True, help="Name the revision that you reviewed."
+)
 @json_option
 def approve(client: Client, schedule: str, revision: int, as_json: bool) -> None:
     """Approve a SCHEDULE that waits for approval, at the revision that you looked at (see schedules show)."""
-    _each(client, (schedule,), "approve", "approved", as_json, {"revision": revision})
+    _each(client, (schedule,), "approve", "approved", as_json=as_json, body={"revision": revision})
 
 
 @command.command(name="decline")
 @reaching
 @click.argument("schedule")
-@click.option("--note", help="Why; it stands in the audit.")
+@click.option("--note", help="Record the reason in the audit.")
 @json_option
 def decline(client: Client, schedule: str, note: str | None, as_json: bool) -> None:
     """Delete a SCHEDULE that waits for approval."""
@@ -282,9 +291,11 @@ def _each(
 @command.command(name="trigger")
 @reaching
 @click.argument("schedule")
-@click.option("--payload", metavar="JSON", help="Its keys go over those of the schedule's own.")
+@click.option("--payload", metavar="JSON", help="Override keys of the schedule's payload with these.")
 @click.option(
-    "--if-running", type=click.Choice(["skip", "queue", "cancel", "allow"]), help="Instead of its own rule."
+    "--if-running",
+    type=click.Choice(["skip", "queue", "cancel", "allow"]),
+    help="Override the schedule's own if_running for this job.",
 )
 @json_option
 def trigger(
@@ -296,7 +307,7 @@ def trigger(
         try:
             body["payload"] = json.loads(payload)
         except ValueError as error:
-            raise click.BadParameter(f"is no JSON: {error}", param_hint="--payload") from None
+            raise click.BadParameter(f"is not valid JSON: {error}", param_hint="--payload") from None
     found = client.post(path_of(schedule, "trigger"), body)
     if as_json:
         print_json(found)
@@ -309,10 +320,16 @@ def trigger(
 @command.command(name="backfill")
 @reaching
 @click.argument("schedule")
-@click.option("--from", "start", required=True, metavar="TIME", help="Without offset in the schedule's zone.")
-@click.option("--to", "end", required=True, metavar="TIME", help="Not included.")
+@click.option(
+    "--from",
+    "start",
+    required=True,
+    metavar="TIME",
+    help="Start at this instant; without offset in the schedule's zone.",
+)
+@click.option("--to", "end", required=True, metavar="TIME", help="End before this instant.")
 @click.option("--if-running", type=click.Choice(["skip", "queue", "cancel", "allow"]))
-@click.option("--dry-run", is_flag=True, help="Only say which slots.")
+@click.option("--dry-run", is_flag=True, help="Only list the slots.")
 @json_option
 def backfill(
     client: Client, schedule: str, start: str, end: str, if_running: str | None, dry_run: bool, as_json: bool
@@ -340,8 +357,8 @@ def backfill(
 @command.command(name="delete")
 @reaching
 @click.argument("schedules", nargs=-1, required=True)
-@click.option("--cancel", is_flag=True, help="End its running jobs, too.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--cancel", is_flag=True, help="Also end its running jobs.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 def delete(client: Client, schedules: tuple[str, ...], cancel: bool, yes: bool, as_json: bool) -> None:
     """Delete schedules. Their records are kept until retention removes them."""

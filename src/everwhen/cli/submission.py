@@ -19,10 +19,13 @@ setting_option = click.option(
     "settings",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Any key, such as jitter=30s; JSON for lists.",
+    help="Set any key, such as jitter=30s; write lists as JSON.",
 )
 file_option = click.option(
-    "--file", "source", type=click.Path(dir_okay=False, allow_dash=True), help="A JSON object; - reads stdin."
+    "--file",
+    "source",
+    type=click.Path(dir_okay=False, allow_dash=True),
+    help="Read a JSON object from this file; - reads stdin.",
 )
 
 
@@ -61,7 +64,7 @@ def submission(
             raise click.BadParameter(f"{setting}: write it like jitter=30s", param_hint="--set")
         fields[key] = _value(key, value)
     if not fields:
-        raise click.UsageError("nothing is given; name keys with their options or --set, or a --file")
+        raise click.UsageError("no key is given; name keys with their options or --set, or a --file")
     return fields
 
 
@@ -80,9 +83,9 @@ def _object(source: str) -> dict[str, Any]:
     except OSError as error:
         raise click.BadParameter(f"{source}: {error.strerror}", param_hint="--file") from None
     except ValueError as error:
-        raise click.BadParameter(f"{source} is no JSON: {error}", param_hint="--file") from None
+        raise click.BadParameter(f"{source} is not valid JSON: {error}", param_hint="--file") from None
     if not isinstance(fields, dict):
-        raise click.BadParameter(f"{source} holds no JSON object", param_hint="--file")
+        raise click.BadParameter(f"{source} does not hold a JSON object", param_hint="--file")
     return fields
 
 
@@ -95,4 +98,4 @@ def _value(key: str, text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise click.BadParameter(f"{key}: is no JSON: {error}", param_hint="--set") from None
+        raise click.BadParameter(f"{key}: is not valid JSON: {error}", param_hint="--set") from None

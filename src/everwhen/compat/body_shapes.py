@@ -183,7 +183,7 @@ GENERAL_EXAMPLE = {
     "max_retries": 3,
     "run": {"http": {"url": "https://example.com/backup"}},
 }
-PIPELIT_EXAMPLE = {
+WORKFLOW_EXAMPLE = {
     "name": "Daily report",
     "workflow_id": 1,
     "trigger_node_id": "trigger_schedule_abc123",
@@ -193,7 +193,7 @@ PIPELIT_EXAMPLE = {
     "timeout_seconds": 600,
     "trigger_payload": {"report_type": "daily"},
 }
-SYRIS_EXAMPLE = {
+MESSAGE_EXAMPLE = {
     "name": "Good morning",
     "type": "cron",
     "spec": "0 8 * * *",
@@ -201,4 +201,7 @@ SYRIS_EXAMPLE = {
     "catch_up_policy": "run_once",
     "payload": {"content": {"text": "Good morning!"}, "source": {"thread_id": "family"}},
 }
-SCHEDULE_EXAMPLES = {"general": GENERAL_EXAMPLE, "Pipelit": PIPELIT_EXAMPLE, "SYRIS": SYRIS_EXAMPLE}
+SCHEDULE_EXAMPLES = {"general": GENERAL_EXAMPLE, "Pipelit": WORKFLOW_EXAMPLE, "SYRIS": MESSAGE_EXAMPLE}
+SHAPES = (
+    "The general shape (every, cron, at or after, and run), Pipelit's or SYRIS's; each has its own defaults."
+)

@@ -1,9 +1,8 @@
-"""Quiet hours submitted over REST: checked like those of the file, and serialised with the keys of the file."""
+"""Quiet hours submitted over REST: checked like those of the file; `views.quiet_hours` shows them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import date
 from typing import Any
 
 from everwhen.config.node import Node
@@ -17,8 +16,6 @@ from everwhen.errors import SubmissionError
 from everwhen.model.kinds import MapOf
 from everwhen.model.scalars import spelled
 from everwhen.model.schedule import QuietHoursPolicy
-from everwhen.timetable.civil_time import ORDINAL_OF_1970
-from everwhen.timetable.windows import EVERY_WEEKDAY, weekday_names
 
 _POLICIES = MapOf(QUIET_HOURS)
 
@@ -44,33 +41,6 @@ def _judged(fields: Mapping[str, Any], policy_id: str, rules: SubmissionRules) -
     if report.errors:
         raise SubmissionError((problem.path, problem.message) for problem in report.errors)
     return collector.policies[policy_id]
-
-
-def policy_to_json(policy: QuietHoursPolicy) -> dict[str, Any]:
-    """Return a policy with the keys of a file, from which `read_policy` makes the same policy."""
-    return {
-        "name": policy.name,
-        "timezone": policy.hours.zone.name,
-        "windows": [
-            {"days": _days(quiet.weekdays), "between": str(quiet.window)} for quiet in policy.hours.windows
-        ],
-        "dates": [_dates(first, last) for first, last in policy.hours.dates],
-        "action": policy.action,
-    }
-
-
-def _days(mask: int) -> list[str] | None:
-    return None if mask == EVERY_WEEKDAY else weekday_names(mask)
-
-
-def _dates(first: int, last: int) -> str | dict[str, str]:
-    if first == last:
-        return _day(first)
-    return {"from": _day(first), "to": _day(last)}
-
-
-def _day(number: int) -> str:
-    return date.fromordinal(number + ORDINAL_OF_1970).isoformat()
 
 
 def _below(path: str, policy_id: str) -> str:

@@ -28,10 +28,10 @@ from everwhen.model.defaults import PROTECTIONS, Shape
 from everwhen.model.fields import FIELDS, TRIGGER_KEYS, Definition, settled_fields
 from everwhen.model.group import RESERVED, is_longer, tenant_of
 from everwhen.model.kinds import NAME, NO_NAME, Key, Record
+from everwhen.model.manifest import Plugins
 from everwhen.model.scalars import spelled
 from everwhen.model.target_kinds import DEFAULT_COMMAND, Target
-from everwhen.ports.plugins import Plugins
-from everwhen.ports.workflows import Workflow
+from everwhen.model.workflow import Workflow
 from everwhen.timetable.trigger import Every, EveryMonth, Once
 
 _SAID = object()
@@ -314,7 +314,7 @@ def _collector(
         rules.timezone,
         rules.local_zone,
         rules.misfire_grace,
-        rules.dispatch,
+        dispatch=rules.dispatch,
         shape=shape,
         is_file=False,
         owner=rules.owner,

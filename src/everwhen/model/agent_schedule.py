@@ -1,4 +1,4 @@
-"""Schedules of agents: herdctl's keys, translated to the keys that every schedule is declared with."""
+"""Schedules of agents: their own keys, translated to the keys that every schedule is declared with."""
 
 from __future__ import annotations
 

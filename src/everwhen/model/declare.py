@@ -59,9 +59,13 @@ def declare(
         and _PLAIN_VALUES.issuperset(map(type, values))
     )
     if not is_alike:
-        return _declare(schedule_id, fields, target, now, timezone, group, tenant, bound_to)
+        return _declare(
+            schedule_id, fields, target, now, timezone=timezone, group=group, tenant=tenant, bound_to=bound_to
+        )
     types = tuple(map(type, values))
-    return _declared_alike(tuple(fields.items()), types, target, timezone, group, tenant, bound_to)
+    return _declared_alike(
+        tuple(fields.items()), types, target, timezone, group=group, tenant=tenant, bound_to=bound_to
+    )
 
 
 @lru_cache(maxsize=4_096)
@@ -74,7 +78,9 @@ def _declared_alike(
     tenant: str | None,
     bound_to: str | None,
 ) -> Definition:
-    return _declare("", dict(fields), target, 0, timezone, group, tenant, bound_to)
+    return _declare(
+        "", dict(fields), target, 0, timezone=timezone, group=group, tenant=tenant, bound_to=bound_to
+    )
 
 
 def _declare(

@@ -8,6 +8,7 @@ SECOND = 1_000_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 DAY = 24 * HOUR
+END = 253_402_300_800 * SECOND  # of the year 9999, the last that a datetime can have
 
 _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60), ("s", 1))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

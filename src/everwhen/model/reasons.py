@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 SkipReason = Literal[
     "excluded_day",
@@ -38,3 +38,10 @@ CancelReason = Literal["pause", "done", "dead", "deleted", "overlap", "circuit_o
 SKIP_REASONS: tuple[str, ...] = get_args(SkipReason)
 HOLD_REASONS: tuple[str, ...] = get_args(HoldReason)
 MISS_REASONS: tuple[str, ...] = get_args(MissReason)
+
+
+class ScheduleCheckResult(NamedTuple):
+    """Whether the schedule would fire, or the first reason why not."""
+
+    should_trigger: bool
+    skip_reason: ScheduleSkipReason | None = None

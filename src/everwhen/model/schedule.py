@@ -193,30 +193,6 @@ class State(NamedTuple):
         """Return how often it fired. `fire_count` is the number of its last job, which a restore raises."""
         return self.fire_count - self.numbers_skipped
 
-    # Three changes that nearly every slot makes, built by position: `_replace` would be a third of the cost of each.
-
-    def fired(self, now: int, following: int) -> State:
-        """Return the row after an ordinary firing of its next slot."""
-        slot_at, last_slot_at = self.next_slot_at, self.last_slot_at
-        assert slot_at is not None
-        last = slot_at if last_slot_at is None or slot_at > last_slot_at else last_slot_at
-        counts = (self.fire_count + 1, self.outstanding + 1)
-        return State._make(
-            (*self[:7], following, following, *self[9:15], *counts, *self[17:24], last, now, *self[26:])
-        )
-
-    def started(self, now: int) -> State:
-        """Return the row after the start of an own job that did not wait."""
-        return State._make((*self[:17], self.running_jobs + 1, *self[18:26], now, *self[27:]))
-
-    def succeeded(self, now: int, job_id: str) -> State:
-        """Return the row after the success of an own job that ends its slot and changes nothing else."""
-        ended = (self.outstanding - 1, self.running_jobs - 1, *self[18:20])
-        counted = (self.current_repeat + 1, 0, self.run_count + 1)
-        return State._make(
-            (*self[:16], *ended, *counted, *self[23:27], now, now, job_id, *self[30:39], 0, self[40])
-        )
-
 
 class Schedule(NamedTuple):
     """A complete schedule: its state, its plan, and its outstanding jobs where a decision needs them."""

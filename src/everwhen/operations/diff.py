@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from everwhen.decide import edit
-from everwhen.decide.firings import NO_FIRINGS, FiringChanges, compare, firings
+from everwhen.decide.firings import NO_FIRING_TIMES, FiringChanges, compare, firings
 from everwhen.decide.reconcile import ConfigChanges, switch
 from everwhen.model.declared import Declarations, Declared
 from everwhen.model.fields import FIELDS, TRIGGER_KEYS, schedule_to_json, trigger_to_json
@@ -16,7 +16,8 @@ from everwhen.model.masks import masked
 from everwhen.model.schedule import Definition, Plan, QuietHoursPolicy, Schedule
 from everwhen.model.shared import Shared
 from everwhen.operations.apply import KeyChange, preview
-from everwhen.ports.runtime import Runtime
+from everwhen.runtime import Runtime
+from everwhen.stores.opened import store_of
 
 AHEAD = 7 * DAY
 What = Literal["created", "changed", "removed"]
@@ -39,7 +40,7 @@ def diff(runtime: Runtime, declared: Declarations) -> list[ScheduleChange]:
     now = runtime.clock.now()
     changes = preview(runtime, declared)
     policies = {policy.policy_id: policy for policy in declared.policies}
-    stored = {one.state.schedule_id: one for one in runtime.catalogue.of_source("config")}
+    stored = {one.state.schedule_id: one for one in store_of(runtime).catalogue.of_source("config")}
     found = [_created(one, policies, now) for one in changes.created]
     found += [_removed(schedule, now) for schedule in changes.removed]
     edited = {change.declared.schedule_id: change.after for change in changes.changed}
@@ -66,15 +67,17 @@ def _touched(declared: Declarations, changes: ConfigChanges, stored: dict[str, S
 def _created(one: Declared, policies: dict[str, QuietHoursPolicy], now: int) -> ScheduleChange:
     plan = Plan(one.schedule_id, one.definition, _quiet(one.definition, policies))
     state = edit.create(plan, "", now, is_enabled=one.is_enabled, may_be_past=True).state
-    firing = compare(NO_FIRINGS, firings(plan, state, now + AHEAD))
+    firing = compare(NO_FIRING_TIMES, firings(plan, state, now + AHEAD))
     keys = tuple(_key_change(key, None, value) for key, value in _compared(one.definition).items())
-    return ScheduleChange(one.schedule_id, "created", one.place, one.definition.zone.name, keys, firing)
+    return ScheduleChange(
+        one.schedule_id, "created", one.place, one.definition.zone.name, keys, firings=firing
+    )
 
 
 def _removed(schedule: Schedule, now: int) -> ScheduleChange:
-    firing = compare(firings(schedule.plan, schedule.state, now + AHEAD), NO_FIRINGS)
+    firing = compare(firings(schedule.plan, schedule.state, now + AHEAD), NO_FIRING_TIMES)
     zone = schedule.definition.zone.name
-    return ScheduleChange(schedule.state.schedule_id, "removed", "", zone, (), firing)
+    return ScheduleChange(schedule.state.schedule_id, "removed", "", zone, (), firings=firing)
 
 
 def _changed(
@@ -94,7 +97,7 @@ def _changed(
     firing = compare(
         firings(schedule.plan, schedule.state, now + AHEAD), firings(plan, decision.after, now + AHEAD)
     )
-    return ScheduleChange(one.schedule_id, "changed", one.place, after.zone.name, keys, firing)
+    return ScheduleChange(one.schedule_id, "changed", one.place, after.zone.name, keys, firings=firing)
 
 
 def _compared(definition: Definition) -> dict[str, Any]:

@@ -18,7 +18,8 @@ from everwhen.errors import ConfigError, TimetableError, shown
 from everwhen.model.declared import Declared
 from everwhen.model.kinds import NAME, NO_NAME
 from everwhen.model.schedule import Target
-from everwhen.ports.runtime import Runtime
+from everwhen.operations.quiet_hours import policy_ids
+from everwhen.runtime import Runtime
 from everwhen.targets.python_function import UnknownFunctionError, load
 
 ON_TRIGGER = "on_trigger"
@@ -101,8 +102,7 @@ def function_target(label: str, name: str | None, *, isolate: bool = False) -> T
 
 def rules_of(runtime: Runtime, name: str) -> SubmissionRules:
     """What the schedules of a program of that name are judged by: its zone, and the quiet hours in the database."""
-    policies = frozenset(policy.policy_id for policy in runtime.catalogue.policies())
-    return rules(runtime.timezone, runtime.clock.now(), policies, name)
+    return rules(runtime.timezone, runtime.clock.now(), policy_ids(runtime), name)
 
 
 def rules(timezone: str, now: int, quiet_hours: frozenset[str], name: str) -> SubmissionRules:

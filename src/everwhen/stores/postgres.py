@@ -1,17 +1,14 @@
 """Everything for PostgreSQL, in one import, so that installations without PostgreSQL need no driver."""
 
 from everwhen.stores.migrations.postgres import MIGRATIONS
+from everwhen.stores.postgres_backup import back_up
 from everwhen.stores.postgres_clock import DatabaseClock
 from everwhen.stores.postgres_copy import PostgresCopyTarget
 from everwhen.stores.postgres_database import PostgresDatabase, where
-from everwhen.stores.postgres_firings import PostgresFirings
 from everwhen.stores.postgres_horizon import Horizon
-from everwhen.stores.postgres_ledger import PostgresLedger
 from everwhen.stores.postgres_listener import Listener
 from everwhen.stores.postgres_restore import restore
 from everwhen.stores.postgres_store import PostgresStore
-from everwhen.stores.postgres_upkeep import PostgresMaintenance
-from everwhen.stores.postgres_vitals import PostgresVitals
 
 __all__ = [
     "MIGRATIONS",
@@ -20,11 +17,8 @@ __all__ = [
     "Listener",
     "PostgresCopyTarget",
     "PostgresDatabase",
-    "PostgresFirings",
-    "PostgresLedger",
-    "PostgresMaintenance",
     "PostgresStore",
-    "PostgresVitals",
+    "back_up",
     "restore",
     "where",
 ]

@@ -14,11 +14,12 @@ from typing import Any
 
 from psycopg import Connection, sql
 
-from everwhen.ports.clock import Clock
-from everwhen.ports.upkeep import Progress
+from everwhen.clock import Clock
+from everwhen.runtime import Progress
 from everwhen.stores.backup_file import BackupWriter, Header
 from everwhen.stores.migrate import Migration
 from everwhen.stores.migrations.postgres import MIGRATIONS
+from everwhen.stores.postgres_database import PostgresDatabase
 from everwhen.version import __version__
 
 RECORD = "everwhen_migrations"
@@ -29,8 +30,13 @@ SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0
     AND attgenerated = '' AND atttypid <> 'xid8'::regtype ORDER BY attnum"""
 
 
-def back_up(connection: Connection[Any], path: Path, progress: Progress, clock: Clock) -> None:
-    """Write everything that the connection's open snapshot sees."""
+def back_up(database: PostgresDatabase, path: Path, progress: Progress, clock: Clock) -> None:
+    """Write everything that one snapshot sees."""
+    with database.snapshot() as connection:
+        _copy(connection, path, progress, clock)
+
+
+def _copy(connection: Connection[Any], path: Path, progress: Progress, clock: Clock) -> None:
     connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0")
     applied = frozenset(connection.execute(f"SELECT number, step FROM {RECORD}").fetchall())
     # The snapshot is as old as the first query: nothing in it was decided later than this.

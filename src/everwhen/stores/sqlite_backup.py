@@ -13,9 +13,10 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from everwhen.ports.clock import Clock
-from everwhen.ports.upkeep import Progress
+from everwhen.clock import Clock
+from everwhen.runtime import Progress
 from everwhen.stores.flows.restore import BACKED_UP_AT
+from everwhen.stores.sqlite_database import SqliteDatabase
 from everwhen.stores.sqlite_move import mark_in
 
 _PAGES = 1_000  # 4 MB between two reports
@@ -26,8 +27,13 @@ _MARK = """
 INSERT INTO settings (key, value) VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value"""
 
 
-def back_up(source: sqlite3.Connection, path: Path, progress: Progress, clock: Clock) -> None:
-    """Copy the snapshot of a reading connection into an empty or new file, and record the instant there."""
+def back_up(database: SqliteDatabase, path: Path, progress: Progress, clock: Clock) -> None:
+    """Copy one snapshot into an empty or new file, and record there when it was taken: after everything in it."""
+    with database.read() as connection:
+        _copy(connection, path, progress, clock)
+
+
+def _copy(source: sqlite3.Connection, path: Path, progress: Progress, clock: Clock) -> None:
     source.execute(
         "SELECT count(*) FROM sqlite_master"
     ).fetchone()  # the snapshot begins with the first query

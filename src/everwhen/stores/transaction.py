@@ -1,7 +1,8 @@
-"""The interface of one transaction as the flows see it: batched methods, no SQL, no decisions.
+"""One transaction as the flows see it: batched methods, each with its SQL, and no decisions.
 
-`flows` defines what happens, once for every database; a Transaction implements it for one database. Every method
-takes a whole batch, because a round trip costs PostgreSQL as much as twenty rows.
+`flows` defines what happens. The methods are those of the modules `*_rows`, each with the statements that both
+databases share; `sqlite_transaction` and `postgres_transaction` add what differs. Every method takes a whole batch,
+because a round trip costs PostgreSQL as much as twenty rows.
 
 Where transactions run concurrently, rows are locked in one order (described in `postgres_transaction`). So a flow
 first *peeks*, without a lock, to learn which keys it will need, locks these, and only then locks the rows. Where
@@ -10,255 +11,54 @@ transactions exclude each other, as on SQLite, a peek returns nothing and costs 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
-from everwhen.decide.hand_over import OnTheirWay
-from everwhen.model.breaker import Breaker, Transition
-from everwhen.model.claim import ClaimedJob
-from everwhen.model.counters import ScheduleCounters, Start
-from everwhen.model.delivery import Delivery
-from everwhen.model.events import Event
-from everwhen.model.job import Job, JobStatus, Line, Origin
-from everwhen.model.limits import Limit
-from everwhen.model.node import Node
-from everwhen.model.outcome import NewMessage, Outcome
-from everwhen.model.output import OutputGap, OutputPiece
-from everwhen.model.reasons import CancelReason
-from everwhen.model.schedule import State
-from everwhen.model.token import Answer, Session, Token
-from everwhen.ports.messages import Message, MessageFilter, Subscription
+from everwhen.clock import Clock
+from everwhen.stores.delivery_rows import DeliveryReads, DeliveryWrites
+from everwhen.stores.job_rows import JobReads, JobWrites
 from everwhen.stores.lanes import Lane
+from everwhen.stores.limit_rows import LimitReads, LimitWrites
+from everwhen.stores.message_rows import MessageReads, MessageWrites
+from everwhen.stores.records import Declined, Due, Finished, LockHint, Queue, Row
+from everwhen.stores.schedule_rows import ScheduleReads, ScheduleWrites
+from everwhen.stores.system_rows import SystemReads, SystemWrites
+from everwhen.stores.token_rows import TokenReads, TokenWrites
+
+__all__ = [
+    "Declined",
+    "Due",
+    "Finished",
+    "LockHint",
+    "Queue",
+    "Row",
+    "Snapshot",
+    "Store",
+    "Transaction",
+]
 
 T = TypeVar("T")
 
-Row = tuple[object, ...]
 
-
-class Due(NamedTuple):
-    """The rows that an evaluation takes: those due after `floor` and released ones, or (`behind`) those before it."""
-
-    now: int
-    floor: int
-    limit: int
-    behind: bool
-    page: int = 0  # which batch of them, counted from the front: another scheduler may hold the first
-    alive_since: int | None = None  # the first heartbeat of the node that takes them
-
-
-class LockHint(NamedTuple):
-    """The keys that must be locked for a row, as they were a moment ago."""
-
-    uid: str
-    revision: int
-    guard_key: str | None = None
-    capacity_key: str | None = None
-    breaker_key: str | None = None
-
-
-class Finished(NamedTuple):
-    """A job that is reported to have ended, with columns of its schedule's row: what an ordinary end needs.
-
-    The last three are None where the schedule is deleted.
-    """
-
-    row_id: int
-    job_id: str
-    uid: str
-    origin: Origin
-    status: JobStatus
-    is_counted: bool
-    guard_key: str | None
-    capacity_key: str | None
-    breaker_key: str | None
-    node: str | None
-    fence: int
-    released_at: int | None
-    schedule_row: int | None
-    revision: int | None
-    outstanding: int | None
-
-
-class Queue(NamedTuple):
-    """The jobs of one schedule that wait in one line."""
-
-    uid: str
-    line: Line
-
-
-class Declined(NamedTuple):
-    """A held slot that was offered a place and did not take it."""
-
-    key: str
-    due_at: int
-    row_id: int
-
-
-class Snapshot(Protocol):
+class Snapshot(ScheduleReads, JobReads, DeliveryReads, LimitReads, MessageReads, TokenReads, SystemReads):
     """The reads; inside a writing transaction they lock the rows that it may change."""
 
-    @property
-    def own_revisions(self) -> Collection[tuple[str, int]]:
-        """Return the revisions (uid and number) that this transaction has written and that no other can see."""
-        ...
 
-    # -- peeks, before anything is locked --
-
-    def peek_due(self, due: Due) -> Sequence[LockHint]: ...
-    def peek_ready(self, now: int, *, limit: int, queues: Sequence[str] | None) -> Sequence[LockHint]: ...
-    def peek_deliverable(self, now: int, *, limit: int) -> Sequence[LockHint]: ...
-    def peek_jobs(self, job_ids: Sequence[str]) -> Sequence[LockHint]: ...
-    def peek_schedule(self, schedule_id: str) -> Sequence[LockHint]: ...
-
-    # -- reading, and locking what is read --
-
-    def limits(self, keys: Collection[str]) -> dict[str, Limit]: ...
-    def breakers(self, keys: Collection[str]) -> dict[str, Breaker]: ...
-    def limits_at_hand(self, keys: Collection[str]) -> dict[str, Limit]:
-        """Return the limits without those that another transaction keeps locked for longer than a moment."""
-        ...
-
-    def breakers_at_hand(self, keys: Collection[str]) -> dict[str, Breaker]: ...
-    def due(self, due: Due) -> list[State]: ...
-    def lock_schedules(self, uids: Collection[str]) -> None: ...
-    def states(self, uids: Collection[str]) -> dict[str, State]: ...
-    def counters(self, uids: Collection[str]) -> dict[str, ScheduleCounters]: ...
-    def state(self, schedule_id: str) -> State | None: ...
-    def states_of_source(self, source: str) -> list[State]: ...
-    def states_from_before(self, source: str, *, only_groups: bool) -> list[State]:
-        """Return the schedules of a source, or its groups, whose newest revision an earlier release has written."""
-        ...
-
-    def states_soonest(self, limit: int, owner: str | None) -> list[State]: ...
-    def states_reached(self, now: int) -> list[State]: ...
-    def states_until(self, until: int, *, limit: int) -> list[State]:
-        """Return active schedules with a slot that is due by then, or released."""
-        ...
-
-    def jobs_until(self, until: int, *, limit: int) -> list[Job]:
-        """Return jobs that are ready by then, have capacity to start, and are not in a queue of one program."""
-        ...
-
-    def states_deferred(self, policy_id: str) -> list[State]: ...
-    def ready_jobs(self, now: int, *, limit: int, queues: Sequence[str] | None) -> list[Job]: ...
-    def ready_of(self, uids: Collection[str], now: int, *, queues: Sequence[str] | None) -> list[Job]: ...
-    def jobs(self, job_ids: Sequence[str]) -> dict[str, Job]: ...
-    def deliverable_jobs(self, now: int, *, limit: int) -> list[Job]:
-        """Return jobs that are ready and not handed over."""
-        ...
-
-    def on_their_way(self, jobs: Sequence[Job]) -> OnTheirWay:
-        """Return how many jobs of the same capacities and lines are handed over."""
-        ...
-
-    def deliveries(self, job_ids: Sequence[str]) -> dict[str, int]:
-        """Return the number of the message about each job that is handed over."""
-        ...
-
-    def finished(self, job_ids: Sequence[str]) -> list[Finished]: ...
-    def outstanding(self, uids: Collection[str]) -> dict[str, list[Job]]: ...
-    def all_outstanding(self) -> list[Job]: ...
-    def unreleased_jobs(self) -> list[Job]:
-        """Return the jobs that any node has not released, whether the node is alive or not."""
-        ...
-
-    def last_instant(self) -> int:
-        """Return the latest instant of a heartbeat, a job's creation or an event; 0 when there is none."""
-        ...
-
-    def filled_slots(self, uid: str, slots: Sequence[int]) -> set[int]:
-        """Return the slots that have a job, of the clock or of a backfill."""
-        ...
-
-    def queued_catch_up(self, breaker_keys: Collection[str]) -> list[Job]: ...
-    def jobs_external_over(self, now: int) -> list[Job]:
-        """Return jobs that continue externally and are past their deadline, or cancelled."""
-        ...
-
-    def outcome_token(self, job_id: str) -> str | None: ...
-    def jobs_of_dead_nodes(self, *, node: str, oldest: int, newest: int) -> list[Job]: ...
-    def jobs_of_node(self, node: str) -> list[Job]:
-        """Return the jobs that this node has not released."""
-        ...
-
-    def lost_nodes(self, *, node: str, oldest: int, newest: int) -> list[Node]: ...
-
-    def plugin_states(self, plugins: Collection[str]) -> dict[str, str]: ...
-    def hold_policies(self, policy_ids: Collection[str]) -> dict[str, str]:
-        """Return the fields of the policies that exist; none can change or disappear before this transaction ends."""
-        ...
-
-    def subscription(self, subscriber: str) -> Subscription | None: ...
-
-    # -- reads that never lock --
-
-    def settings(self) -> Mapping[str, str]: ...
-    def policies(self, source: str | None = None) -> list[tuple[str, str]]: ...
-    def config_revision(self, source: str) -> tuple[int, str]: ...
-    def config_places(self) -> str | None: ...
-    def config_sections(self) -> str | None: ...
-    def revisions(self, keys: Sequence[tuple[str, int]]) -> Iterable[tuple[str, int, str, str]]: ...
-    def heartbeats(self, since: int) -> list[tuple[int, int]]: ...
-    def clock_steps(self, since: int) -> list[tuple[int, int]]: ...
-    def last_heartbeat_at(self) -> int | None: ...
-    def nodes(self) -> list[Node]: ...
-    def cancel_requests(self, node: str) -> list[str]: ...
-    def overdue_deliveries(self, now: int, *, limit: int) -> list[Delivery]: ...
-    def needless_deliveries(self, *, limit: int) -> list[Delivery]: ...
-    def delivery_of(self, job_id: str) -> Delivery | None: ...
-    def next_delivery_at(self, now: int) -> int | None:
-        """Return the earliest instant at which a job may be handed over, or has to be checked."""
-        ...
-
-    def next_due_at(self) -> int | None:
-        """Return the earliest due slot or release; None while the system is paused, or the loop would not sleep."""
-        ...
-
-    def next_resume_at(self) -> int | None:
-        """Return the earliest end of a pause that has one."""
-        ...
-
-    def next_ready_at(self, queues: Sequence[str] | None, now: int | None = None) -> int | None:
-        """Return when the earliest job of these queues may start; None while the system is paused."""
-        ...
-
-    def due_to_resume(self, now: int) -> list[str]: ...
-    def list_states(self, wanted: Mapping[str, str], *, limit: int, after: str) -> list[State]: ...
-    def users_of_policy(self, policy_id: str) -> list[str]:
-        """Return the ids of the schedules that name the policy."""
-        ...
-
-    def messages_after(self, message_id: int, *, limit: int) -> list[Message]: ...
-    def last_message_id(self) -> int: ...
-    def list_messages(
-        self, wanted: MessageFilter, *, limit: int, before: int | None
-    ) -> Sequence[Message]: ...
-    def count_messages(self, wanted: MessageFilter, *, most: int) -> int: ...
-    def subscriptions(self) -> list[Subscription]: ...
-    def entries(
-        self, wanted: Mapping[str, str], *, text: str | None, limit: int, before: int | None, offset: int
-    ) -> list[tuple[State, Row]]:
-        """Return schedules, newest first, each with source, key, token_id, created_at, updated_at."""
-        ...
-
-    def entry(self, schedule_id: str) -> tuple[State, Row] | None: ...
-    def id_of_key(self, key: str) -> str | None: ...
-    def count_schedules(self, wanted: Mapping[str, str], *, text: str | None, most: int) -> int: ...
-    def count_of_token(self, token_id: str) -> int: ...
-    def token_by_hash(self, hash: str) -> Token | None: ...
-    def tokens(self) -> list[Token]: ...
-    def token_of_session(self, hash: str, now: int) -> Token | None: ...
-    def answer(self, token_id: str, key: str, *, since: int) -> Answer | None: ...
-    def requester(self, job: Job) -> str | None:
-        """Return who triggered or re-ran the job, where that is recorded."""
-        ...
-
-
-class Transaction(Snapshot, Protocol):
+class Transaction(
+    Snapshot,
+    ScheduleWrites,
+    JobWrites,
+    DeliveryWrites,
+    LimitWrites,
+    MessageWrites,
+    TokenWrites,
+    SystemWrites,
+):
     """The reads and writes of one transaction; its opener ends it."""
 
-    # -- jobs --
+    _clock: Clock | None = None
 
     def latest(self, now: int) -> int:
         """Return the time at which this transaction holds the rows, or `now` where that is later.
@@ -268,149 +68,22 @@ class Transaction(Snapshot, Protocol):
         which a schedule stopped must not be earlier than those slots, or it would remove them from the revision that
         they belong to.
         """
-        ...
+        return now if self._clock is None else max(now, self._clock.now())
 
-    def insert_jobs(self, rows: Sequence[Row]) -> None: ...
-    def insert_ended_jobs(self, rows: Sequence[Row]) -> None:
-        """Insert jobs that no worker has to run, in the order of JOB_ENDED."""
-        ...
-
-    def start_jobs(self, claimed: Sequence[ClaimedJob]) -> None: ...
-    def postpone_jobs(self, postponed: Sequence[tuple[Job, int]]) -> None: ...
-    def end_jobs(self, ended: Sequence[tuple[Job | Finished, Outcome]], now: int) -> None: ...
-    def keep_jobs(self, jobs: Sequence[Job]) -> None:
-        """Keep jobs that have ended unreleased: their work is still running."""
-        ...
-
-    def cancel_jobs(self, cancelled: Sequence[tuple[Job, CancelReason]], now: int) -> None: ...
-    def let_go_of_jobs(self, jobs: Sequence[Job], now: int) -> None: ...
-    def hand_over_jobs(self, jobs: Sequence[tuple[Job, str]]) -> None:
-        """Mark jobs as continuing externally, each with the hash of the token that authorises its report."""
-        ...
-
-    def requeue_jobs(self, jobs: Sequence[Job], now: int, *, is_rescue: bool) -> None:
-        """Set jobs to queued under a new fence; `is_rescue`: it counts as a rescue."""
-        ...
-
-    def send_jobs(self, jobs: Sequence[Job], now: int, until: int) -> dict[str, int]:
-        """Mark jobs as handed over, to be checked at `until`; return the number of the message about each."""
-        ...
-
-    def close_deliveries(self, jobs: Sequence[Job]) -> None:
-        """Mark jobs as not handed over."""
-        ...
-
-    def call_back(self, jobs: Sequence[Job], now: int) -> None:
-        """Mark jobs as not handed over, and ready."""
-        ...
-
-    def count_rescues(self, jobs: Sequence[Job]) -> None: ...
-    def leave_deliveries(self, deliveries: Sequence[tuple[Delivery, int]]) -> None: ...
-    def withdraw_deliveries(self, deliveries: Sequence[Delivery]) -> None: ...
-    def ready_successors(self, queues: Collection[Queue], now: int) -> None: ...
-    def let_retries_go(self, breaker_keys: Collection[str], now: int) -> None: ...
-
-    # -- schedules --
-
-    def insert_schedules(
-        self, schedules: Sequence[Row], revisions: Sequence[Row], events: Sequence[Event]
-    ) -> str | None:
-        """Return None when all were written; else a taken id or uid: then the transaction must be rolled back."""
-        ...
-
-    def insert_revision(self, revision: Row) -> None: ...
-    def put_causes(self, causes: Sequence[tuple[str, str, int]]) -> None:
-        """Write why revisions were written, by uid and number, where that is not recorded."""
-        ...
-
-    def update_states(self, columns: tuple[str, ...], rows: Sequence[Row]) -> None: ...
-    def count_starts(self, start: Start, row_ids: Sequence[int], now: int) -> None:
-        """Add this to each of these rows."""
-        ...
-
-    def count_successes(self, jobs: Sequence[Finished], now: int) -> None:
-        """Count one success on the row of each schedule: of own jobs, after which nothing is outstanding."""
-        ...
-
-    def delete_schedule(self, row_id: int) -> None: ...
-    def release_held(self, places: Sequence[tuple[str, int]], now: int) -> None: ...
-    def release_next_held(self, declined: Sequence[Declined], now: int) -> None: ...
-
-    # -- side effects of jobs --
-
-    def put_plugin_states(self, states: Mapping[str, str], now: int) -> None: ...
-    def insert_messages(self, messages: Sequence[NewMessage], now: int) -> None: ...
-    def put_subscription(self, subscription: Subscription, now: int) -> None: ...
-
-    # -- tokens --
-
-    def lock_token(self, token_id: str) -> None:
-        """Prevent other transactions from creating with this token until the end of this one."""
-        ...
-
-    def insert_token(self, token: Token, hash: str) -> bool: ...
-    def revoke_token(self, token_id: str, now: int) -> bool: ...
-    def insert_session(self, session: Session) -> None:
-        """Insert a session, and delete those that have ended."""
-        ...
-
-    def delete_session(self, hash: str) -> None: ...
-    def end_sessions(self) -> int:
-        """End all sessions; return how many."""
-        ...
-
-    def insert_answer(self, answer: Answer, now: int) -> bool:
-        """Insert an answer, and delete those older than a day; False when its key has a remembered answer."""
-        ...
-
-    # -- the ledger, and shared limits and breakers --
-
-    def insert_events(self, events: Sequence[Event]) -> None: ...
-    def leap_numbers(self, by: int) -> None:
-        """Raise the next row numbers of jobs, events and messages by so much; the last event is renumbered, too.
-
-        A reader of a stream may have a cursor from a time that the database no longer contains.
-        """
-        ...
-
-    def put_limits(self, limits: Sequence[Limit]) -> None: ...
-    def put_breakers(self, breakers: Sequence[Breaker]) -> None: ...
-    def insert_transitions(self, transitions: Sequence[Transition]) -> None: ...
     def expect_long_pauses(self) -> None:
         """Announce that many rows are processed between two statements, so that the node does not count as hung."""
-        ...
 
     def exclude_evaluations(self) -> None:
         """Block new ticks and claims until the end of this transaction, and wait for those under way."""
-        ...
 
+    @abstractmethod
     def announce_due(self, due_at: int) -> None:
         """Announce that a slot is due sooner than sleeping schedulers may expect."""
-        ...
 
     @property
+    @abstractmethod
     def is_sooner(self) -> bool:
         """Return whether a sooner slot was announced."""
-        ...
-
-    def put_setting(self, key: str, value: str) -> None: ...
-    def put_policy(self, policy_id: str, name: str, fields: str, now: int, source: str) -> None: ...
-    def insert_config(
-        self, now: int, *, source: str, digest: str, actor: str | None, places: str, sections: str
-    ) -> None: ...
-    def delete_policy(self, policy_id: str) -> None: ...
-    def put_heartbeat(
-        self, now: int, *, node: str, version: str, is_scheduler: bool, is_worker: bool
-    ) -> None: ...
-    def put_output(self, pieces: Sequence[OutputPiece], gaps: Sequence[OutputGap], now: int) -> None: ...
-    def put_sign_off(self, now: int, *, node: str) -> None: ...
-    def forget_node(self, node: str) -> bool:
-        """Delete the row of a node that holds no job; return whether it was deleted."""
-        ...
-
-    def put_lost(self, nodes: Sequence[str], now: int) -> set[str]:
-        """Record nodes as lost; return those that no other transaction has recorded meanwhile."""
-        ...
 
 
 class Store(Protocol):

@@ -8,9 +8,9 @@ from everwhen.model.fields import Definition, answer_to_json
 from everwhen.model.history import Revision
 from everwhen.model.instants import SECOND, instant_text
 from everwhen.model.memory import by_identity
+from everwhen.model.queries import Entry
+from everwhen.operations.access import Page, key_of
 from everwhen.operations.record import Figures
-from everwhen.operations.submissions import Page, key_of
-from everwhen.ports.catalogue import Entry
 from everwhen.timetable.describe import describe
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger
 from everwhen.views.values import Object, cursor_of, when_text
@@ -51,7 +51,7 @@ def _definition_to_json(definition: Definition) -> Object:
 
 
 def _spec(trigger: Trigger) -> str:
-    """Return the `spec` of a trigger: seconds, an expression, an instant."""
+    """Return a trigger as the text of `spec`: seconds, an expression, an instant."""
     match trigger:
         case Every():
             return str(trigger.seconds)

@@ -26,28 +26,28 @@ from everwhen.api.calls import (
     answer,
     nothing,
     parse_body,
+    refuse_masks,
     request_body,
     responses,
     revision_in,
     row_in,
 )
 from everwhen.api.context import ApiContext, context_of
-from everwhen.api.masks import refuse_masks
 from everwhen.api.problems import RefusedError
 from everwhen.api.request_guard import NDJSON, ROOT
 from everwhen.api.schedule_payloads import Schedule, ScheduleList
 from everwhen.api.schemas import MOST_AT_ONCE, SCHEDULE_BODY
-from everwhen.compat.body_shapes import SCHEDULE_EXAMPLES
+from everwhen.compat.body_shapes import GENERAL_EXAMPLE, MESSAGE_EXAMPLE, SCHEDULE_EXAMPLES, SHAPES
 from everwhen.config.submission import read_change, read_submission
 from everwhen.errors import RepeatedRequestError
 from everwhen.model.declared import Declared
+from everwhen.model.queries import Entry, ScheduleFilter
 from everwhen.model.schedule import Schedule as ModelSchedule
 from everwhen.model.schedule import Status
-from everwhen.model.token import ANSWERS_KEPT, Answer
+from everwhen.model.token import Answer
 from everwhen.operations import submissions
+from everwhen.operations.access import Caller, get_entry, list_entries
 from everwhen.operations.schedules import delete_schedule
-from everwhen.operations.submissions import Caller
-from everwhen.ports.catalogue import Entry, ScheduleFilter
 from everwhen.views.schedules import schedule_to_json, schedules_page
 
 router = APIRouter(prefix=ROOT, tags=["schedules"])
@@ -103,7 +103,7 @@ def list_schedules(
     if group is not None and workflow_id not in (None, group):
         return answer({"items": [], "total": 0, "total_is_approximate": False, "next_cursor": None})
     before = row_in(cursor)
-    page = submissions.list_entries(
+    page = list_entries(
         context.runtime, wanted, caller, limit=limit, before=before, offset=0 if before else offset
     )
     return answer(schedules_page(page, context.place_of, limit=limit))
@@ -112,6 +112,7 @@ def list_schedules(
 @router.post(
     "/schedules/",
     summary="Create a schedule",
+    description=SHAPES,
     status_code=201,
     response_model=None,
     responses=responses(Schedule, "The new schedule.", 404, 409, status=201),
@@ -120,7 +121,7 @@ def list_schedules(
 def create_schedule(
     request: Request, caller: Operator, body: ScheduleJson, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """The general shape (every, cron, at or after, and run), Pipelit's or SYRIS's; each has its own defaults."""
+    """Create a schedule from a body of any of the accepted shapes."""
     # Not as a dependency: each of them costs the framework some time, and this is what programs call in bulk.
     context = context_of(request)
     if idempotency_key is None:
@@ -137,7 +138,7 @@ async def _batch_body(request: Request) -> Body | None:
     return None if is_ndjson(request) else await parse_body(await request.body(), MOST_VALUES_OF_MANY)
 
 
-_TWO = [SCHEDULE_EXAMPLES["general"], SCHEDULE_EXAMPLES["SYRIS"]]
+_TWO = [GENERAL_EXAMPLE, MESSAGE_EXAMPLE]
 _BATCH = request_body(
     {"$ref": "#/components/schemas/NewSchedules"}, {"two": _TWO, "in an object": {"schedules": _TWO}}
 )
@@ -220,8 +221,7 @@ def _created_once(context: ApiContext, caller: Caller, key: str, body: Body) -> 
 
 
 def _known(context: ApiContext, caller: Caller, key: str, body: Body) -> Response | None:
-    since = context.runtime.clock.now() - ANSWERS_KEPT
-    known = context.runtime.tokens.answer(caller.token.token_id, key, since=since)
+    known = submissions.remembered_answer(context.runtime, caller, key)
     if known is None:
         return None
     if known.digest != _digest(body):
@@ -257,7 +257,7 @@ def put_schedule(
     schedule_id, is_new = submissions.put_entry(
         context.runtime, key, lambda schedule_id: read_submission(body.fields, schedule_id, around), caller
     )
-    entry = submissions.get_entry(context.runtime, schedule_id, caller)
+    entry = get_entry(context.runtime, schedule_id, caller)
     return created(entry) if is_new else _shown(context, entry)
 
 
@@ -269,7 +269,7 @@ def put_schedule(
 )
 def get_schedule(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
     """By id or uid. The ETag is its revision."""
-    return _shown(context, submissions.get_entry(context.runtime, schedule_id, caller))
+    return _shown(context, get_entry(context.runtime, schedule_id, caller))
 
 
 def _shown(context: ApiContext, entry: Entry) -> Response:
@@ -301,7 +301,7 @@ def update_schedule(
     state = submissions.edit_entry(
         context.runtime, schedule_id, rewrite, caller, expected=expected, is_enabled=enabled
     )
-    return _shown(context, submissions.get_entry(context.runtime, state.schedule_id, caller))
+    return _shown(context, get_entry(context.runtime, state.schedule_id, caller))
 
 
 @router.delete(
@@ -318,7 +318,7 @@ def remove_schedule(
     cancel: Annotated[bool, Query(description="End its running jobs, too.")] = False,
 ) -> Response:
     """Queued jobs are cancelled, running ones end by themselves unless `cancel` is true."""
-    entry = submissions.get_entry(context.runtime, schedule_id, caller)
+    entry = get_entry(context.runtime, schedule_id, caller)
     submissions.refuse_declared_external(entry)
     delete_schedule(
         context.runtime,

@@ -56,7 +56,7 @@ def read_schedule(
         fields["command"] = run[kind].get("command") or DEFAULT_COMMAND
         manifest = find_manifest(item["run"][kind], name, collector)
     fields = with_defaults(fields, kind, group=group, manifest=manifest, shape=collector.shape)
-    target = _TARGETS[kind](item, schedule_id, name, run[kind], fields, collector)
+    target = _TARGETS[kind](item, schedule_id, name, run[kind], fields, collector=collector)
     collector.add(item, schedule_id, fields, target, group=name, tenant=tenant)
 
 
@@ -102,7 +102,14 @@ def _plugin(
 ) -> Target:
     command, manifest = fields["command"], collector.manifests[name]
     if manifest is not None:
-        refuse_faults(item, ("run", "plugin"), manifest, schedule_id, command, fields.get("payload") or {})
+        refuse_faults(
+            item,
+            ("run", "plugin"),
+            manifest,
+            schedule_id,
+            command=command,
+            payload=fields.get("payload") or {},
+        )
     group = collector.groups["plugin", name]
     return plugin_target(name, command, group.get("config"), tenant=tenant_of(group, fields.get("owner")))
 

@@ -31,7 +31,9 @@ def read_plugins(node: Node, collector: ScheduleCollector) -> None:
             if schedule_id is None and len(entries) > 1:
                 entry.complain(_NO_ID)
             elif isinstance(entry.value, dict):
-                _read(entry, name, str(schedule_id or "default"), group, manifest, collector)
+                _read(
+                    entry, name, str(schedule_id or "default"), group, manifest=manifest, collector=collector
+                )
 
 
 def find_manifest(node: Node, name: str, collector: ScheduleCollector) -> Manifest | None:
@@ -85,7 +87,7 @@ def _read(
     fields = with_defaults(own, "plugin", group=group, manifest=manifest)
     fields.pop("id", None)
     if manifest is not None:
-        refuse_faults(entry, (), manifest, schedule_id, command, fields.get("payload") or {})
+        refuse_faults(entry, (), manifest, schedule_id, command=command, payload=fields.get("payload") or {})
     target = plugin_target(plugin, command, group.get("config"), tenant=tenant)
     collector.add(entry, f"{plugin}.{schedule_id}", fields, target, group=plugin, tenant=tenant)
 
