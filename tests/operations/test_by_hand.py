@@ -269,7 +269,7 @@ def test_a_request_moves_errors_retries_and_the_breaker() -> None:
     "fields",
     [
         {"max_outstanding": 1},
-        {"budget": {"fires_per_day": 1}},
+        {"budgets": {"g": {"fires_per_day": 1}}},
         {"circuit_breaker": {"threshold": 1, "reset_after": "10h"}},
     ],
     ids=["guard", "budget", "breaker"],

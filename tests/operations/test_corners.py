@@ -55,7 +55,7 @@ def test_backfilled_jobs_take_the_groups_capacity() -> None:
     ("fields", "reason"),
     [
         ({"only_between": "10:00-11:00"}, "outside_window"),
-        ({"budget": {"fires_per_day": 1}}, "budget"),
+        ({"owner": "a", "budgets": {"a": {"fires_per_day": 1}}}, "budget"),
         ({"max_outstanding": 1}, "outstanding_limit"),
         ({"circuit_breaker": {"threshold": 1, "reset_after": "10h"}}, "circuit_open"),
     ],
