@@ -18,11 +18,16 @@ from benchmarks.workers.places import Place, is_file, path_in
 from benchmarks.workers.runtimes import GROUPS, HOUR, HOURLY, SetClock
 from everwhen.model.instants import SECOND
 from everwhen.model.limits import Limit
-from everwhen.stores import postgres_statements, sqlite_statements
-from everwhen.stores.flows.commit import FIRED, JOB_INSERTED
-from everwhen.stores.postgres_adapters import At, Integers, Texts, columns_of, register
-from everwhen.stores.postgres_batches import insert, update
+from everwhen.stores.flows.commit import FIRED
+from everwhen.stores.job_rows import INSERT_JOB
+from everwhen.stores.limit_rows import LIMITS, PUT_LIMITS
+from everwhen.stores.postgres_adapters import register
 from everwhen.stores.postgres_database import describe_connection
+from everwhen.stores.postgres_queries import PostgresQueries
+from everwhen.stores.postgres_snapshot import PEEK_DUE, TAKE_DUE
+from everwhen.stores.postgres_transaction import PUT_LIMITS as PUT_LOCKED_LIMITS
+from everwhen.stores.sqlite_queries import SqliteQueries
+from everwhen.stores.sqlite_transaction import DUE_LATELY
 
 BATCH = 500
 PRAGMAS = ("synchronous = FULL", "wal_autocheckpoint = 16384", "cache_size = -16384", "secure_delete = FAST")
@@ -76,14 +81,12 @@ class OnSqlite(RawOnOwnTables):
             self.connection.execute(f"PRAGMA {pragma}")
 
     def fire(self) -> int:
-        connection, now, sql = self.connection, self.clock.now(), sqlite_statements
+        connection, now, queries = self.connection, self.clock.now(), SqliteQueries(self.connection)
         connection.execute("BEGIN IMMEDIATE")
-        values = {"now": now, "floor": now - 10 * SECOND, "limit": BATCH}
-        due = connection.execute(sql.DUE_LATELY, values).fetchall()
-        for statement, jobs in sql.INSERT_JOB.runs([job(row, now) for row in due]):
-            connection.executemany(statement, jobs)
-        connection.executemany(sql.update_of(FIRED), [moved(row, now) for row in due])
-        connection.executemany(sql.PUT_LIMIT, [Limit(key, BATCH) for key in KEYS])
+        due = queries.rows(DUE_LATELY, now=now, floor=now - 10 * SECOND, limit=BATCH)
+        queries.insert(INSERT_JOB, [job(row, now) for row in due])
+        queries.update("schedules", FIRED, [moved(row, now) for row in due])
+        queries.insert(PUT_LIMITS, [Limit(key, BATCH) for key in KEYS])
         connection.execute("COMMIT")
         return len(due)
 
@@ -94,28 +97,20 @@ class OnPostgres(RawOnOwnTables):
     def connect(self) -> None:
         connection = psycopg.connect(self.url, **describe_connection(self.url))
         register(connection)
-        self.cursor = connection.cursor(binary=True)
+        self.connection = connection
 
     def fire(self) -> int:
-        cursor, now, sql = self.cursor, self.clock.now(), postgres_statements
-        span = {"now": At(now), "floor": At(now - 10 * SECOND), "limit": BATCH, "offset": 0, "until": BATCH}
-        cursor.execute("BEGIN")
-        seen = cursor.execute(sql.PEEK_DUE.encode(), span).fetchall()
-        cursor.execute(f"{sql.LIMITS} FOR UPDATE".encode(), (Texts(KEYS),))
-        taken = {"rows": Integers([row[0] for row in seen]), "now": At(now)}
-        if due := cursor.execute(sql.TAKE_DUE.encode(), taken).fetchall():
-            self.write(due, now)
-        cursor.execute("COMMIT")
+        connection, now, queries = self.connection, self.clock.now(), PostgresQueries(self.connection)
+        connection.execute("BEGIN")
+        span = {"now": now, "floor": now - 10 * SECOND, "limit": BATCH, "offset": 0, "until": BATCH}
+        seen = queries.rows(PEEK_DUE, **span)
+        queries.rows(LIMITS.locking, keys=KEYS)
+        if due := queries.rows(TAKE_DUE, row_ids=[row[0] for row in seen], now=now):
+            queries.insert(INSERT_JOB, [job(row, now) for row in due])
+            queries.update("schedules", FIRED, [moved(row, now) for row in due])
+            queries.run(PUT_LOCKED_LIMITS, batch=[Limit(key, BATCH) for key in KEYS])
+        connection.execute("COMMIT")
         return len(due)
-
-    def write(self, due: list[tuple[object, ...]], now: int) -> None:
-        for statement, values in (
-            insert("jobs", JOB_INSERTED, [job(row, now) for row in due]),
-            update("schedules", FIRED, [moved(row, now) for row in due]),
-        ):
-            self.cursor.execute(statement.encode(), values)
-        limits = columns_of(Limit._fields, [Limit(key, BATCH) for key in KEYS])
-        self.cursor.execute(postgres_statements.PUT_LIMITS.encode(), limits)
 
 
 def raw_on_own_tables(place: Place, count: int) -> RawOnOwnTables:

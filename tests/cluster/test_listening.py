@@ -14,7 +14,7 @@ from everwhen.model.instants import moment_of
 from everwhen.model.outcome import Outcome
 from everwhen.operations.schedules import create_schedule
 from everwhen.stores.postgres_listener import Listener
-from everwhen.stores.postgres_statements import ANNOUNCE
+from everwhen.stores.postgres_transaction import ANNOUNCE
 from everwhen.target import Run
 from everwhen.wiring import build_service, open_stack
 from tests.conformance.tenant import FAILED, Tenant, submission
@@ -75,7 +75,7 @@ def test_a_schedule_that_is_due_after_others_is_not(runtime: Tenant, notes: Hear
 
 def test_to_announce_the_earliest_of_many_no_table_is_read(runtime: Tenant) -> None:
     runtime.add_many([f"s{number}" for number in range(500)], every="1h", first_run="after_interval")
-    query = re.sub(r"%\((\w+)\)s", lambda match: ANNOUNCED[match[1]], ANNOUNCE)
+    query = re.sub(r"%\((\w+)\)s", lambda match: ANNOUNCED[match[1]], ANNOUNCE.postgres.decode())
     with psycopg.connect(runtime.site.url, autocommit=True) as connection:
         connection.execute("ANALYZE schedules")
         connection.execute("SET plan_cache_mode = force_generic_plan")

@@ -9,8 +9,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from everwhen.stores import postgres_statements as sql
+from everwhen.stores.dialect import Statement
+from everwhen.stores.job_rows import NEXT_READY
 from everwhen.stores.postgres_adapters import At
+from everwhen.stores.postgres_snapshot import PEEK_READY
 from everwhen.stores.postgres_watermark import EARLIEST
 from everwhen.wiring import Stack, open_stack
 
@@ -28,9 +30,11 @@ def stack(postgres_url: str) -> Iterator[Stack]:
     opened.close()
 
 
-def pages_read(connection: psycopg.Connection[Any], query: str, values: Mapping[str, object]) -> int:
+def pages_read(
+    connection: psycopg.Connection[Any], statement: Statement, values: Mapping[str, object]
+) -> int:
     plan: Any = connection.execute(
-        f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {query}".encode(), values
+        b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + statement.postgres, values
     ).fetchone()
     (found,) = json.loads(plan[0]) if isinstance(plan[0], str) else plan[0]
     return int(found["Plan"]["Shared Hit Blocks"] + found["Plan"]["Shared Read Blocks"])
@@ -42,8 +46,8 @@ def test_a_claim_looks_at_the_first_of_a_herd_and_not_at_all_of_it(stack: Stack)
         connection.execute("VACUUM (ANALYZE) jobs")  # it is known to be empty
         connection.execute(_HERD, (At(now),))
         values = {"now": At(now), "mark": At(EARLIEST), "queues": None}
-        assert pages_read(connection, sql.PEEK_READY, {**values, "limit": 10}) < 40
-        assert pages_read(connection, sql.NEXT_READY, values) < 20
+        assert pages_read(connection, PEEK_READY, {**values, "limit": 10}) < 40
+        assert pages_read(connection, NEXT_READY, values) < 20
 
 
 def test_who_reads_the_ledger_may_go_through_whole_tables(stack: Stack) -> None:

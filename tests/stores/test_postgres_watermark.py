@@ -13,7 +13,7 @@ import pytest
 from everwhen.model.instants import SECOND
 from everwhen.operations.firing import trigger_schedule
 from everwhen.operations.schedules import create_schedules
-from everwhen.stores import postgres_statements as sql
+from everwhen.stores.job_rows import NEXT_READY
 from everwhen.stores.opened import store_of
 from everwhen.stores.postgres_adapters import At
 from everwhen.stores.postgres_watermark import DISTANCE, EARLIEST, Watermark
@@ -83,7 +83,8 @@ def claimed(stack: Stack) -> list[str]:
 def pages_read(stack: Stack, mark: int) -> int:
     with stack.database.connection() as connection:
         plan: Any = connection.execute(
-            f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql.NEXT_READY}", {"mark": At(mark), "queues": None}
+            b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + NEXT_READY.postgres,
+            {"mark": At(mark), "queues": None},
         ).fetchone()
     (found,) = json.loads(plan[0]) if isinstance(plan[0], str) else plan[0]
     return int(found["Plan"]["Shared Hit Blocks"] + found["Plan"]["Shared Read Blocks"])

@@ -21,14 +21,16 @@ Where the databases need different statements, `Statement(sqlite=â€¦, postgres=â
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-_PARAMETER = re.compile(r"(?<!:):([a-z_]+)(?:::(texts|text|instants|instant|integers)\b)?")
+_PARAMETER = re.compile(r"(?<!:):([a-z_]+)(?:::(texts|text|instants|instant|integers|integer)\b)?")
 _CASTS = {
     "text": "::text",
     "texts": "::text[]",
     "instant": "::timestamptz",
     "instants": "::timestamptz[]",
+    "integer": "::bigint",
     "integers": "::bigint[]",
 }
 _LISTS = ("texts", "instants", "integers")
@@ -51,35 +53,78 @@ _ON_POSTGRES = ((_NUMBER_IN, r"(\1->>'\2')::bigint"), (re.compile(r" INDEXED BY 
 class Statement:
     """One statement for both drivers: its texts, and which parameters have to be converted."""
 
-    def __init__(self, text: str = "", *, sqlite: str | None = None, postgres: str | None = None) -> None:
-        on_sqlite, on_postgres = sqlite or text, postgres or text
-        found = _PARAMETER.findall(f"{on_sqlite} {on_postgres}")
-        self.kinds = tuple({name: kind for name, kind in found if kind}.items())
-        self.lists = tuple(name for name, kind in self.kinds if kind in _LISTS)
-        batch = _BATCH.search(on_postgres)
-        self.columns = tuple(batch[2].split(", ")) if batch else ()
-        self.sqlite = _render_sqlite(on_sqlite)
-        self.postgres = _render_postgres(on_postgres).encode()
+    def __init__(self, text: str = "", *, sqlite: str = "", postgres: str = "") -> None:
+        self._on_sqlite, self._on_postgres = sqlite or text, postgres or text
+
+    @cached_property
+    def sqlite(self) -> str:
+        return _render_sqlite(self._on_sqlite)
+
+    @cached_property
+    def postgres(self) -> bytes:
+        return _render_postgres(self._on_postgres).encode()
+
+    @cached_property
+    def lists(self) -> tuple[str, ...]:
+        """The parameters that are JSON on SQLite."""
+        found = dict.fromkeys(name for name, kind in _PARAMETER.findall(self._on_sqlite) if kind in _LISTS)
+        return (*found, "batch") if _BATCH.search(self._on_sqlite) else tuple(found)
+
+    @cached_property
+    def kinds(self) -> tuple[tuple[str, str], ...]:
+        """The parameters that are converted for PostgreSQL, with their kinds."""
+        found = _PARAMETER.findall(self._on_postgres)
+        return tuple({name: kind for name, kind in found if kind and kind != "integer"}.items())
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the batch that PostgreSQL gets as arrays."""
+        batch = _BATCH.search(self._on_postgres)
+        return tuple(batch[2].split(", ")) if batch else ()
 
     @cached_property
     def locking(self) -> Statement:
         """The same, which also locks the rows that it reads where transactions run concurrently."""
-        return self._followed_by(b" FOR UPDATE")
+        return self._followed_by(" FOR UPDATE")
 
     @cached_property
     def skipping(self) -> Statement:
         """The same, which locks the rows that it reads, without those that another transaction has locked."""
-        return self._followed_by(b" FOR UPDATE SKIP LOCKED")
+        return self._followed_by(" FOR UPDATE SKIP LOCKED")
 
-    def _followed_by(self, clause: bytes) -> Statement:
-        found = Statement.__new__(Statement)
-        found.kinds, found.lists, found.columns = self.kinds, self.lists, self.columns
-        found.sqlite, found.postgres = self.sqlite, self.postgres + clause
-        return found
+    def _followed_by(self, clause: str) -> Statement:
+        return Statement(sqlite=self._on_sqlite, postgres=self._on_postgres + clause)
 
 
-composed = lru_cache(maxsize=512)(Statement)
-"""Return the statement of a text that is put together for a request: such texts are few, and each is rendered once."""
+@dataclass(frozen=True, eq=False)
+class Insert:
+    """An INSERT of rows into one table, in their order.
+
+    `sparse`: columns that are often empty, or booleans. `replaces`: a row with the same value of that column is
+    overwritten. `unless`: nothing is inserted where a row has the same value of that column (of any unique key: "").
+    """
+
+    table: str
+    columns: tuple[str, ...]
+    sparse: tuple[str, ...] = ()
+    replaces: str | None = None
+    unless: str | None = None
+
+    @cached_property
+    def on_conflict(self) -> str:
+        if self.replaces is not None:
+            others = [name for name in self.columns if name != self.replaces]
+            changes = ", ".join(f"{name} = excluded.{name}" for name in others)
+            return f" ON CONFLICT ({self.replaces}) DO UPDATE SET {changes}"
+        if self.unless is not None:
+            return f" ON CONFLICT {f'({self.unless})' if self.unless else ''} DO NOTHING"
+        return ""
+
+
+@lru_cache(maxsize=512)
+def composed(text: str) -> Statement:
+    """Return the statement of a text that is put together for a request: they are few, and each is rendered once."""
+    return Statement(text)
 
 
 def _render_sqlite(text: str) -> str:

@@ -3,22 +3,12 @@
 A history is read in one snapshot, uid by uid; the jobs of all come from one cursor in that order. So a check of
 everything needs one pass over them, and the memory for one schedule. On SQLite the log cannot be emptied as long as
 the snapshot lasts.
-
-Commit order (L4)
------------------
-On SQLite there is one writer, so numbers follow the order of commits. On PostgreSQL numbers of events are assigned
-before their transactions commit, so a larger one may become visible before a smaller one. Every event therefore also
-has the number of its transaction, `xid`. A stream reads events of transactions older than the oldest one still open,
-in the order (xid, id): nothing can appear before what it has passed. Its cursor is still one number, the id of the
-last event; the xid is looked up. Where retention has deleted that event, the stream continues with the ids above it.
-After a dump and restore into another cluster old events may have numbers of transactions that this cluster has yet to
-assign; no transaction of its own can have made them visible, so they count as committed.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -31,14 +21,22 @@ from everwhen.model.output import OutputPiece, OutputStream
 from everwhen.model.queries import Counts, EventFilter, JobFilter, JobPage, SpanCount
 from everwhen.model.schedule import State
 from everwhen.model.shared import FOR_EVER
+from everwhen.stores.commit_order import Stream, last_committed
 from everwhen.stores.dialect import Statement, composed
 from everwhen.stores.histories import merge_histories
-from everwhen.stores.job_pages import COUNTED, MOST_UIDS, Rows, Way, page_of, way_of
+from everwhen.stores.job_pages import Rows, page_of, way_of
+from everwhen.stores.job_rows import JOB
+from everwhen.stores.ledger_filters import (
+    count_jobs,
+    event_conditions,
+    find_schedules,
+    find_way,
+    job_conditions,
+)
 from everwhen.stores.plans import RecordedPlans
+from everwhen.stores.schedule_rows import STATE
 from everwhen.stores.transaction import Snapshot, Store
 
-JOB = ", ".join(Job._fields)
-STATE = ", ".join(State._fields)
 EVENT = ", ".join("CAST(detail AS text)" if name == "detail" else name for name in Event._fields)
 
 # -- histories --
@@ -86,10 +84,6 @@ ORDER BY attempt, stream, position""")
 # The primary key of jobs, one step from either end.
 _JOB_ROWS = Statement("""
 SELECT coalesce((SELECT min(row_id) FROM jobs), 0), coalesce((SELECT max(row_id) FROM jobs), 0)""")
-# The uid's range in the unique key on job_id, for each of many.
-_THOSE_UIDS = "unnest(:uids::texts) AS those(wanted) CROSS JOIN jobs"
-_OF_THOSE = """
-job_id >= 'sched-' || those.wanted || '-n' AND job_id < 'sched-' || those.wanted || '-o' AND uid = those.wanted"""
 # idx_jobs_slot, idx_jobs_backfill, idx_jobs_beside: each origin is in one of them.
 _SPANS = [
     f"""slot_at >= :since::instant AND slot_at < :until::instant AND {condition}
@@ -116,25 +110,8 @@ FROM jobs WHERE {span} GROUP BY 1, 2""",
 # -- events --
 
 # The primary key of audit_events; on PostgreSQL idx_audit_commit.
-_IS_EVENT = Statement("SELECT 1 FROM audit_events WHERE id = :id")
-_COMMITTED = """
-(xid < pg_snapshot_xmin(pg_current_snapshot()) OR xid >= pg_snapshot_xmax(pg_current_snapshot()))"""
-_EVENTS_AFTER = Statement(
-    sqlite=f"SELECT id, {EVENT} FROM audit_events WHERE id > :id ORDER BY id LIMIT :limit",
-    postgres=f"""
-SELECT id, {EVENT} FROM audit_events
-WHERE (xid, id) > ((SELECT xid FROM audit_events WHERE id = :id), :id) AND {_COMMITTED}
-ORDER BY xid, id LIMIT :limit""",
-)
-_EVENTS_ABOVE = Statement(
-    sqlite=f"SELECT id, {EVENT} FROM audit_events WHERE id > :id ORDER BY id LIMIT :limit",
-    postgres=f"""
-SELECT id, {EVENT} FROM audit_events WHERE id > :id AND {_COMMITTED} ORDER BY xid, id LIMIT :limit""",
-)
-_LAST_EVENT = Statement(
-    sqlite="SELECT max(id) FROM audit_events",
-    postgres=f"SELECT id FROM audit_events WHERE {_COMMITTED} ORDER BY xid DESC, id DESC LIMIT 1",
-)
+_STREAM = Stream("audit_events", f"id, {EVENT}")
+_LAST_EVENT = Statement(sqlite="SELECT max(id) FROM audit_events", postgres=last_committed("audit_events"))
 # idx_audit_schedule, up to the slot: a range event is stored at its first slot and contains its last.
 EVENTS_OF_SLOT = Statement(f"""
 SELECT id, {EVENT} FROM audit_events WHERE uid = :uid::text AND slot_at <= :slot_at::instant
@@ -215,9 +192,9 @@ class Ledger:
         return [OutputPiece(OutputStream(job_id, row[0], row[1]), row[2], bytes(row[3])) for row in rows]
 
     def jobs(self, wanted: JobFilter, *, limit: int, before: int | None = None) -> list[Job]:
-        # By uid: the prefix of job_id, sorted in memory. Otherwise the primary key, backwards.
         """Return jobs, newest first; `before` is a row_id."""
-        conditions = _job_conditions(wanted)
+        # By uid: the prefix of job_id, sorted in memory. Otherwise the primary key, backwards.
+        conditions = job_conditions(wanted)
         conditions.add(_OF_UID, uid=wanted.uid)
         conditions.add("row_id < :before", before=before)
         query = composed(f"SELECT {JOB} FROM jobs {conditions} ORDER BY row_id DESC LIMIT :limit")
@@ -226,14 +203,14 @@ class Ledger:
     def job_page(
         self, wanted: JobFilter, *, limit: int, before: int | None = None, offset: int = 0
     ) -> JobPage:
+        """Return a page of jobs for people, newest first, in bounded time: it may have fewer than `limit`."""
         # By schedules: the prefixes of job_id, sorted in memory. By status: idx_jobs_outstanding and
         # idx_jobs_unsuccessful. Otherwise the primary key, backwards and bounded.
-        """Return a page of jobs for people, newest first, in bounded time: it may have fewer than `limit`."""
         with self._store.read() as tx:
             rows = Rows._make(tx.row(_JOB_ROWS))
-            way = way_of(wanted, _schedules_asked_for(tx, wanted))
-            table, conditions = _way_there(wanted, way)
-            count = _counted(tx, table, conditions, way.floor(rows, None))
+            way = way_of(wanted, find_schedules(tx, wanted))
+            table, conditions = find_way(wanted, way)
+            count = count_jobs(tx, table, conditions, way.floor(rows, None))
             conditions.add("row_id < :before", before=before)
             floor = way.floor(rows, before)
             conditions.add("row_id >= :floor", floor=floor or None)
@@ -262,29 +239,28 @@ class Ledger:
     # -- events --
 
     def events(self, wanted: EventFilter, *, limit: int, before: int | None = None) -> list[Recorded]:
-        # By uid: idx_audit_schedule, sorted in memory; by owner idx_audit_owner. Otherwise the primary key, backwards.
         """Return events, newest first; `before` is an id."""
-        conditions = _events_wanted(wanted)
+        # By uid: idx_audit_schedule, sorted in memory; by owner idx_audit_owner. Otherwise the primary key, backwards.
+        conditions = event_conditions(wanted)
         conditions.add("id < :before", before=before)
         query = composed(f"SELECT id, {EVENT} FROM audit_events {conditions} ORDER BY id DESC LIMIT :limit")
         return _recorded(self._rows(query, **conditions.values, limit=limit))
 
     def count_events(self, wanted: EventFilter, *, most: int) -> int:
         """Return how many events match; counting stops at `most`."""
-        conditions = _events_wanted(wanted)
+        conditions = event_conditions(wanted)
         query = f"SELECT count(*) FROM (SELECT 1 FROM audit_events {conditions} LIMIT :most) AS found"
         return int(self._rows(composed(query), **conditions.values, most=most)[0][0])
 
     def events_after(self, event_id: int, *, limit: int) -> list[Recorded]:
         """Return events in commit order, for streams (L4)."""
         with self._store.look() as tx:
-            query = _EVENTS_AFTER if tx.rows(_IS_EVENT, id=event_id) else _EVENTS_ABOVE
-            return _recorded(tx.rows(query, id=event_id, limit=limit))
+            return _recorded(_STREAM.after(tx, event_id, limit))
 
     def last_event_id(self) -> int:
         """Return the last event in commit order, behind which a stream starts without a gap; 0 if there is none."""
-        rows = self._rows(_LAST_EVENT)
-        return int(rows[0][0] or 0) if rows else 0
+        with self._store.look() as tx:
+            return tx.number(_LAST_EVENT) or 0
 
     def events_of_slot(self, uid: str, slot_at: int) -> list[Recorded]:
         """Return the events about one slot, including those that count it in a range."""
@@ -362,96 +338,3 @@ def _event(number: int, *columns: Any) -> Recorded:
     *plain, detail, trace_id = columns
     fields = NOTHING if detail == "{}" else json.loads(detail)
     return Recorded(number, Event._make((*plain, fields, trace_id)))
-
-
-# -- conditions of lists --
-
-
-class _Conditions:
-    """The WHERE clause of a list, with only the conditions that were requested."""
-
-    def __init__(self) -> None:
-        self._texts: list[str] = []
-        self.values: dict[str, object] = {}
-
-    def add(self, text: str, **value: object) -> None:
-        if any(one is not None for one in value.values()):
-            self._texts.append(text)
-            self.values |= value
-
-    def say(self, text: str) -> None:
-        """Add a condition without a value."""
-        self._texts.append(text)
-
-    def __str__(self) -> str:
-        return f"WHERE {' AND '.join(self._texts)}" if self._texts else ""
-
-
-def _job_conditions(wanted: JobFilter) -> _Conditions:
-    """Return the conditions on the jobs themselves, without those on their schedules."""
-    conditions = _Conditions()
-    conditions.add("slot_at = :slot_at::instant", slot_at=wanted.slot_at)
-    conditions.add("slot_at >= :since::instant", since=wanted.since)
-    conditions.add("slot_at < :until::instant", until=wanted.until)
-    conditions.add("created_at >= :enqueued_since::instant", enqueued_since=wanted.enqueued_since)
-    conditions.add("created_at < :enqueued_until::instant", enqueued_until=wanted.enqueued_until)
-    conditions.add("status = ANY(:statuses::texts)", statuses=_any(wanted.statuses))
-    conditions.add("origin = ANY(:origins::texts)", origins=_any(wanted.origins))
-    return conditions
-
-
-def _schedules_asked_for(tx: Snapshot, wanted: JobFilter) -> list[tuple[str, int]] | None:
-    """Return the uids whose jobs are wanted, with how often each fired; None: any."""
-    conditions = _schedule_conditions(wanted)
-    if not conditions.values:
-        return None
-    query = f"SELECT uid, fire_count - numbers_skipped FROM schedules {conditions} LIMIT {MOST_UIDS + 1}"
-    found = tx.rows(composed(query), **conditions.values)
-    if found or wanted.uid is None or wanted.owner is not None or wanted.group is not None:
-        return found
-    return [(wanted.uid, 0)]  # perhaps deleted; its owner and group are no longer known
-
-
-def _schedule_conditions(wanted: JobFilter) -> _Conditions:
-    conditions = _Conditions()
-    conditions.add("uid = :uid::text", uid=wanted.uid)
-    conditions.add("owner = :owner::text", owner=wanted.owner)
-    conditions.add('"group" = :group::text', group=wanted.group)
-    return conditions
-
-
-def _way_there(wanted: JobFilter, way: Way) -> tuple[str, _Conditions]:
-    conditions = _job_conditions(wanted)
-    if way.uids is not None:
-        conditions.add(_OF_THOSE, uids=way.uids)
-        return _THOSE_UIDS, conditions
-    schedules = _schedule_conditions(wanted)
-    if schedules.values:
-        conditions.add(f"uid IN (SELECT uid FROM schedules {schedules})", **schedules.values)
-    if way.by is None:
-        return "jobs", conditions
-    conditions.say(way.by.condition)
-    return f"jobs INDEXED BY {way.by.name}", conditions  # else SQLite would scan backwards to get the order
-
-
-def _counted(tx: Snapshot, table: str, conditions: _Conditions, floor: int) -> int:
-    """Return how many there are, counted up to a bound."""
-    above = f"{conditions} {'AND' if str(conditions) else 'WHERE'} row_id >= :above"
-    query = f"SELECT count(*) FROM (SELECT 1 FROM {table} {above} LIMIT {COUNTED + 1}) AS found"
-    return int(tx.value(composed(query), **conditions.values, above=floor))
-
-
-def _events_wanted(wanted: EventFilter) -> _Conditions:
-    conditions = _Conditions()
-    conditions.add("uid = :uid::text", uid=wanted.uid)
-    conditions.add("job_id = :job_id::text", job_id=wanted.job_id)
-    conditions.add("owner = :owner::text", owner=wanted.owner)
-    conditions.add("at >= :since::instant", since=wanted.since)
-    conditions.add("at < :until::instant", until=wanted.until)
-    conditions.add("slot_at < :slots_until::instant", slots_until=wanted.slots_until)
-    conditions.add("type = ANY(:types::texts)", types=_any(wanted.types))
-    return conditions
-
-
-def _any(fields: Collection[str]) -> list[str] | None:
-    return sorted(fields) if fields else None

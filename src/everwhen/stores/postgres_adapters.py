@@ -16,8 +16,8 @@ from psycopg.abc import Buffer
 from psycopg.adapt import Dumper, Loader
 from psycopg.pq import Format
 
+from everwhen.stores.records import Row
 from everwhen.stores.storable import storable
-from everwhen.stores.transaction import Row
 
 FROM_1970_TO_2000 = 946_684_800_000_000
 
@@ -67,7 +67,7 @@ expires_at revoked_at handed_over_at""".split()
 _INTEGERS = """
 row_id revision fire_count outstanding running_jobs waiting retries_waiting current_repeat current_retry run_count
 error_count skip_count schedule_row number retry attempt rescues capacity_limit fence slot_count failure_count
-running hour_fires day_fires widest deliveries failed_slots numbers_skipped""".split()
+running hour_fires day_fires widest deliveries failed_slots numbers_skipped free""".split()
 _FLAGS = "is_ready is_counted is_probe cancel_requested".split()
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys(_INSTANTS, Instants),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from everwhen.stores.postgres_adapters import Column, kind_of
-from everwhen.stores.transaction import Row
+from everwhen.stores.records import Row
 
 Statement = tuple[str, list[Column]]
 

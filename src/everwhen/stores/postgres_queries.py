@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from psycopg import Connection
+from psycopg import Connection, errors
 
-from everwhen.stores.dialect import Statement
+from everwhen.stores import postgres_batches
+from everwhen.stores.dialect import Insert, Statement
 from everwhen.stores.postgres_adapters import At, Instants, Integers, Texts, columns_of
-from everwhen.stores.queries import Queries, Row
+from everwhen.stores.queries import DuplicateError, Queries
+from everwhen.stores.records import Row
 from everwhen.stores.storable import storable
 
 _PORTION = 2_000
@@ -42,17 +44,30 @@ class PostgresQueries(Queries):
     def run(self, statement: Statement, **values: Any) -> int:
         return self._cursor.execute(statement.postgres, _converted(statement, values)).rowcount
 
-    def run_batch(self, statement: Statement, rows: Sequence[Row], **values: Any) -> int:
-        names = statement.columns
-        for name, column in zip(names, columns_of(names, rows), strict=True):
-            values[f"each_{name}"] = column
-        return self.run(statement, **values)
+    def insert(self, insert: Insert, rows: Sequence[Row]) -> int:
+        if not rows:
+            return 0
+        query, values = postgres_batches.insert(insert.table, insert.columns, rows)
+        return self._cursor.execute(f"{query}{insert.on_conflict}".encode(), values).rowcount
+
+    def insert_unique(self, insert: Insert, rows: Sequence[Row]) -> None:
+        try:
+            self.insert(insert, rows)
+        except errors.UniqueViolation as error:
+            raise DuplicateError from error
+
+    def update(self, table: str, columns: tuple[str, ...], rows: Sequence[Row]) -> None:
+        query, values = postgres_batches.update(table, columns, rows)
+        self._cursor.execute(query.encode(), values)
 
     def expect_long_statements(self) -> None:
         self._cursor.execute("SET LOCAL statement_timeout = 0")
 
 
 def _converted(statement: Statement, values: dict[str, Any]) -> dict[str, Any]:
+    if statement.columns:
+        columns = columns_of(statement.columns, values["batch"])
+        values |= {f"each_{name}": column for name, column in zip(statement.columns, columns, strict=True)}
     for name, kind in statement.kinds:
         if values[name] is not None:
             values[name] = _CONVERT[kind](values[name])

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from psycopg import Connection
 
 from everwhen.clock import Clock
-from everwhen.stores import postgres_statements as sql
 from everwhen.stores.lanes import Lane
 from everwhen.stores.postgres_adapters import At
 from everwhen.stores.postgres_database import PostgresDatabase
@@ -23,6 +22,13 @@ T = TypeVar("T")
 # One round trip for both: later reads see what the system switch has committed.
 _BEGIN_EVALUATION = f"BEGIN; SELECT pg_advisory_xact_lock_shared({EVALUATING})"
 _BEGIN = {Lane.TICK: _BEGIN_EVALUATION, Lane.CLAIM: _BEGIN_EVALUATION}
+
+
+# idx_schedules_next_run, idx_schedules_release: one step into each, as for NEXT_DUE.
+_EARLIEST_DUE = """
+(SELECT next_run_at FROM schedules WHERE enabled AND next_run_at >= %s ORDER BY next_run_at LIMIT 1)
+UNION ALL
+(SELECT release_at FROM schedules WHERE release_at IS NOT NULL ORDER BY release_at LIMIT 1)"""
 
 
 class PostgresStore:
@@ -71,7 +77,7 @@ class PostgresStore:
 
     def earliest_due_at(self) -> int | None:
         with self._marks.due.search() as look:
-            rows = self._database.ask(sql.EARLIEST_DUE, At(look.at))
+            rows = self._database.ask(_EARLIEST_DUE, At(look.at))
             look.found = min([row[0] for row in rows], default=None)
         return look.found
 

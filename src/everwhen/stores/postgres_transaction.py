@@ -36,44 +36,124 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 from psycopg import Connection, errors
 
 from everwhen.clock import Clock
-from everwhen.errors import StoreError
-from everwhen.model.breaker import Breaker, Transition
+from everwhen.model.breaker import Breaker
 from everwhen.model.claim import ClaimedJob
-from everwhen.model.counters import Start
 from everwhen.model.delivery import Delivery
-from everwhen.model.events import NOTHING, Event
+from everwhen.model.events import Event
 from everwhen.model.job import Job
 from everwhen.model.limits import Limit
-from everwhen.model.outcome import NewMessage, Outcome
-from everwhen.model.output import OutputGap, OutputPiece
-from everwhen.model.reasons import CancelReason
-from everwhen.model.subscription import Subscription
-from everwhen.model.token import ANSWERS_KEPT, TOKEN_COLUMNS, Answer, Session, Token, token_row
-from everwhen.stores import postgres_statements as sql
-from everwhen.stores.flows.change import INSERTED
-from everwhen.stores.flows.commit import JOB_ENDED, JOB_INSERTED
-from everwhen.stores.postgres_adapters import At, Instants, Integers, Texts, columns_of
-from everwhen.stores.postgres_batches import Statement, insert, together, update
+from everwhen.model.outcome import Outcome
+from everwhen.stores.dialect import Statement
+from everwhen.stores.limit_rows import BREAKERS, LIMITS
+from everwhen.stores.migrations.postgres import MIGRATIONS
+from everwhen.stores.postgres_batches import insert, together
 from everwhen.stores.postgres_database import Overtaken
 from everwhen.stores.postgres_snapshot import PostgresSnapshot
 from everwhen.stores.postgres_watermark import Marks
-from everwhen.stores.storable import storable
-from everwhen.stores.transaction import Declined, Finished, Queue, Row
+from everwhen.stores.records import INSERTED, Declined, Finished, Queue, Row
+from everwhen.stores.schedule_rows import INSERT_REVISION, INSERT_SCHEDULE
+from everwhen.stores.system_rows import INSERT_EVENT
+from everwhen.stores.transaction import Transaction
 
 MOMENT = "100ms"
-_SKIP = " FOR UPDATE SKIP LOCKED"
 EVALUATING = 0x6576_0002  # an advisory lock: ticks and claims share it
 
+# Rows must exist to be locked.
+_MAKE_LIMITS = Statement("""
+INSERT INTO limits (key) SELECT key FROM unnest(:keys::texts) AS v(key) ON CONFLICT DO NOTHING""")
+_MAKE_BREAKERS = Statement("""
+INSERT INTO circuit_breakers (key, state) SELECT key, 'closed' FROM unnest(:keys::texts) AS v(key)
+ON CONFLICT DO NOTHING""")
+_MAKE_PLUGIN_STATES = Statement("""
+INSERT INTO plugin_state (plugin, updated_at) SELECT plugin, :now::instant FROM unnest(:plugins::texts) AS v(plugin)
+ON CONFLICT DO NOTHING""")
+# The primary keys of limits and circuit_breakers.
+PUT_LIMITS = Statement(f"""
+UPDATE limits l SET {", ".join(f"{name} = v.{name}" for name in Limit._fields[1:])}
+FROM batch AS v({", ".join(Limit._fields)}) WHERE l.key = v.key""")
+_PUT_BREAKERS = Statement(f"""
+UPDATE circuit_breakers b SET {", ".join(f"{name} = v.{name}" for name in Breaker._fields[1:])}
+FROM batch AS v({", ".join(Breaker._fields)}) WHERE b.key = v.key""")
+# The primary key of jobs.
+_START_JOBS = Statement("""
+UPDATE jobs j SET status = 'running', ready_at = NULL, attempt = attempt + 1, started_at = :started_at::instant,
+    node = :node::text, deadline_at = v.deadline_at, fence = j.fence + 1, is_counted = true, is_probe = v.is_probe
+FROM batch AS v(deadline_at, is_probe, row_id, fence)
+WHERE j.row_id = v.row_id AND j.fence = v.fence AND j.status = 'queued'""")
+_END_JOBS = Statement("""
+UPDATE jobs j SET status = v.status, ended_at = :now::instant, released_at = :now::instant, error = v.error,
+    result = v.result
+FROM batch AS v(status, error, result, row_id, fence)
+WHERE j.row_id = v.row_id AND j.fence = v.fence AND j.status = 'running'""")
+# The primary key of schedules.
+_COUNT_SUCCESSES = Statement("""
+UPDATE schedules s SET outstanding = outstanding - 1, running_jobs = running_jobs - 1, run_count = run_count + 1,
+    current_repeat = current_repeat + 1, current_retry = 0, failed_slots = 0, last_completed_at = :now::instant,
+    last_success_at = :now::instant, last_success_job_id = v.job_id
+FROM batch AS v(row_id, job_id) WHERE s.row_id = v.row_id""")
+# idx_jobs_outstanding: the next in line. The claim checks whether another job of the schedule is still running.
+_READY_SUCCESSORS = Statement("""
+UPDATE jobs j SET is_ready = true, ready_at = :now::instant
+FROM unnest(:uids::texts) AS queue(uid)
+CROSS JOIN LATERAL (
+    SELECT row_id FROM jobs WHERE uid = queue.uid AND status = 'queued' AND ready_at IS NULL AND line = 'own'
+    ORDER BY slot_at, row_id LIMIT 1) AS successor
+WHERE j.row_id = successor.row_id""")
+# idx_jobs_outstanding, idx_jobs_unreleased: the next of another line, when no job of that line is ready or running.
+_READY_BESIDE = Statement("""
+UPDATE jobs j SET is_ready = true, ready_at = greatest(:now::instant, coalesce(not_before, :now::instant))
+FROM batch AS queue(uid, line)
+CROSS JOIN LATERAL (
+    SELECT row_id FROM jobs WHERE uid = queue.uid AND status = 'queued' AND ready_at IS NULL
+        AND line = queue.line ORDER BY slot_at, row_id LIMIT 1) AS successor
+WHERE j.row_id = successor.row_id
+    AND NOT EXISTS (
+        SELECT 1 FROM jobs o WHERE o.uid = queue.uid AND o.status IN ('queued', 'running')
+            AND o.line = queue.line AND (o.status = 'running' OR o.ready_at IS NOT NULL))
+    AND NOT EXISTS (
+        SELECT 1 FROM jobs o WHERE o.node IS NOT NULL AND o.released_at IS NULL
+            AND o.uid = queue.uid AND o.line = queue.line)""")
+# idx_schedules_held: the oldest first. Slots that were decided meanwhile are not held any more, and are left alone.
+_RELEASE_HELD = Statement("""
+UPDATE schedules s SET release_at = :now::instant
+FROM batch AS freed(key, free)
+CROSS JOIN LATERAL (
+    SELECT row_id FROM schedules WHERE held_key = freed.key AND release_at IS NULL
+    ORDER BY held_due_at, row_id LIMIT freed.free) AS oldest
+WHERE s.row_id = oldest.row_id AND s.held_key = freed.key AND s.release_at IS NULL""")
+# idx_schedules_held: the one after the declined slot.
+_RELEASE_NEXT_HELD = Statement("""
+UPDATE schedules s SET release_at = :now::instant
+FROM batch AS declined(key, due_at, row_id)
+CROSS JOIN LATERAL (
+    SELECT row_id FROM schedules WHERE held_key = declined.key AND release_at IS NULL
+        AND (held_due_at, row_id) > (declined.due_at, declined.row_id)
+    ORDER BY held_due_at, row_id LIMIT 1) AS following
+WHERE s.row_id = following.row_id AND s.held_key = declined.key AND s.release_at IS NULL""")
+# idx_schedules_next_run, one step from the mark: a sleeping node wakes for an earlier slot anyway. With EXISTS the
+# generic plan expects every third row to be earlier, and reads the whole table to find none.
+ANNOUNCE = Statement("""
+SELECT pg_notify('everwhen', :words::text) WHERE :jobs
+    OR coalesce((SELECT next_run_at FROM schedules WHERE enabled AND next_run_at >= :mark::instant
+        ORDER BY next_run_at LIMIT 1) >= :soonest::instant, true)""")
+# The unique key on token_id.
+_LOCK_TOKEN = Statement("SELECT 1 FROM tokens WHERE token_id = :token_id::text FOR UPDATE")
+_TIME = Statement("SELECT clock_timestamp()")
+# The numbers by which readers follow streams.
+_SEQUENCES = (("audit_events", "id"), ("jobs", "row_id"), ("messages", "id"))
+_NEXT_RUN = INSERTED.index("next_run_at")
+_encode = json.JSONEncoder(ensure_ascii=False, default=dict).encode
 
-class PostgresTransaction(PostgresSnapshot):
+
+class PostgresTransaction(PostgresSnapshot, Transaction):
     """The methods of a transaction on one connection."""
 
-    _LOCK: ClassVar[str] = " FOR UPDATE"
+    migration = MIGRATIONS[-1].number
 
     def __init__(
         self,
@@ -91,65 +171,74 @@ class PostgresTransaction(PostgresSnapshot):
         self._readied = False
         self.own_revisions: set[tuple[str, int]] = set()
 
-    def _run(self, query: str, *values: object) -> int:
-        return self._cursor.execute(query.encode(), values).rowcount
+    def rows_to_change(self, statement: Statement, **values: Any) -> list[Any]:
+        return self.rows(statement.locking, **values)
 
-    def _run_batch(self, statement: Statement) -> None:
-        query, values = statement
-        self._cursor.execute(query.encode(), values)
-
-    def _run_guarded(self, count: int, query: str, *values: object) -> None:
-        """Run a statement on rows that must be as they were read; else raise Overtaken, to decide all again."""
-        if self._run(query, *values) != count:
+    def expect(self, count: int, changed: int) -> None:
+        if changed != count:
             raise Overtaken
 
     # -- rows that must exist to be locked --
 
     def limits(self, keys: Collection[str]) -> dict[str, Limit]:
-        rows = self._rows(sql.LIMITS + self._LOCK, (Texts(sorted(keys)),))
-        if len(rows) < len(keys):
-            self._run(sql.MAKE_LIMITS, Texts(sorted(set(keys) - {row[0] for row in rows})))
-            rows = self._rows(sql.LIMITS + self._LOCK, (Texts(sorted(keys)),))
-        return {row[0]: Limit._make(row) for row in rows}
+        return {row[0]: Limit._make(row) for row in self._lock_keys(LIMITS, _MAKE_LIMITS, keys)}
 
     def breakers(self, keys: Collection[str]) -> dict[str, Breaker]:
-        rows = self._rows(sql.BREAKERS + self._LOCK, (Texts(sorted(keys)),))
-        if len(rows) < len(keys):
-            self._run(sql.MAKE_BREAKERS, Texts(sorted(set(keys) - {row[0] for row in rows})))
-            rows = self._rows(sql.BREAKERS + self._LOCK, (Texts(sorted(keys)),))
-        return {row[0]: Breaker._make(row) for row in rows}
+        return {row[0]: Breaker._make(row) for row in self._lock_keys(BREAKERS, _MAKE_BREAKERS, keys)}
 
     def limits_at_hand(self, keys: Collection[str]) -> dict[str, Limit]:
-        rows = self._rows(sql.LIMITS + _SKIP, (Texts(sorted(keys)),))
-        if len(rows) < len(keys):
-            rows = self._within_a_moment(self.limits, sql.LIMITS, keys)
-        return {row[0]: Limit._make(row) for row in rows}
+        return {row[0]: Limit._make(row) for row in self._lock_soon(LIMITS, _MAKE_LIMITS, keys)}
 
     def breakers_at_hand(self, keys: Collection[str]) -> dict[str, Breaker]:
-        rows = self._rows(sql.BREAKERS + _SKIP, (Texts(sorted(keys)),))
-        if len(rows) < len(keys):
-            rows = self._within_a_moment(self.breakers, sql.BREAKERS, keys)
-        return {row[0]: Breaker._make(row) for row in rows}
+        return {row[0]: Breaker._make(row) for row in self._lock_soon(BREAKERS, _MAKE_BREAKERS, keys)}
 
-    def _within_a_moment(
-        self, take: Callable[[Collection[str]], Mapping[str, Row]], query: str, keys: Collection[str]
-    ) -> list[Any]:
-        """Wait a moment for the keys: their holder releases them in milliseconds, or hangs."""
+    def _lock_keys(self, read: Statement, make: Statement, keys: Collection[str]) -> list[Any]:
+        rows = self.rows(read.locking, keys=keys)
+        if len(rows) < len(keys):
+            self.run(make, keys=sorted(set(keys) - {row[0] for row in rows}))
+            rows = self.rows(read.locking, keys=keys)
+        return rows
+
+    def _lock_soon(self, read: Statement, make: Statement, keys: Collection[str]) -> list[Any]:
+        """Wait no longer than a moment for the keys: their holder releases them in milliseconds, or hangs."""
+        rows = self.rows(read.skipping, keys=keys)
+        if len(rows) == len(keys):
+            return rows
         self._cursor.connection.execute(f"SAVEPOINT moment; SET LOCAL lock_timeout = '{MOMENT}'".encode())
         try:
-            found = list(take(keys).values())
+            rows = self._lock_keys(read, make, keys)
         except errors.LockNotAvailable:
-            self._run("ROLLBACK TO SAVEPOINT moment")  # this resets the timeout as well
-            return self._rows(query + _SKIP, (Texts(sorted(keys)),))
-        self._run("SET LOCAL lock_timeout TO DEFAULT")
-        return found
+            self._cursor.execute("ROLLBACK TO SAVEPOINT moment")  # this resets the timeout as well
+            return self.rows(read.skipping, keys=keys)
+        self._cursor.execute("SET LOCAL lock_timeout TO DEFAULT")
+        return rows
+
+    def put_limits(self, limits: Sequence[Limit]) -> None:
+        self.run(PUT_LIMITS, batch=limits)
+
+    def put_breakers(self, breakers: Sequence[Breaker]) -> None:
+        self.run(_PUT_BREAKERS, batch=breakers)
 
     def plugin_states(self, plugins: Collection[str]) -> dict[str, str]:
         found = super().plugin_states(plugins)
         if len(found) < len(plugins):
-            self._run(sql.MAKE_PLUGIN_STATES, At(0), Texts(sorted(set(plugins) - found.keys())))
+            self.run(_MAKE_PLUGIN_STATES, now=0, plugins=sorted(set(plugins) - found.keys()))
             found = super().plugin_states(plugins)
         return found
+
+    def lock_token(self, token_id: str) -> None:
+        self.rows(_LOCK_TOKEN, token_id=token_id)
+
+    def config_revision(self, source: str) -> tuple[int, str]:
+        # A writing transaction that reads it is about to write the next one: the lock serialises two of them.
+        self._cursor.execute("LOCK TABLE config_revisions IN SHARE ROW EXCLUSIVE MODE")
+        return super().config_revision(source)
+
+    def expect_long_pauses(self) -> None:
+        self._cursor.execute("SELECT set_config('idle_in_transaction_session_timeout', '60s', true)")
+
+    def exclude_evaluations(self) -> None:
+        self._cursor.execute(f"SELECT pg_advisory_xact_lock({EVALUATING})".encode())
 
     # -- notifying others --
 
@@ -163,122 +252,60 @@ class PostgresTransaction(PostgresSnapshot):
     def announce(self) -> None:
         """Send at most one notification: a job is ready, or the earliest due instant has moved forward."""
         if self._readied or self._soonest is not None:
-            fields = " ".join(["jobs"] * self._readied + ["slots"] * (self._soonest is not None))
-            soonest = None if self._soonest is None else At(self._soonest)
-            values = {
-                "words": fields,
-                "jobs": self._readied,
-                "soonest": soonest,
-                "mark": At(self._marks.due.at),
-            }
-            self._rows(sql.ANNOUNCE, values)
-
-    def expect_long_pauses(self) -> None:
-        self._rows("SELECT set_config('idle_in_transaction_session_timeout', '60s', true)")
-
-    def exclude_evaluations(self) -> None:
-        self._rows(f"SELECT pg_advisory_xact_lock({EVALUATING})")
-
-    # -- jobs --
-
-    def insert_jobs(self, rows: Sequence[Row]) -> None:
-        self._insert_jobs(JOB_INSERTED, rows)
-        self._ready(row[-1] for row in rows)  # type: ignore[misc]
-
-    def insert_ended_jobs(self, rows: Sequence[Row]) -> None:
-        self._insert_jobs(JOB_ENDED, rows)
-
-    def _insert_jobs(self, columns: tuple[str, ...], rows: Sequence[Row]) -> None:
-        try:
-            self._run_batch(insert("jobs", columns, rows))
-        except errors.UniqueViolation as error:
-            # Two schedulers cannot cause this: a row was changed manually, or the job does not come from `decide`.
-            raise StoreError(
-                "a slot, or an id, of this batch has its job already, so nothing of the batch was written; "
-                "look for a schedule whose next_slot_at lies before its last_slot_at"
-            ) from error
+            words = " ".join(["jobs"] * self._readied + ["slots"] * (self._soonest is not None))
+            mark = self._marks.due.at
+            self.rows(ANNOUNCE, words=words, jobs=self._readied, soonest=self._soonest, mark=mark)
 
     def _ready(self, instants: Iterable[int | None]) -> None:
         self._readied = True
         self._marks.ready.lower(instants)
 
+    # -- jobs --
+
+    def insert_jobs(self, rows: Sequence[Row]) -> None:
+        super().insert_jobs(rows)
+        self._ready(row[-1] for row in rows)  # type: ignore[misc]
+
     def start_jobs(self, claimed: Sequence[ClaimedJob]) -> None:
-        rows = [(j.deadline_at, j.is_probe, j.row_id, j.fence - 1) for j in [c.job for c in claimed]]
-        columns = columns_of(("deadline_at", "is_probe", "row_id", "fence"), rows)
+        batch = [(j.deadline_at, j.is_probe, j.row_id, j.fence - 1) for j in [c.job for c in claimed]]
         job = claimed[0].job
-        assert job.started_at is not None
-        self._run_guarded(len(rows), sql.START_JOBS, At(job.started_at), job.node, *columns)
+        self.expect(len(batch), self.run(_START_JOBS, started_at=job.started_at, node=job.node, batch=batch))
 
     def postpone_jobs(self, postponed: Sequence[tuple[Job, int]]) -> None:
-        until = Instants([until for _, until in postponed])
         self._marks.ready.lower(until for _, until in postponed)
-        self._run(sql.POSTPONE_JOBS, until, _row_ids([job for job, _ in postponed]))
+        super().postpone_jobs(postponed)
 
     def end_jobs(self, ended: Sequence[tuple[Job | Finished, Outcome]], now: int) -> None:
-        rows = [(o.status, o.error, o.result, job.row_id, job.fence) for job, o in ended]
-        columns = columns_of(("status", "error", "result", "row_id", "fence"), rows)
-        self._run_guarded(len(rows), sql.END_JOBS, At(now), At(now), *columns)
-
-    def cancel_jobs(self, cancelled: Sequence[tuple[Job, CancelReason]], now: int) -> None:
-        reasons = Texts([reason for _, reason in cancelled])
-        rows = _row_ids([job for job, _ in cancelled])
-        self._run_guarded(len(cancelled), sql.CANCEL_JOBS, At(now), At(now), reasons, rows)
-
-    def keep_jobs(self, jobs: Sequence[Job]) -> None:
-        self._run(sql.KEEP_JOBS, _row_ids(jobs))
-
-    def let_go_of_jobs(self, jobs: Sequence[Job], now: int) -> None:
-        self._run_guarded(len(jobs), sql.RELEASE_JOBS, At(now), _row_ids(jobs))
-
-    def hand_over_jobs(self, jobs: Sequence[tuple[Job, str]]) -> None:
-        rows = [(token, job.row_id, job.fence) for job, token in jobs]
-        columns = columns_of(("outcome_token", "row_id", "fence"), rows)
-        self._run_guarded(len(rows), sql.HAND_OVER_JOBS, *columns)
+        batch = [(o.status, o.error, o.result, job.row_id, job.fence) for job, o in ended]
+        self.expect(len(batch), self.run(_END_JOBS, now=now, batch=batch))
 
     def requeue_jobs(self, jobs: Sequence[Job], now: int, *, is_rescue: bool) -> None:
-        fences = Integers([job.fence for job in jobs])
-        self._run_guarded(len(jobs), sql.REQUEUE_JOBS, At(now), int(is_rescue), _row_ids(jobs), fences)
+        super().requeue_jobs(jobs, now, is_rescue=is_rescue)
         self._ready((now,))
 
     def send_jobs(self, jobs: Sequence[Job], now: int, until: int) -> dict[str, int]:
-        fences = Integers([job.fence for job in jobs])
         self._marks.ready.lower((until,))
-        numbers = dict(self._rows(sql.SEND_JOBS, (At(now), At(until), _row_ids(jobs), fences)))
-        if len(numbers) != len(jobs):
-            raise Overtaken
-        return numbers
-
-    def close_deliveries(self, jobs: Sequence[Job]) -> None:
-        self._run_guarded(len(jobs), sql.CLOSE_DELIVERIES, _row_ids(jobs))
+        return super().send_jobs(jobs, now, until)
 
     def call_back(self, jobs: Sequence[Job], now: int) -> None:
-        self._run_guarded(len(jobs), sql.CALL_BACK, At(now), _row_ids(jobs))
+        super().call_back(jobs, now)
         self._ready((now,))
 
-    def count_rescues(self, jobs: Sequence[Job]) -> None:
-        self._run(sql.COUNT_RESCUES, _row_ids(jobs))
-
     def leave_deliveries(self, deliveries: Sequence[tuple[Delivery, int]]) -> None:
-        until = Instants([until for _, until in deliveries])
         self._marks.ready.lower(until for _, until in deliveries)
-        self._run(sql.LEAVE_DELIVERIES, until, *_messages([delivery for delivery, _ in deliveries]))
-
-    def withdraw_deliveries(self, deliveries: Sequence[Delivery]) -> None:
-        self._run(sql.WITHDRAW_DELIVERIES, *_messages(deliveries))
+        super().leave_deliveries(deliveries)
 
     def ready_successors(self, queues: Collection[Queue], now: int) -> None:
         own = sorted(queue.uid for queue in queues if queue.line == "own")
         beside = sorted(queue for queue in queues if queue.line != "own")
-        readied = self._run(sql.READY_SUCCESSORS, At(now), Texts(own)) if own else 0
+        readied = self.run(_READY_SUCCESSORS, now=now, uids=own) if own else 0
         if beside:
-            uids, lines = Texts([queue.uid for queue in beside]), Texts([queue.line for queue in beside])
-            values = {"now": At(now), "uids": uids, "lines": lines}
-            readied += self._cursor.execute(sql.READY_BESIDE, values).rowcount
+            readied += self.run(_READY_BESIDE, now=now, batch=beside)
         if readied:
             self._ready((now,))
 
     def let_retries_go(self, breaker_keys: Collection[str], now: int) -> None:
-        self._cursor.execute(sql.LET_RETRIES_GO, {"now": At(now), "keys": Texts(sorted(breaker_keys))})
+        super().let_retries_go(breaker_keys, now)
         self._ready((now,))
 
     # -- schedules --
@@ -287,214 +314,56 @@ class PostgresTransaction(PostgresSnapshot):
         self, schedules: Sequence[Row], revisions: Sequence[Row], events: Sequence[Event]
     ) -> str | None:
         """Insert all with one statement: the cost of a single create is mostly round trips."""
-        parts = [insert("schedule_revisions", _REVISION, revisions), insert("schedules", INSERTED, schedules)]
+        parts = [
+            insert(INSERT_REVISION.table, INSERT_REVISION.columns, revisions),
+            insert(INSERT_SCHEDULE.table, INSERT_SCHEDULE.columns, schedules),
+        ]
         if events:
-            parts.insert(0, _inserted_events(events))
+            parts.insert(0, insert(INSERT_EVENT.table, INSERT_EVENT.columns, self.event_rows(events)))
+        query, values = together(parts)
         try:
-            self._run_batch(together(parts))
+            self._cursor.execute(query.encode(), values)
         except errors.UniqueViolation:
-            self._run("ROLLBACK AND CHAIN")  # else no query could run
-            return self._taken([(str(row[0]), str(row[1])) for row in schedules])
+            self._cursor.execute("ROLLBACK AND CHAIN")  # else no query could run
+            return self._taken(schedules)
         self.own_revisions.update([row[:2] for row in revisions])  # type: ignore[misc]
         self._marks.due.lower(row[_NEXT_RUN] for row in schedules)  # type: ignore[misc]
         return None
 
-    def _taken(self, new: Sequence[tuple[str, str]]) -> str:
-        """Return the first id that exists or occurs twice; if there is none, the first such uid."""
-        ids, uids = [schedule_id for _, schedule_id in new], [uid for uid, _ in new]
-        query = "SELECT schedule_id FROM schedules WHERE schedule_id = ANY(%s)"
-        known = {row[0] for row in self._rows(query, (Texts(ids),))}
-        query = "SELECT uid FROM schedule_revisions WHERE uid = ANY(%s)"
-        used = {row[0] for row in self._rows(query, (Texts(uids),))}
-        return _first_taken(ids, known) or _first_taken(uids, used) or uids[0]
-
-    def insert_revision(self, revision: Row) -> None:
-        self._run_batch(insert("schedule_revisions", _REVISION, [revision]))
-        self.own_revisions.add(revision[:2])  # type: ignore[arg-type]
-
-    def put_causes(self, causes: Sequence[tuple[str, str, int]]) -> None:
-        self._run(sql.PUT_CAUSES, *columns_of(("cause", "uid", "revision"), causes))
-
     def update_states(self, columns: tuple[str, ...], rows: Sequence[Row]) -> None:
-        self._run_batch(update("schedules", columns, rows))
+        super().update_states(columns, rows)
         if "next_run_at" in columns:
             position = columns.index("next_run_at")
             self._marks.due.lower(row[position] for row in rows)  # type: ignore[misc]
 
-    def count_starts(self, start: Start, row_ids: Sequence[int], now: int) -> None:
-        run_at = At(now) if start.is_own else None
-        self._run(sql.COUNT_STARTS, *start[:3], run_at, Integers(row_ids))
-
     def count_successes(self, jobs: Sequence[Finished], now: int) -> None:
-        rows, ids = Integers([job.schedule_row for job in jobs]), Texts([job.job_id for job in jobs])
-        self._run(sql.COUNT_SUCCESSES, At(now), At(now), rows, ids)
-
-    def delete_schedule(self, row_id: int) -> None:
-        self._run("DELETE FROM schedules WHERE row_id = %s", row_id)
+        self.run(_COUNT_SUCCESSES, now=now, batch=[(job.schedule_row, job.job_id) for job in jobs])
 
     def release_held(self, places: Sequence[tuple[str, int]], now: int) -> None:
-        keys, free = Texts([key for key, _ in places]), Integers([free for _, free in places])
-        if self._run(sql.RELEASE_HELD, At(now), keys, free):
+        if self.run(_RELEASE_HELD, now=now, batch=places):
             self.announce_due(now)
 
     def release_next_held(self, declined: Sequence[Declined], now: int) -> None:
-        columns = columns_of(Declined._fields, declined)
-        if self._run(sql.RELEASE_NEXT_HELD, At(now), *columns):
+        if self.run(_RELEASE_NEXT_HELD, now=now, batch=declined):
             self.announce_due(now)
 
-    # -- side effects of jobs --
+    # -- the rest --
 
-    def put_plugin_states(self, states: Mapping[str, str], now: int) -> None:
-        self._run(sql.PUT_PLUGIN_STATES, At(now), Texts(list(states)), Texts(list(states.values())))
-
-    def insert_messages(self, messages: Sequence[NewMessage], now: int) -> None:
-        rows = [(m.event_id, now, m.schedule_id, m.uid, m.owner, m.job_id, m.body) for m in messages]
-        query, values = insert("messages", sql.NEW_MESSAGE, rows)
-        self._run_batch((f"{query} {sql.UNLESS_SAID}", values))
-
-    def put_subscription(self, subscription: Subscription, now: int) -> None:
-        held = subscription._asdict()
-        for name in ("next_attempt_at", "held_until"):
-            held[name] = None if held[name] is None else At(held[name])
-        values = {**held, "subscriber": storable(subscription.subscriber), "now": At(now)}
-        self._cursor.execute(sql.PUT_SUBSCRIPTION, values)
-
-    # -- tokens --
-
-    def lock_token(self, token_id: str) -> None:
-        self._rows("SELECT 1 FROM tokens WHERE token_id = %s FOR UPDATE", (token_id,))
-
-    def insert_token(self, token: Token, hash: str) -> bool:
-        query, values = insert("tokens", ("hash", *TOKEN_COLUMNS), [(hash, *token_row(token))])
-        return self._insert_new(query, values)
-
-    def revoke_token(self, token_id: str, now: int) -> bool:
-        return self._run(sql.REVOKE_TOKEN, At(now), storable(token_id)) > 0
-
-    def insert_session(self, session: Session) -> None:
-        self._run(sql.FORGET_SESSIONS, At(session.created_at))
-        self._run_batch(insert("sessions", Session._fields, [session]))
-
-    def delete_session(self, hash: str) -> None:
-        self._run(sql.DELETE_SESSION, hash)
-
-    def end_sessions(self) -> int:
-        return self._run("DELETE FROM sessions")
-
-    def insert_answer(self, answer: Answer, now: int) -> bool:
-        since = At(now - ANSWERS_KEPT)
-        self._run(sql.FORGET_ANSWERS, since)
-        return self._run(sql.INSERT_ANSWER, *answer.fields, At(answer.stored_at(now)), since) > 0
-
-    def _insert_new(self, query: str, values: list[Any]) -> bool:
-        return self._run(f"{query} ON CONFLICT DO NOTHING", *values) > 0
-
-    # -- the ledger, and shared limits and breakers --
-
-    def insert_events(self, events: Sequence[Event]) -> None:
-        if events:
-            self._run_batch(_inserted_events(events))
+    def spell(self, detail: Mapping[str, object]) -> str:
+        # jsonb cannot store NUL either, in any notation.
+        return _encode(detail).replace("\\u0000", "\ufffd")
 
     def leap_numbers(self, by: int) -> None:
-        self._run("UPDATE audit_events SET id = id + %s WHERE id = (SELECT max(id) FROM audit_events)", by)
-        for table, key in sql.SEQUENCES:
+        self._cursor.execute(
+            "UPDATE audit_events SET id = id + %s WHERE id = (SELECT max(id) FROM audit_events)", (by,)
+        )
+        for table, key in _SEQUENCES:
             last = f"coalesce((SELECT max({key}) FROM {table}), 0)"
-            self._rows(f"SELECT setval(pg_get_serial_sequence(%s, %s), {last} + %s)", (table, key, by))
-
-    def put_limits(self, limits: Sequence[Limit]) -> None:
-        self._run(sql.PUT_LIMITS, *columns_of(Limit._fields, limits))
-
-    def put_breakers(self, breakers: Sequence[Breaker]) -> None:
-        self._run(sql.PUT_BREAKERS, *columns_of(Breaker._fields, breakers))
-
-    def insert_transitions(self, transitions: Sequence[Transition]) -> None:
-        self._run_batch(insert("circuit_breaker_transitions", Transition._fields, transitions))
-
-    def put_setting(self, key: str, value: str) -> None:
-        self._settings = None
-        self._run(sql.PUT_SETTING, key, value)
-
-    def put_policy(self, policy_id: str, name: str, fields: str, now: int, source: str) -> None:
-        values = {"id": policy_id, "name": storable(name), "words": fields, "now": At(now), "source": source}
-        self._cursor.execute(sql.PUT_POLICY, values)
-
-    def config_revision(self, source: str) -> tuple[int, str]:
-        # A writing transaction that reads it is about to write the next one: the lock serialises two of them.
-        self._run("LOCK TABLE config_revisions IN SHARE ROW EXCLUSIVE MODE")
-        return super().config_revision(source)
-
-    def insert_config(
-        self, now: int, *, source: str, digest: str, actor: str | None, places: str, sections: str
-    ) -> None:
-        self._run(sql.FORGET_PLACES, source)  # only the newest keeps them
-        fields = (storable(places), storable(sections))
-        self._run(sql.INSERT_CONFIG, At(now), source, digest, actor, *fields)
-
-    def delete_policy(self, policy_id: str) -> None:
-        self._run("DELETE FROM quiet_hours_policies WHERE policy_id = %s", policy_id)
+            query = f"SELECT setval(pg_get_serial_sequence(%s, %s), {last} + %s)"
+            self._cursor.execute(query.encode(), (table, key, by))
 
     def latest(self, now: int) -> int:
-        if self._has_time:
-            return max(now, self._one(sql.TIME) or now)
-        return now if self._clock is None else max(now, self._clock.now())
+        return max(now, self.value(_TIME)) if self._has_time else super().latest(now)
 
-    def put_heartbeat(
-        self, now: int, *, node: str, version: str, is_scheduler: bool, is_worker: bool
-    ) -> None:
-        values = {
-            "node": node,
-            "version": version,
-            "scheduler": is_scheduler,
-            "worker": is_worker,
-            "now": At(now),
-        }
-        self._cursor.execute(sql.HEARTBEAT, {**values, "skew": self._skew()})
-
-    def put_lost(self, nodes: Sequence[str], now: int) -> set[str]:
-        return {row[0] for row in self._rows(sql.PUT_LOST, (At(now), Texts(nodes)))}
-
-    def put_output(self, pieces: Sequence[OutputPiece], gaps: Sequence[OutputGap], now: int) -> None:
-        for piece in pieces:
-            self._run(sql.PUT_OUTPUT, *piece.stream, piece.position, At(now), piece.data)
-        for gap in gaps:
-            self._run(sql.DROP_OUTPUT, *gap.stream, gap.start, gap.end)
-
-    def put_sign_off(self, now: int, *, node: str) -> None:
-        self._cursor.execute(sql.SIGN_OFF, {"now": At(now), "node": node})
-
-    def forget_node(self, node: str) -> bool:
-        return bool(self._rows(sql.FORGET_NODE, {"node": node}))
-
-
-_REVISION = ("uid", "revision", "schedule_id", "in_force_at", "anchor_at", "words", "cause")
-_spell = json.JSONEncoder(ensure_ascii=False, default=dict).encode  # a detail is any mapping
-_NEXT_RUN = INSERTED.index("next_run_at")
-
-
-def _row_ids(jobs: Sequence[Job]) -> Integers:
-    return Integers([job.row_id for job in jobs])
-
-
-def _messages(deliveries: Sequence[Delivery]) -> tuple[Texts, Integers]:
-    return Texts([d.job_id for d in deliveries]), Integers([d.number for d in deliveries])
-
-
-def _inserted_events(events: Sequence[Event]) -> Statement:
-    rows = [(*event[:10], _words(event), event.trace) for event in events]
-    return insert("audit_events", Event._fields, rows)
-
-
-def _words(event: Event) -> str:
-    if event.detail is NOTHING:
-        return "{}"
-    # jsonb cannot store NUL either, in any notation.
-    return _spell(event.detail).replace("\\u0000", "\ufffd")
-
-
-def _first_taken(names: Sequence[str], known: Collection[str]) -> str | None:
-    seen: set[str] = set(known)
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None
+    def skew(self) -> int:
+        return self._skew()

@@ -6,13 +6,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from everwhen.stores.dialect import Statement
+from everwhen.stores.dialect import Insert, Statement
+from everwhen.stores.records import Row
 
-Row = tuple[object, ...]
+
+class DuplicateError(Exception):
+    """A row has the unique key of one that exists, or of another in the same batch."""
 
 
 class Queries(ABC):
-    """A connection that runs statements; instants are integers in both directions."""
+    """A connection that runs statements; instants are integers in both directions.
+
+    The parameter `batch` of a statement is a sequence of rows in the order of its columns.
+    """
 
     @abstractmethod
     def rows(self, statement: Statement, **values: Any) -> list[Any]:
@@ -27,12 +33,28 @@ class Queries(ABC):
         """Run a statement, and return how many rows it changed."""
 
     @abstractmethod
-    def run_batch(self, statement: Statement, rows: Sequence[Row], **values: Any) -> int:
-        """Run a statement on a batch, whose rows are in the order of its columns; return how many it changed."""
+    def insert(self, insert: Insert, rows: Sequence[Row]) -> int:
+        """Insert rows, and return how many were inserted or overwritten."""
+
+    @abstractmethod
+    def insert_unique(self, insert: Insert, rows: Sequence[Row]) -> None:
+        """Insert rows; raise DuplicateError where one exists."""
+
+    @abstractmethod
+    def update(self, table: str, columns: tuple[str, ...], rows: Sequence[Row]) -> None:
+        """Update these columns of rows whose last value is their row_id."""
 
     @abstractmethod
     def expect_long_statements(self) -> None:
         """Announce that a statement of this transaction may take its time."""
+
+    def rows_to_change(self, statement: Statement, **values: Any) -> list[Any]:
+        """Return rows that this transaction may change: where transactions run concurrently, it locks them."""
+        return self.rows(statement, **values)
+
+    def expect(self, count: int, changed: int) -> None:
+        """Refuse a change of fewer rows than were read, where others may have changed them meanwhile."""
+        return
 
     def row(self, statement: Statement, **values: Any) -> Any:
         """Return the first row, or None."""
@@ -43,3 +65,13 @@ class Queries(ABC):
         """Return the first column of the first row, or None."""
         found = self.rows(statement, **values)
         return found[0][0] if found else None
+
+    def number(self, statement: Statement, **values: Any) -> int | None:
+        """Return the same, which is a number or an instant."""
+        found: int | None = self.value(statement, **values)
+        return found
+
+    def text(self, statement: Statement, **values: Any) -> str | None:
+        """Return the same, which is a text."""
+        found: str | None = self.value(statement, **values)
+        return found

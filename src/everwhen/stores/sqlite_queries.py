@@ -5,10 +5,16 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
-from everwhen.stores.dialect import Statement
-from everwhen.stores.queries import Queries, Row
+from everwhen.stores.dialect import Insert, Statement
+from everwhen.stores.queries import DuplicateError, Queries
+from everwhen.stores.records import Row
+from everwhen.stores.sqlite_errors import is_refusal
+from everwhen.stores.sqlite_insert import SparseInsert
+
+_encode = json.JSONEncoder().encode
 
 
 class SqliteQueries(Queries):
@@ -27,14 +33,46 @@ class SqliteQueries(Queries):
     def run(self, statement: Statement, **values: Any) -> int:
         return self._run(statement, values).rowcount
 
-    def run_batch(self, statement: Statement, rows: Sequence[Row], **values: Any) -> int:
-        return self._run(statement, {**values, "batch": json.dumps(rows)}).rowcount
+    def insert(self, insert: Insert, rows: Sequence[Row]) -> int:
+        if not insert.sparse:
+            return self._execute_many(_insert(insert), rows).rowcount
+        runs = _sparse(insert).runs(rows)
+        return sum(self._execute_many(statement, values).rowcount for statement, values in runs)
+
+    def insert_unique(self, insert: Insert, rows: Sequence[Row]) -> None:
+        try:
+            self.insert(insert, rows)
+        except sqlite3.IntegrityError as error:
+            if is_refusal(error):
+                raise
+            raise DuplicateError from error
+
+    def update(self, table: str, columns: tuple[str, ...], rows: Sequence[Row]) -> None:
+        self._execute_many(update_of(table, columns), rows)
 
     def _run(self, statement: Statement, values: dict[str, Any]) -> sqlite3.Cursor:
         for name in statement.lists:
             if values[name] is not None:
-                values[name] = json.dumps(list(values[name]))
+                values[name] = _encode(list(values[name]))
         return self._execute(statement.sqlite, values)
 
     def expect_long_statements(self) -> None:
         return None
+
+
+@cache
+def _sparse(insert: Insert) -> SparseInsert:
+    return SparseInsert(insert.table, insert.columns, insert.sparse)
+
+
+@cache
+def _insert(insert: Insert) -> str:
+    names, places = ", ".join(f'"{name}"' for name in insert.columns), ", ".join("?" * len(insert.columns))
+    return f"INSERT INTO {insert.table} ({names}) VALUES ({places}){insert.on_conflict}"
+
+
+@cache
+def update_of(table: str, columns: tuple[str, ...]) -> str:
+    """Return the update of some columns of a row, by its primary key."""
+    changes = ", ".join(f'"{name}" = ?' for name in columns)
+    return f"UPDATE {table} SET {changes} WHERE row_id = ?"

@@ -31,8 +31,7 @@ from everwhen.stores.private_files import PRIVATE, share_like
 from everwhen.stores.sqlite_database import SqliteDatabase, usable
 from everwhen.stores.sqlite_errors import translated
 from everwhen.stores.sqlite_move import mark_in
-from everwhen.stores.sqlite_snapshot import SqliteSnapshot
-from everwhen.stores.sqlite_transaction import SqliteStore
+from everwhen.stores.sqlite_transaction import SqliteSnapshot, SqliteStore
 
 _PATIENCE = 10.0
 _BESIDE = ("", "-wal", "-shm", "-journal", ".lock")

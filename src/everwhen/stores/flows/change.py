@@ -26,28 +26,12 @@ from everwhen.model.token import Answer
 from everwhen.stores.flows.commit import commit_decisions, hand_on_places, write_shared
 from everwhen.stores.flows.load import add_shared, hold, schedules_of, system_paused_at, with_jobs
 from everwhen.stores.plans import PlanCache
+from everwhen.stores.records import BEGUN, SHOWN
 from everwhen.stores.transaction import Row, Snapshot, Transaction
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest
 
-# Columns of a definition that its row shows to readers of the table; `source` and `created_at` never change.
-SHOWN = (
-    "name",
-    "group",
-    "command",
-    "type",
-    "spec",
-    "timezone",
-    "catch_up_policy",
-    "quiet_hours_policy_id",
-    "payload",
-    "target",
-    "updated_at",
-)
-# Columns that a new row sets; the other columns of a state begin with its defaults, which equal the table's.
-_BEGINS = (*State._fields[1 : State._fields.index("held_slot_at")], "paused_by", "status_reason")
-_begins = itemgetter(*[State._fields.index(name) for name in _BEGINS])
+_begins = itemgetter(*[State._fields.index(name) for name in BEGUN])
 MANY = 1_000  # more rows than this take a while to process
-INSERTED = (*_BEGINS, *SHOWN, "source", "created_at", "key", "token_id")
 
 
 def create_schedules(

@@ -20,11 +20,12 @@ from everwhen.model.message import MESSAGE, Speaking, message_of
 from everwhen.model.outcome import JobEnd, NewMessage, Outcome
 from everwhen.model.schedule import State
 from everwhen.model.shared import Shared
-from everwhen.stores.flows.commit import FIRED, JOB_INSERTED, job_row, write_shared, write_starts
+from everwhen.stores.flows.commit import FIRED, job_row, write_shared, write_starts
 from everwhen.stores.flows.load import add_shared, plans_to_claim
 from everwhen.stores.flows.settle import end_jobs
 from everwhen.stores.flows.settle_fast import settle_fast
 from everwhen.stores.plans import PlanCache
+from everwhen.stores.records import JOB_INSERTED
 from everwhen.stores.transaction import Row, Transaction
 
 SPEAKER = "scheduler"  # the value of `node` for these jobs

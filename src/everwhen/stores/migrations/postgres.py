@@ -1,7 +1,7 @@
 """The numbered migrations of PostgreSQL. Instants are timestamptz.
 
 Ids, uids and keys compare by bytes, as they do in Python and on SQLite, whatever the database's language is.
-`audit_events.xid` and `messages.xid` are the transaction that wrote the row: see `ledger` on commit order.
+`audit_events.xid` and `messages.xid` are the transaction that wrote the row: see `commit_order`.
 
 Rows that are scanned in the order of an instant are ordered by row_id where the instant is equal. The row_id is part
 of their index, too; otherwise a query for the first of many equal rows would sort them all (SQLite has the row_id in

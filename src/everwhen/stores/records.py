@@ -1,0 +1,88 @@
+"""Rows as flows hand them to a transaction and get them back, and the columns that a new row sets."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from everwhen.model.job import JobStatus, Line, Origin
+from everwhen.model.schedule import State
+
+Row = tuple[object, ...]
+
+# Columns of a definition that its row shows to readers of the table; `source` and `created_at` never change.
+SHOWN = tuple(
+    """
+name group command type spec timezone catch_up_policy quiet_hours_policy_id payload target updated_at""".split()
+)
+# Columns that a new schedule sets; the other columns of a state begin with its defaults, which equal the table's.
+BEGUN = (*State._fields[1 : State._fields.index("held_slot_at")], "paused_by", "status_reason")
+INSERTED = (*BEGUN, *SHOWN, "source", "created_at", "key", "token_id")
+
+# Columns that are known when a job is created, in the order of `job_row`; its status is `queued`.
+JOB_INSERTED = tuple(
+    """
+job_id schedule_row uid schedule_id revision number retry origin slot_at due_at not_before is_ready is_counted
+is_probe attempt payload queue guard_key capacity_key capacity_limit breaker_key line created_at ready_at""".split()
+)
+
+# Columns of a job that has begun and succeeded when it is created.
+JOB_ENDED = (*JOB_INSERTED, *"status started_at deadline_at ended_at released_at node fence".split())
+
+
+class Due(NamedTuple):
+    """The rows that an evaluation takes: those due after `floor` and released ones, or (`behind`) those before it."""
+
+    now: int
+    floor: int
+    limit: int
+    behind: bool
+    page: int = 0  # which batch of them, counted from the front: another scheduler may hold the first
+    alive_since: int | None = None  # the first heartbeat of the node that takes them
+
+
+class LockHint(NamedTuple):
+    """The keys that must be locked for a row, as they were a moment ago."""
+
+    uid: str
+    revision: int
+    guard_key: str | None = None
+    capacity_key: str | None = None
+    breaker_key: str | None = None
+
+
+class Finished(NamedTuple):
+    """A job that is reported to have ended, with columns of its schedule's row: what an ordinary end needs.
+
+    The last three are None where the schedule is deleted.
+    """
+
+    row_id: int
+    job_id: str
+    uid: str
+    origin: Origin
+    status: JobStatus
+    is_counted: bool
+    guard_key: str | None
+    capacity_key: str | None
+    breaker_key: str | None
+    node: str | None
+    fence: int
+    released_at: int | None
+    schedule_row: int | None
+    revision: int | None
+    outstanding: int | None
+
+
+class Queue(NamedTuple):
+    """The jobs of one schedule that wait in one line."""
+
+    uid: str
+    line: Line
+
+
+class Declined(NamedTuple):
+    """A held slot that was offered a place and did not take it."""
+
+    key: str
+    due_at: int
+    row_id: int
