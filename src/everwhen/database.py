@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from everwhen.clock import Clock, SystemClock
 from everwhen.errors import StoreError, shown_url
-from everwhen.runtime import Runtime
+from everwhen.runtime import Progress, Runtime
 from everwhen.stores.catalogue import Catalogue
 from everwhen.stores.ledger import Ledger
 from everwhen.stores.migrate import Migration, migrate, refuse_outdated
@@ -25,7 +25,6 @@ from everwhen.stores.sqlite_transaction import SqliteStore
 
 if TYPE_CHECKING:
     from everwhen.model.database_copy import Move
-    from everwhen.runtime import Progress
     from everwhen.stores.firings import Firings, RowHorizon
     from everwhen.stores.messages import Messages
     from everwhen.stores.outbox import Outbox
@@ -88,14 +87,16 @@ def open_stack(
     catch_up_stagger: int = 0,
     database: SqliteDatabase | None = None,
     is_existing: bool = False,
+    may_be_older: bool = False,
     is_deferred: bool = False,
 ) -> Stack:
     """Open the database (or use an open one), bring its schema up to date, and build its store.
 
-    `is_existing`: the database has to exist and be up to date, and nothing about it is changed. `is_deferred`: for a
-    command that ends at once; parts of the store that it does not use are neither imported nor built.
+    `is_existing`: the database has to exist and be up to date, and nothing about it is changed; with `may_be_older` it
+    may have the schema of an earlier release, which a backup can read. `is_deferred`: for a command that ends at once;
+    parts of the store that it does not use are neither imported nor built.
     """
-    prepare = _refuse_outdated if is_existing else _migrate
+    prepare = partial(_refuse_outdated, may_be_older=may_be_older) if is_existing else _migrate
     if is_postgres(url):
         backend = _on_postgres(url, clock, prepare)
     else:
@@ -202,8 +203,10 @@ def _migrate(database: Any, migrations: Sequence[Migration], clock: Clock) -> No
     migrate(database, migrations, applied_at=clock.now())
 
 
-def _refuse_outdated(database: Any, migrations: Sequence[Migration], _clock: Clock) -> None:
-    refuse_outdated(database, migrations)
+def _refuse_outdated(
+    database: Any, migrations: Sequence[Migration], _clock: Clock, *, may_be_older: bool
+) -> None:
+    refuse_outdated(database, migrations, may_be_older=may_be_older)
 
 
 def refuse_missing(url: str) -> None:
@@ -230,11 +233,11 @@ def _on_sqlite(url: str, clock: Clock | None, database: SqliteDatabase | None, p
     store = SqliteStore(found, clock)
     return Backend(
         found,
-        store,
-        partial(_sqlite_horizon, store),
-        partial(_back_up_sqlite, found),
-        clock,
-        found.change_counter,
+        store=store,
+        horizon=partial(_sqlite_horizon, store),
+        back_up=partial(_back_up_sqlite, found),
+        clock=clock,
+        changes=found.change_counter,
     )
 
 
@@ -269,10 +272,10 @@ def _on_postgres(url: str, clock: Clock | None, prepare: Prepare) -> Backend:
     skew: Callable[[], int] = by_database.skew if clock is None else lambda: 0
     return Backend(
         database,
-        postgres.PostgresStore(database, skew=skew, has_time=clock is None, clock=clock),
-        lambda: horizon,
-        partial(postgres.back_up, database),
-        clock or by_database,
+        store=postgres.PostgresStore(database, skew=skew, has_time=clock is None, clock=clock),
+        horizon=lambda: horizon,
+        back_up=partial(postgres.back_up, database),
+        clock=clock or by_database,
         listen=listen,
         clock_skew=skew,
     )

@@ -68,19 +68,21 @@ def open_target_registry(
     plugins = PluginFolders(plugin_dirs)
     resources = Resources(
         runtime.clock,
-        Processes(guardian=guardian),
-        call_executor,
-        plugins,
-        store_of(runtime).plugin_state.state_of,
-        workflows or WorkflowRegistry(),
-        installed_sources(also={MARK: guardian.mark}),
-        functions,
-        None if on_trigger is None else partial(_hand_over, Calls(call_executor), on_trigger),
-        allow_private_urls,
+        processes=Processes(guardian=guardian),
+        hands=call_executor,
+        plugins=plugins,
+        plugin_state=store_of(runtime).plugin_state.state_of,
+        workflows=workflows or WorkflowRegistry(),
+        sources=installed_sources(also={MARK: guardian.mark}),
+        functions=functions,
+        host=None if on_trigger is None else partial(_hand_over, Calls(call_executor), on_trigger),
+        allow_private_urls=allow_private_urls,
     )
     targets = make_targets(resources, installed_targets())
     greet = resources.processes.greet_guardian
-    return TargetRegistry(targets, plugins, resources.workflows, functions, resources.host is not None, greet)
+    return TargetRegistry(
+        targets, plugins, resources.workflows, functions, resources.host is not None, greet=greet
+    )
 
 
 async def _hand_over(

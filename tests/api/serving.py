@@ -15,8 +15,7 @@ from fastapi import FastAPI
 
 from everwhen.api.app import create_app
 from everwhen.api.connections import ConnectionLimits
-from everwhen.api.context import ApiContext
-from everwhen.api.readiness import Unready
+from everwhen.api.context import ApiContext, Unready
 from everwhen.api.server import ApiServer
 from everwhen.clock import Clock
 from everwhen.config.api_settings import ApiSettings

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from everwhen.api.rates import Rates
+from everwhen.api.context import Rates
 from everwhen.model.queries import EventFilter
 from everwhen.operations.tokens import create_token, find_token, revoke_token
 from tests.api.serving import HTTP_RUN, Client, Service, serving

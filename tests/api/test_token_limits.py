@@ -13,7 +13,8 @@ import pytest
 from everwhen.config.submission import read_submission
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import SUCCEEDED, Outcome
-from everwhen.operations.submissions import Caller, create_entries, new_id
+from everwhen.operations.access import Caller
+from everwhen.operations.submissions import create_entries, new_id
 from everwhen.operations.tokens import find_token
 from everwhen.stores.opened import store_of
 from everwhen.testing.manual import ManualClock

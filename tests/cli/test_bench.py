@@ -37,4 +37,4 @@ def test_a_database_in_use_is_left_alone(tmp_path: Path) -> None:
     create_schedule(stack.runtime, Submission("mine", {"every": "1h"}, Target("command")))
     stack.close()
     answer = CliRunner().invoke(everwhen, ["bench", "--database", url])
-    assert "wants a database of its own" in str(answer.exception)
+    assert "needs an empty database" in str(answer.exception)

@@ -19,7 +19,7 @@ from everwhen.cli.local import _application_sender
 from everwhen.cli.local_reading import CALLS, LocalReader
 from everwhen.database import open_stack
 from everwhen.model.token import NO_LIMITS, Token
-from everwhen.operations.submissions import Caller
+from everwhen.operations.access import Caller
 from everwhen.testing.manual import ManualClock
 
 # What a command that only looks at a file of SQLite must not wait for.

@@ -14,6 +14,7 @@ import pytest
 
 from everwhen.cli.configuration import this_host
 from everwhen.cli.upgrade import protect_stored
+from everwhen.compat.body_shapes import BODY_SHAPES
 from everwhen.config.read import read_configuration
 from everwhen.config.submission import read_submission, rules_of
 from everwhen.model.instants import MINUTE, moment_of
@@ -50,7 +51,7 @@ def folder(tmp_path: Path) -> Path:
     put_plugin(tmp_path / "plugins")
     (tmp_path / "everwhen.yaml").write_text(CONFIG)
     configuration = read_configuration(tmp_path / "everwhen.yaml", this_host())
-    around = rules_of(configuration, this_host(), [])
+    around = rules_of(configuration, this_host(), [], bodies=BODY_SHAPES)
     stack = opened(tmp_path)
     apply(stack.runtime, configuration.declared)
     create_declared(

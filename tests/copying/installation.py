@@ -17,8 +17,8 @@ from everwhen.model.output import OutputPiece, OutputStream
 from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.model.token import Answer
 from everwhen.operations import sessions, submissions, tokens
+from everwhen.operations.access import Caller
 from everwhen.operations.apply import apply
-from everwhen.operations.submissions import Caller
 from everwhen.stores.opened import store_of
 from everwhen.testing import manual_scheduler
 from everwhen.testing.manual import ManualScheduler

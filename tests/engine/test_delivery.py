@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from everwhen.engine.delivery import PORTION, Deliveries, Delivery
+from everwhen.engine.delivery import PORTION, Deliveries, SubscriberDelivery
 from everwhen.model.message import message_target
 from everwhen.stores.opened import store_of
 from everwhen.targets.subscribers import CallbackSubscriber
@@ -42,8 +42,8 @@ class Inbox:
         self.got.append(event["source"]["message_id"].rpartition("-rc")[0].rpartition("-")[2])
 
 
-def delivery(s: ManualScheduler, inbox: Any, node: str = "node-1") -> Delivery:
-    found = Delivery(store_of(s.runtime).messages, s.clock, inbox, node=node)
+def delivery(s: ManualScheduler, inbox: Any, node: str = "node-1") -> SubscriberDelivery:
+    found = SubscriberDelivery(store_of(s.runtime).messages, s.clock, inbox, node=node)
     found.subscribe()
     return found
 

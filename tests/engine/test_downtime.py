@@ -39,7 +39,7 @@ def test_a_start_says_how_long_it_was_down_what_was_missed_and_what_is_caught_up
     (line,) = started_after(s, caplog)
     assert line == (
         "was down for 3h 30m, since the last heartbeat at 2026-01-05T08:00:00+00:00:"
-        " 3 slots were missed, one run of each schedule stands for 3 slots, 4 jobs catch up"
+        " 3 slots were missed, one run of each schedule replaces 3 slots, 4 jobs catch up"
     )
 
 

@@ -181,7 +181,7 @@ def test_backfill_is_refused_for_chains_and_for_too_many_slots() -> None:
     s.sleep("1h")
     with pytest.raises(BackfillError, match="no past slots"):
         backfill(s.runtime, "chain", start, s.clock.moment)
-    with pytest.raises(BackfillError, match="3,600 slots, and 1,000 are the most"):
+    with pytest.raises(BackfillError, match="3,600 slots, and at most 1,000 are filled"):
         backfill(s.runtime, "many", start, s.clock.moment)
 
 
@@ -323,7 +323,7 @@ def test_slots_that_fail_in_a_row_are_said_once_until_the_next_success(every: st
 def test_the_last_firing_that_a_budget_has_room_for_is_said() -> None:
     s = manual_scheduler("2026-01-05T08:00:00Z")
     for name in ("a", "b"):
-        s.add(name, every="10m", budgets={"team": {"fires_per_hour": 3}})
+        s.add(name, every="10m", owner="team", budgets={"team": {"fires_per_hour": 3}})
     s.advance("2h")
     reached = s.events(None, "budget.reached")
     assert {one.detail["key"] for one in reached} == {"budget:team"}

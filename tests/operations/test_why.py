@@ -51,7 +51,7 @@ def said(s: ManualScheduler, schedule_id: str, text: str | None = None) -> str:
         (sentences.MISSED, reasons.MISS_REASONS),
         (sentences.HELD, reasons.HOLD_REASONS),
         (sentences.SPANS, get_args(reasons.SpanReason)),
-        (sentences.STANDING, get_args(reasons.SpanReason)),
+        (sentences.ONGOING, get_args(reasons.SpanReason)),
         (sentences.CANCELLED, get_args(reasons.CancelReason)),
     ],
 )
@@ -513,6 +513,57 @@ def test_an_invalid_schedule_says_what_is_wrong_and_what_heals_it() -> None:
         s.clock.now(), "a", lambda one, now, shared: invalidate(one, now, shared, "gone")
     )
     assert "The schedule is invalid: gone. It goes on by itself when a reload" in said(s, "a")
+
+
+@pytest.mark.parametrize(
+    ("stop", "resume", "event"),
+    [
+        (lambda s: s.pause("a"), lambda s: s.resume("a"), "schedule.paused"),
+        (lambda s: pause_system(s.runtime), lambda s: resume_system(s.runtime), "system.paused"),
+    ],
+)
+def test_a_slot_inside_a_span_cites_the_event_that_began_it(
+    stop: Callable[[ManualScheduler], object], resume: Callable[[ManualScheduler], object], event: str
+) -> None:
+    s = scheduler()
+    s.add("a", every="1m")
+    s.advance("90s")
+    stop(s)
+    s.advance("5m")
+    resume(s)
+    s.advance("5m")
+    found = why(s.runtime, "a", at("08:03:00"))
+    assert found.fate == "span" and found.evidence is not None
+    assert [one.event.type for one in found.evidence.events] == [event]
+
+
+def test_a_superseded_slot_says_why_it_was_held() -> None:
+    s = scheduler()
+    for name in ("g.one", "g.two"):
+        s.add(name, every="1m", group="g", max_concurrent=1)
+    s.tick()
+    held = next(name for name in ("g.one", "g.two") if s.state(name).held_slot_at)
+    s.sleep("1m")
+    s.tick()
+    found = why(s.runtime, held, at("08:00:00"))
+    assert (found.fate, found.reason) == ("skipped", "superseded")
+    assert (
+        "was skipped: it was held because g may run 1 job at once, and that many were running (max_concurrent), and "
+        "the next slot came first"
+    ) in found.sentence
+
+
+def test_a_slot_that_was_held_when_its_schedule_was_paused_says_why_it_was_held() -> None:
+    s = scheduler()
+    for name in ("g.one", "g.two"):
+        s.add(name, every="1h", group="g", max_concurrent=1)
+    s.tick()
+    held = next(name for name in ("g.one", "g.two") if s.state(name).held_slot_at)
+    pause_schedule(s.runtime, held)
+    assert (
+        "it was held because g may run 1 job at once, and that many were running (max_concurrent), and the schedule "
+        "was stopped before it was decided"
+    ) in said(s, held, "08:00:00")
 
 
 def test_a_slot_that_will_be_deferred_is_held_and_not_skipped() -> None:

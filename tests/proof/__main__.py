@@ -91,6 +91,8 @@ def _command(fields: argparse.Namespace, kind: str) -> str:
 def _keep(world: World, account: Account, where: Path) -> None:
     """Keep the logs, and the full record of the schedules whose record is wrong."""
     shutil.copytree(world.folder, where, dirs_exist_ok=True)
+    if world.postgres is not None:
+        shutil.copy(world.postgres.folder / "log", where / "postgres.log")
     uids = {fault.uid for fault in account.ledger.faults if fault.uid}
     with (
         store_of(world.stack.runtime).ledger.history(sorted(uids)) as record,

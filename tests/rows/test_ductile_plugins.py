@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from everwhen.model.fields import with_defaults
+from everwhen.model.defaults import with_defaults
 from everwhen.model.plugin_schedule import plugin_target
 from everwhen.operations.validity import restore_valid_schedules
 from everwhen.stores.opened import store_of

@@ -26,6 +26,7 @@ from everwhen.errors import (
     TimetableError,
     UnknownScheduleError,
 )
+from everwhen.model.fields import schedule_to_json
 from everwhen.model.queries import EventFilter
 from everwhen.model.schedule import QuietHoursPolicy
 from everwhen.operations import schedules as operations
@@ -34,7 +35,6 @@ from everwhen.scheduler.options import NewSchedule, TriggerOptions
 from everwhen.scheduler.submission import rules_of
 from everwhen.stores.catalogue import Catalogue
 from everwhen.stores.opened import store_of
-from everwhen.views.definitions import schedule_to_json
 from tests.scheduler.waiting import until
 
 HOURLY: TriggerOptions = {"every": "1h", "first_run": "after_interval"}

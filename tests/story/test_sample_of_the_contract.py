@@ -15,9 +15,10 @@ from pathlib import Path
 import pytest
 
 from everwhen.cli.node_resources import NodeResources
+from everwhen.compat.body_shapes import BODY_SHAPES
 from everwhen.config.read import Configuration, Host, read_configuration
 from everwhen.config.submission import read_submission, rules_of
-from everwhen.engine.delivery import Delivery
+from everwhen.engine.delivery import SubscriberDelivery
 from everwhen.model.claim import ClaimedJob
 from everwhen.model.outcome import Outcome
 from everwhen.operations.apply import apply
@@ -71,7 +72,7 @@ class Day:
             self.scheduler.stack, self.configuration, self.configuration.settings
         )
         (inbox,) = self.node_resources.subscribers
-        self.inbox = Delivery(runtime.messages, runtime.clock, inbox, node="manual-1")
+        self.inbox = SubscriberDelivery(runtime.messages, runtime.clock, inbox, node="manual-1")
         self.inbox.subscribe()
         apply(runtime, self.configuration.declared)
 
@@ -108,7 +109,7 @@ def test_every_door_of_the_sample_fires(day: Day) -> None:
     one = read_submission(  # Pipelit's door: the file says what the workflow is, and REST when it runs
         {"workflow_id": 1, "trigger_node_id": "trigger_schedule_abc123", "interval_seconds": 7200},
         "daily-report",
-        rules_of(day.configuration, day.host, ["nights"]),
+        rules_of(day.configuration, day.host, ["nights"], bodies=BODY_SHAPES),
     )
     create_schedule(s.runtime, Submission(one.schedule_id, one.fields, one.target, group=one.group))
     s.fire("reviewer.on-push", {"body": {"ref": "main"}})

@@ -153,5 +153,5 @@ def test_an_environment_that_the_system_does_not_take_fails_the_run() -> None:
     outcome = run("true", env={"HUGE": "x" * 200_000})
     assert outcome == Outcome(
         "failed",
-        error="cannot start 'true': its arguments and its environment are larger than the system takes",
+        error="cannot start 'true': its arguments and its environment are larger than the system allows",
     )

@@ -60,7 +60,7 @@ from everwhen.api.schemas import named_schemas
 from everwhen.config.problems import Report
 from everwhen.config.read import Host, examine
 from everwhen.config.schema import json_schema
-from everwhen.views.definitions import run_to_json
+from everwhen.model.target_kinds import run_to_json
 from everwhen.target_registry import open_target_registry
 from everwhen.testing import manual_scheduler
 

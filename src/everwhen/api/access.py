@@ -10,7 +10,8 @@ call's `security`, and `admit` enforces what it finds there, so that the documen
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Annotated, NoReturn
 
 from anyio.to_thread import run_sync
@@ -19,12 +20,12 @@ from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBea
 
 from everwhen.api.context import ApiContext, context_of
 from everwhen.api.problems import RefusedError
-from everwhen.api.proxies import caller_address
 from everwhen.api.request_guard import SAFE
-from everwhen.model.token import ROLES, AccessRole, Token
+from everwhen.config.api_settings import Network
+from everwhen.model.token import ROLES, AccessRole, Token, actor_of
+from everwhen.operations.access import Caller
 from everwhen.operations.sessions import find_session, is_proven
-from everwhen.operations.submissions import Caller
-from everwhen.operations.tokens import actor_of, find_token, hash_of, record_denial
+from everwhen.operations.tokens import find_token, hash_of, record_denial
 from everwhen.runtime import Runtime
 
 LONGEST_SECRET = 500
@@ -220,3 +221,51 @@ def _address(context: ApiContext, request: Request) -> str:
 
 def _too_many(wait: float, detail: str) -> RefusedError:
     return RefusedError(429, detail, headers={"retry-after": str(int(wait) + 1)})
+
+
+# -- the address of a caller behind proxies --
+
+UNKNOWN = "unknown"
+
+
+def caller_address(request: Request, trusted: Sequence[Network]) -> str:
+    """Return the rightmost address that is not a trusted proxy's; where only proxies are known, the farthest one.
+
+    A proxy appends the address that it got a request from. Everything to the left of what trusted proxies appended may
+    be an invention of the caller.
+    """
+    farthest = _parse_address(request.client.host) if request.client is not None else None
+    if farthest is None:
+        return UNKNOWN
+    for hop in _hops(request):
+        if not _is_trusted(farthest, trusted):
+            break
+        further = _parse_address(hop)
+        if further is None:  # whoever wrote that is no proxy that we know
+            break
+        farthest = further
+    return str(farthest)
+
+
+def _hops(request: Request) -> list[str]:
+    """Return the addresses that were forwarded, the nearest first."""
+    named = ",".join(request.headers.getlist("x-forwarded-for"))
+    return named.split(",")[::-1]
+
+
+def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
+    """Return the address in a text, which may have a port; None when there is none."""
+    text = text.strip()
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        found = ip_address(text)
+    except ValueError:
+        return None
+    return getattr(found, "ipv4_mapped", None) or found
+
+
+def _is_trusted(address: IPv4Address | IPv6Address, trusted: Sequence[Network]) -> bool:
+    return any(address in network for network in trusted)

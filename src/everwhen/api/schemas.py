@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from everwhen.compat.schedule_bodies import FOREIGN_EXAMPLES
-from everwhen.config.kinds import Record
-from everwhen.config.submission_keys import SUBMISSION
+from everwhen.compat.body_shapes import SUBMISSION
 from everwhen.config.target_fields import RUN
+from everwhen.model.kinds import Record
 
 Schema = dict[str, Any]
 
@@ -64,13 +63,3 @@ def named_schemas() -> dict[str, Schema]:
     """What OpenAPI has among its components, beside the models; installed kinds of targets are imported for it."""
     target = {"title": "Target", "description": "What is run: one of these.", **or_null(RUN.schema())}
     return {"NewSchedules": NEW_SCHEDULES, "Target": target}
-
-
-GENERAL_EXAMPLE = {
-    "name": "Nightly backup",
-    "cron": "0 2 * * *",
-    "timezone": "Europe/Berlin",
-    "max_retries": 3,
-    "run": {"http": {"url": "https://example.com/backup"}},
-}
-SCHEDULE_EXAMPLES = {"general": GENERAL_EXAMPLE, **FOREIGN_EXAMPLES}

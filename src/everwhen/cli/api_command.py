@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from everwhen.api.node_hooks import NodeHooks
+from everwhen.api.hosting import NodeHooks
 from everwhen.cli.api_server import api_settings, open_front, token_file_option
 from everwhen.cli.chained import watching
 from everwhen.cli.configuration import config_option, database_option, is_missing, this_host

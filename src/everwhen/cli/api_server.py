@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from everwhen.api.node_hooks import NodeHooks
+from everwhen.api.hosting import NodeHooks
 from everwhen.cli.configuration import this_host
 from everwhen.cli.terminal import echo, secho
 from everwhen.config.api_settings import ApiSettings, api_settings_of

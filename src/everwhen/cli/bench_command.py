@@ -22,7 +22,11 @@ from everwhen.wiring import open_stack
 @click.command(name="bench")
 @database_option
 @click.option(
-    "--count", default=10_000, show_default=True, type=click.IntRange(100, 1_000_000), help="Schedules."
+    "--count",
+    default=10_000,
+    show_default=True,
+    type=click.IntRange(100, 1_000_000),
+    help="Create this many schedules.",
 )
 @json_option
 def command(database: str | None, count: int, as_json: bool) -> None:

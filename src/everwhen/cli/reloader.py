@@ -107,7 +107,7 @@ class Reloader:
             with self._turn, _yielding():
                 step()
         except ConfigError as error:
-            secho("reload refused, the old configuration goes on:", err=True, fg="red", bold=True)
+            secho("reload refused, the old configuration stays in force:", err=True, fg="red", bold=True)
             print_lines(str(error), err=True, fg="red")
         except SchedulerError as error:  # the database is unavailable; the next request may succeed
             print_lines(f"reload failed: {error}", err=True, fg="red")
@@ -133,7 +133,7 @@ class Reloader:
     def _follow(self, digest: str) -> None:
         if self._declared().digest == digest:
             self._be(self._newest)
-            secho("another process reloaded the configuration; this node goes on with it", err=True)
+            secho("another process reloaded the configuration; this node uses it now", err=True)
         else:
             message = "another process reloaded a configuration that is not the one in this node's file"
             secho(message, err=True, fg="yellow")

@@ -27,7 +27,7 @@ _STYLES = {
 @reaching
 @click.argument("schedule")
 @click.option(
-    "--at", metavar="TIME", help="Which slot; without offset in the schedule's zone. The last if none."
+    "--at", metavar="TIME", help="Name the slot (default: the last); without offset in the schedule's zone."
 )
 @json_option
 def command(client: Client, schedule: str, at: str | None, as_json: bool) -> None:

@@ -1,6 +1,7 @@
 """The texts for every reason of the closed list, filled in with the schedule's definition. They decide nothing.
 
-A cause is a clause; `were` in it is replaced by the verb in the right tense: what was, is, or will be in force.
+A cause is a clause; `were` and `are` in it are replaced by the verb in the right tense: what was, is, or will be in
+force.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from everwhen.model.schedule import Plan, QuietHoursPolicy
 from everwhen.timetable.civil_time import Zone
 from everwhen.timetable.windows import EVERY_WEEKDAY, QuietWindow
 
+WAS_HELD = "it was held, and "  # replaced by a clause with the reason of the hold, where that is on record
 SKIPPED: Mapping[str, str] = {
     "excluded_day": "the schedule does not run on a {weekday} (not_on)",
     "outside_window": "{time} is outside its window {window} (only_between)",
@@ -21,7 +23,7 @@ SKIPPED: Mapping[str, str] = {
     "retrying": "an earlier slot was still waiting for its turn or its retry (if_running: skip)",
     "queue_full": "{queue_limit:,} jobs were waiting already (queue_limit)",
     "budget": "the budget of firings was spent ({budgets})",
-    "superseded": "it was held, and the next slot came first",
+    "superseded": f"{WAS_HELD}the next slot came first",
     "edited": "the schedule's times were edited before it was decided",
     "paused": "the schedule was stopped before it was decided",
 }
@@ -33,8 +35,8 @@ MISSED: Mapping[str, str] = {
     "budget": "the budget of firings was spent when it could have been caught up ({budgets})",
 }
 HELD: Mapping[str, str] = {
-    "outstanding_limit": "{guard} of its kind may be outstanding, and that many are (max_outstanding)",
-    "at_capacity": "{group} may run {capacity} at once, and that many are running (max_concurrent)",
+    "outstanding_limit": "{guard} of its kind may be outstanding, and that many {are} (max_outstanding)",
+    "at_capacity": "{group} may run {capacity} at once, and that many {are} running (max_concurrent)",
     "excluded_day": "the schedule does not run on a {weekday} (not_on)",
     "outside_window": "{time} is outside its window {window} (only_between)",
     "quiet_hours": "quiet hours {quiet} {were} in force",
@@ -59,7 +61,7 @@ SPANS: Mapping[str, str] = {
     "system": "lies in a span in which the whole system was paused",
     "restored": "lies between a backup and its restore, and what became of it is not on record",
 }
-STANDING: Mapping[str, str] = {  # for future slots, as long as the span is not ended
+ONGOING: Mapping[str, str] = {  # for future slots, as long as the span is not ended
     "paused": "will not fire while the schedule is paused",
     "invalid": "will not fire while the schedule cannot run as configured",
     "done": "will not fire: the schedule is done",
@@ -82,9 +84,11 @@ CANCELLED: Mapping[str, str] = {
 _DAYS = ("Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat")
 
 
-def cause(text: Mapping[str, str], reason: str, plan: Plan, at: int, *, were: str = "were") -> str:
+def cause(
+    text: Mapping[str, str], reason: str, plan: Plan, at: int, *, were: str = "were", are: str = "are"
+) -> str:
     """Return the clause for a reason, with the schedule's own figures."""
-    return text[reason].format_map(_figures(plan, at) | {"were": were})
+    return text[reason].format_map(_figures(plan, at) | {"were": were, "are": are})
 
 
 def spoken(zone: Zone, instant: int) -> str:

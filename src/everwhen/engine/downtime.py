@@ -55,7 +55,7 @@ def describe_window(tally: Tally) -> str:
     if missed:
         found.append(f"{missed:,} slot{' was' if missed == 1 else 's were'} missed")
     if covered:
-        found.append(f"one run of each schedule stands for {covered:,} slot{'' if covered == 1 else 's'}")
+        found.append(f"one run of each schedule replaces {covered:,} slot{'' if covered == 1 else 's'}")
     if jobs:
         found.append(f"{jobs:,} job{' catches' if jobs == 1 else 's catch'} up")
     return ", ".join(found) or "nothing was missed"

@@ -17,7 +17,7 @@ from everwhen.target import Nowhere, Output, Run, StopFlag
 # `cut_off`: the node cannot renew its lease, and is configured to end its work then.
 Ending = Literal["timed_out", "cancelled", "abandoned", "superseded", "cut_off"]
 TRACEBACK_LIMIT = 20
-_SAID = {
+_ENDINGS = {
     "cancelled": "cancelled",
     "abandoned": "cancelled",
     "superseded": "superseded: its node was taken for dead, and the job is run again",
@@ -62,7 +62,7 @@ class Running:
         if self.ending == "cut_off":
             return Outcome("lost", error="its node could not renew its lease")
         seconds = self.run.seconds_left
-        said = f"timed out after {seconds:g}s" if self.ending == "timed_out" else _SAID[self.ending]
+        said = f"timed out after {seconds:g}s" if self.ending == "timed_out" else _ENDINGS[self.ending]
         error = f"{said}: {reported.error}" if reported.error else said
         return Outcome("timed_out" if self.ending == "timed_out" else "cancelled", error=error)
 

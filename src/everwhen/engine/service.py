@@ -468,11 +468,11 @@ class Service:
                 self.lease.distrust_clocks()
                 self._janitor.distrust_clocks()
             if self._steps:
-                self._tell_steps()
+                self._record_steps()
                 self.lease.beat(now)
         return now
 
-    def _tell_steps(self) -> None:
+    def _record_steps(self) -> None:
         """Record the steps, by schedulers only: a worker decides no slots."""
         while self._steps:
             step = self._steps[0]

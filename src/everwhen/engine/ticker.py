@@ -26,7 +26,7 @@ BATCH = 500
 
 
 @dataclass(slots=True)
-class Counts:
+class TickCounts:
     """What the ticker has done since it was created."""
 
     checks: int = 0
@@ -43,7 +43,7 @@ class Ticker:
         self._slots = slots
         self._clock = clock
         self._batch = batch
-        self.counts = Counts()
+        self.counts = TickCounts()
         self.alive_since: int | None = None  # when the node of this ticker was first recorded
         self._began_for: int | None = None  # `alive_since` of the node whose first evaluation is complete
 

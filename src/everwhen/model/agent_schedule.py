@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from everwhen.errors import TimetableError, shown
-from everwhen.model.schedule import Target
+from everwhen.model.target_kinds import Target
 
 WHEN_EMPTY = ("run", "skip")
 SIGNATURES = ("everwhen", "github")

@@ -71,4 +71,12 @@ def signs_of(
 ) -> Signs:
     """Compute the condition of a database from what was read of it in one snapshot."""
     held, gathered = counted_by(crowds, "held_reason"), counted_by(crowds, "skip_reason", "skips")
-    return Signs(counted_by(crowds, "status"), held, jobs, breakers, overdue, is_paused, gathered)
+    return Signs(
+        counted_by(crowds, "status"),
+        held=held,
+        jobs=jobs,
+        breakers=breakers,
+        overdue=overdue,
+        is_paused=is_paused,
+        gathered=gathered,
+    )

@@ -87,15 +87,26 @@ def apply(
             return Applied()
         policies = _policies(runtime, declared, source)
         upgraded = _upgraded(runtime, changes, source) if digest == declared.digest else frozenset()
-        sections = tuple(change.key for change in changed_sections(runtime, declared, source))
+        changed = changed_sections(runtime, declared, source) if based_on else ()  # else none was in force
+        sections = tuple(change.key for change in changed)
         writing = _Writing(
-            declared, changes, source, runtime.clock.now(), by, policies, may_be_past, sections, upgraded
+            declared,
+            changes=changes,
+            source=source,
+            now=runtime.clock.now(),
+            by=by,
+            policies=policies,
+            may_be_past=may_be_past,
+            sections=sections,
+            upgraded=upgraded,
         )
         if _write(runtime, writing.reconciliation(based_on, actor)):
             runtime.wake_scheduler()
             runtime.wake_workers()
             return writing.applied
-    raise ConfigError("another process reloads the configuration again and again; nothing was changed")
+    raise ConfigError(
+        "another process keeps reloading the configuration; nothing was changed; try again later"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +290,9 @@ def _applied(changes: ConfigChanges, upgraded: frozenset[str]) -> Applied:
         tuple(schedule.state.schedule_id for schedule in changes.removed),
         tuple(one.schedule_id for one in changes.switched),
         tuple(name for name in changed if name in upgraded),
-        tuple(change.declared.schedule_id for change in changes.changed if _goes_on_now(change)),
+        no_longer_stop=tuple(
+            change.declared.schedule_id for change in changes.changed if _goes_on_now(change)
+        ),
     )
 
 

@@ -8,8 +8,9 @@ from everwhen.model.changes import Change
 from everwhen.model.decision import Decision
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
+from everwhen.operations.access import Caller
 from everwhen.operations.schedules import Permit
-from everwhen.operations.submissions import Caller, resumed
+from everwhen.operations.submissions import resumed
 from everwhen.runtime import Runtime
 from everwhen.stores.opened import store_of
 
@@ -64,7 +65,9 @@ def permit_revival(caller: Caller) -> Permit:
 def _refuse_to_answer(schedule: Schedule, caller: Caller) -> None:
     caller.refuse_stranger(schedule)
     if caller.token.limits.needs_approval:
-        raise AccessError("a token whose own schedules need approval neither approves nor declines any")
+        raise AccessError(
+            "a token whose own schedules need approval can neither approve nor decline schedules"
+        )
 
 
 def _change(runtime: Runtime, schedule_id: str, change: Change) -> None:

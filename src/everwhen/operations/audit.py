@@ -32,8 +32,8 @@ from everwhen.model.derived import (
 from everwhen.model.job import FINAL, Job, JobStatus, Origin
 from everwhen.model.queries import EventFilter, JobFilter, MessageFilter
 from everwhen.model.subscription import Message
+from everwhen.operations.access import COUNTED, Caller
 from everwhen.operations.event_feed import RECORDED, FeedEntry, Wanted, facts_of, narrowed
-from everwhen.operations.submissions import COUNTED, Caller
 from everwhen.runtime import Runtime
 from everwhen.stores.opened import store_of
 
@@ -92,7 +92,7 @@ def list_feed(
     visible = narrowed(runtime, wanted, caller, schedule_id)
     if visible is None:
         return Page(())
-    held = _held(runtime, visible, None if before is None else before[2:4])
+    held = _held(runtime, visible, None if before is None else (before.held_since, before.held_row))
     fired = _fired(runtime, visible, limit, None if before is None else before.job)
     recorded = _recorded(runtime, visible, limit, None if before is None else before.event)
     started = _progress(runtime, visible, limit, None if before is None else before.started, _STARTS)

@@ -39,7 +39,9 @@ class Figure:
 def bench(runtime: Runtime, count: int, progress: Callable[[float], None]) -> Iterator[Figure]:
     """Measure one step after another, each on the state that the previous one left."""
     if store_of(runtime).ledger.counts().schedules:
-        raise SchedulerError("the benchmark wants a database of its own; this one has schedules")
+        raise SchedulerError(
+            "the benchmark needs an empty database, but this one has schedules; name another one"
+        )
     works: list[tuple[str, int, Callable[[], object]]] = [
         ("schedules created one by one", SINGLE, lambda: _one_by_one(runtime)),
         ("schedules created in bulk", count, lambda: _in_bulk(runtime, count)),

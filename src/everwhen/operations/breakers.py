@@ -5,7 +5,7 @@ from __future__ import annotations
 from everwhen.errors import UnknownBreakerError
 from everwhen.model.breaker import Breaker, Transition
 from everwhen.model.queries import Entry, ScheduleFilter
-from everwhen.operations.submissions import Caller
+from everwhen.operations.access import Caller
 from everwhen.runtime import Runtime
 from everwhen.stores.opened import store_of
 
@@ -46,7 +46,7 @@ def reset_breaker(runtime: Runtime, key: str, *, actor: str | None = None) -> bo
 
 
 def _is_visible(runtime: Runtime, key: str, caller: Caller) -> bool:
-    """Tell whether a schedule that the caller may see has this breaker, by itself or through its group."""
+    """Return whether a schedule that the caller may see has this breaker, by itself or through its group."""
     store = store_of(runtime)
     alone = store.catalogue.entry(key)
     if alone is not None and caller.token.sees(alone.schedule.state.owner) and _has(alone, key):

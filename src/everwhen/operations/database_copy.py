@@ -71,7 +71,7 @@ def _continued(found: Move | None, to: str, is_forced: bool) -> Move | None:
     if found.to != to:
         was = "was moved" if found.state == "moved" else "may have been moved, by a copy that did not end,"
         raise CopyError(
-            f"this database {was} to {found.to}; name that address again, or say --force when you are sure that "
+            f"this database {was} to {found.to}; name that address again, or use --force when you are sure that "
             "nothing runs there"
         )
     return found

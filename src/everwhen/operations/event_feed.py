@@ -17,7 +17,7 @@ from everwhen.model.derived import Derived, DerivedType, event_of_firing
 from everwhen.model.events import Event, EventType
 from everwhen.model.history import Recorded
 from everwhen.model.subscription import Message
-from everwhen.operations.submissions import Caller
+from everwhen.operations.access import Caller
 from everwhen.runtime import Runtime
 from everwhen.stores.opened import store_of
 

@@ -1,4 +1,4 @@
-"""Firing on request: a user's trigger, and the webhook or chat that a schedule waits for. The clock fires elsewhere."""
+"""Firing on request: a user's trigger, and the webhook or chat that a schedule waits for. The ticker fires slots."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def fire_schedule(
 
     The transaction that fires also stores `once`: when the same request arrives again, at any process and also after
     a restart, nothing fires, and the result is that of the first time. The firing counts for `budget`, that of the
-    caller's token, and for the limits of the token that created the schedule, whoever the caller is.
+    caller's token, and for the limits of the token that created the schedule, whichever token calls.
     """
     budgets = budgets_of(budget)
 
@@ -132,8 +132,9 @@ def _ask_once(runtime: Runtime, schedule_id: str, request: Change, once: Once) -
     try:
         return _ask(runtime, schedule_id, request, remember)
     except RepeatedRequestError:
-        who, key = asked[-1][:2]
-        known = store_of(runtime).tokens.answer(who, key, since=runtime.clock.now() - ANSWERS_KEPT)
+        known = store_of(runtime).tokens.answer(
+            asked[-1].token_id, asked[-1].key, since=runtime.clock.now() - ANSWERS_KEPT
+        )
         if known is None:  # it expired just now
             raise
         job_id, skip_reason = json.loads(known.answer)

@@ -26,7 +26,7 @@ log = logging.getLogger("everwhen")
 
 
 def may_use(group: Group | None, owner: str | None) -> bool:
-    """Tell whether a caller may use a group; `owner` is the one that the caller is confined to, None without one."""
+    """Return whether a caller may use a group; `owner` is the one that the caller is confined to, None without one."""
     return group is not None and (owner is None or is_shared(group) or group.get("owner") == owner)
 
 
@@ -38,7 +38,7 @@ def usable_groups(groups: Groups, owner: str | None) -> Groups:
 
 
 def is_hidden(groups: Groups, name: str, owner: str | None) -> bool:
-    """Tell whether a group of that name exists but is hidden from this caller; kinds share one name space."""
+    """Return whether a group of that name exists but is hidden from this caller; kinds share one name space."""
     found = [group for (_, known), group in groups.items() if known == name]
     return bool(found) and not any(may_use(group, owner) for group in found)
 
@@ -59,7 +59,7 @@ def refuse_unusable(groups: Groups, schedule: Schedule, owner: str) -> None:
 
 
 def _is_submitted(state: State) -> bool:
-    """Tell whether a schedule came over REST: its uid is its id (R5)."""
+    """Return whether a schedule came over REST: its uid is its id (R5)."""
     return state.uid == state.schedule_id
 
 
@@ -100,7 +100,7 @@ def _suspects(runtime: Runtime, kind: str, name: str) -> Iterator[State]:
 
 
 def stays_unusable(runtime: Runtime, groups: Groups, schedule: Schedule) -> bool:
-    """Tell whether an invalid schedule still runs what its owner may not use, as far as the groups here show."""
+    """Return whether an invalid schedule still runs what its owner may not use, as far as the groups here show."""
     definition, state = schedule.definition, schedule.state
     if definition.group is None or state.owner is None or not _is_submitted(state):
         return False
@@ -128,7 +128,7 @@ def _fault(entry: Entry, group: Group, makers: dict[str, str | None]) -> str | N
 
 
 def _is_beyond(definition: Definition, group: Group, tenant: str) -> bool:
-    """Tell whether a definition sets what a tenant may not set, or shares what each tenant has of its own."""
+    """Return whether a definition sets what a tenant may not set, or shares what each tenant has of its own."""
     rules = [rule for rule in (definition.guard, definition.breaker) if rule is not None]
     if not all(rule.key.endswith(f"@{tenant}") for rule in rules):
         return True

@@ -118,7 +118,7 @@ def backfill(
     slots = tuple(_slots_between(runtime, schedule.state.uid, first, last))
     if len(slots) > MOST_BACKFILLED:
         raise BackfillError(
-            f"{len(slots):,} slots, and {MOST_BACKFILLED:,} are the most at once; take a shorter span"
+            f"the span has {len(slots):,} slots, and at most {MOST_BACKFILLED:,} are filled at once; use a shorter span"
         )
     if dry_run or not slots:
         return Backfill(slots)

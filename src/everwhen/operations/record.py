@@ -13,7 +13,7 @@ from everwhen.model.job import FAILURES, Job
 from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import State
 from everwhen.model.shared import FOR_EVER
-from everwhen.operations.submissions import Caller
+from everwhen.operations.access import Caller
 from everwhen.runtime import Runtime
 from everwhen.stores.opened import store_of
 

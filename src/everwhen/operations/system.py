@@ -63,12 +63,12 @@ def system_status(runtime: Runtime) -> SystemStatus:
 
 
 def is_alive(node: Node, now: int) -> bool:
-    """Tell whether a node sent a heartbeat within the last minute, has not signed off and was not declared lost."""
+    """Return whether a node sent a heartbeat within the last minute, has not signed off and was not declared lost."""
     return node.stopped_at is None and node.lost_at is None and now - node.heartbeat_at < SILENT
 
 
 def status_of(runtime: SystemStatus) -> str:
-    """Tell whether any node runs a scheduler."""
+    """Return whether any node runs a scheduler."""
     is_running = any(node.is_scheduler and is_alive(node, runtime.now) for node in runtime.nodes)
     return "running" if is_running else "stopped"
 

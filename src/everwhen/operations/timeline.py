@@ -88,7 +88,7 @@ def _gap(recorded: Recorded) -> Bar:
     event = recorded.event
     kind: Kind = "skipped" if event.type == "schedule.skipped" else "missed"
     slot_at = event.slot_at if event.slot_at is not None else event.at
-    return Bar(kind, event.schedule_id or "", slot_at, slot_at, event.slot_count, event.reason)
+    return Bar(kind, event.schedule_id or "", slot_at, slot_at, event.slot_count, reason=event.reason)
 
 
 class _Future(NamedTuple):

@@ -35,6 +35,7 @@ class UpcomingSlot:
 
 def upcoming(runtime: Runtime, schedule_id: str, count: int = 10) -> list[UpcomingSlot]:
     """Return the next slots of one schedule."""
+
     schedule = get_schedule(runtime, schedule_id)
     return upcoming_of(schedule, count, conditions_of(runtime, [schedule]))
 
@@ -80,10 +81,10 @@ def coming(schedule: Schedule, conditions: Conditions, start: int = 0) -> Iterat
         fate, reason, until = slot.outlook
         yield UpcomingSlot(
             schedule_id,
-            slot.slot_at,
-            slot.due_at,
-            reason if fate == "skipped" else None,
-            slot.is_estimate,
-            reason if fate == "held" else None,
-            until,
+            slot_at=slot.slot_at,
+            due_at=slot.due_at,
+            skip_reason=reason if fate == "skipped" else None,
+            is_estimate=slot.is_estimate,
+            hold_reason=reason if fate == "held" else None,
+            until=until,
         )

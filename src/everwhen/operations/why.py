@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from everwhen.decide.explain import DELETED, explain_slot, no_slot, no_slot_yet
 from everwhen.decide.explain import Evidence as Evidence
@@ -17,7 +18,6 @@ from everwhen.model.instants import SECOND
 from everwhen.model.job import OWN_ORIGINS
 from everwhen.model.node import Node
 from everwhen.model.queries import EventFilter, JobFilter
-from everwhen.model.reasons import SpanReason
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import FOR_EVER
 from everwhen.operations.upcoming import conditions_of
@@ -30,6 +30,13 @@ NEAR = 30 * SECOND
 SWITCH: tuple[EventType, ...] = ("system.paused", "system.resumed")
 STARTED: tuple[EventType, ...] = ("scheduler.started",)
 MOST_STARTS = 1_000  # of schedulers since a slot, among which the first is searched
+
+
+class _Stop(NamedTuple):
+    """Why a schedule was not active, and the event that says so."""
+
+    reason: str
+    recorded: Recorded
 
 
 def why(runtime: Runtime, schedule_id: str, at: int | None = None) -> Explanation:
@@ -68,21 +75,25 @@ def _evidence(
     due_at = revision.plan.calendar(_anchor_at(history, slot_at)).due_at(slot_at)
     events = store.ledger.events_of_slot(history.uid, slot_at)
     is_down = any(one.event.type == "schedule.missed" and one.event.reason == "down" for one in events)
+    stopped = _stopped_by_system(system, slot_at) or _stopped_by(history, slot_at)
+    cited = [] if stopped is None or jobs or events else [stopped.recorded]
     heard_before, started_after = _silence(runtime, schedulers, due_at) if is_down else (None, None)
     return Evidence(
         slot_at,
-        due_at,
-        revision,
-        history.state,
-        list(reversed(jobs)),
-        events,
-        _stopped_by_system(system, slot_at) or _stopped_by(history, slot_at),
-        () if breaker is None else _transitions_before(runtime, breaker.key, slot_at),
-        [node for node in schedulers if node.was_up_at(slot_at)],
-        max((node.heartbeat_at for node in schedulers), default=None),
-        heard_before,
-        started_after,
-        store.outbox.on_its_way(jobs[0].job_id) if jobs and jobs[0].status == "queued" else None,
+        due_at=due_at,
+        revision=revision,
+        state=history.state,
+        jobs=list(reversed(jobs)),
+        events=[*events, *cited],
+        stopped_by=None if stopped is None else stopped.reason,
+        transitions=() if breaker is None else _transitions_before(runtime, breaker.key, slot_at),
+        schedulers=[node for node in schedulers if node.was_up_at(slot_at)],
+        last_sign_at=max((node.heartbeat_at for node in schedulers), default=None),
+        heard_before=heard_before,
+        started_after=started_after,
+        on_its_way=store_of(runtime).outbox.on_its_way(jobs[0].job_id)
+        if jobs and jobs[0].status == "queued"
+        else None,
     )
 
 
@@ -205,17 +216,19 @@ def _anchor_at(history: ScheduleHistory, instant: int) -> int | None:
     return anchor
 
 
-def _stopped_by_system(system: Sequence[Recorded], slot_at: int) -> SpanReason | None:
+def _stopped_by_system(system: Sequence[Recorded], slot_at: int) -> _Stop | None:
     """Return why no schedule fired at the slot: the time before a backup was restored, or a pause of the system."""
-    if any(span.after < slot_at <= span.until for span in restored_spans(system)):
-        return "restored"
-    switched = [r.event.type for r in system if r.event.at <= slot_at and r.event.type in SWITCH]
-    return "system" if switched and switched[-1] == "system.paused" else None
+    restores = [span.closed_by for span in restored_spans(system) if span.after < slot_at <= span.until]
+    if restores:
+        return _Stop("restored", next(r for r in reversed(system) if r.id in restores))
+    switched = [r for r in system if r.event.at <= slot_at and r.event.type in SWITCH]
+    is_paused = bool(switched) and switched[-1].event.type == "system.paused"
+    return _Stop("system", switched[-1]) if is_paused else None
 
 
-def _stopped_by(history: ScheduleHistory, slot_at: int) -> str | None:
+def _stopped_by(history: ScheduleHistory, slot_at: int) -> _Stop | None:
     """Return why the schedule was not active at the slot; None when it was."""
-    stopped: str | None = None
+    stopped: _Stop | None = None
     for recorded in history.events:
         event = recorded.event
         if event.at > slot_at:
@@ -223,5 +236,6 @@ def _stopped_by(history: ScheduleHistory, slot_at: int) -> str | None:
         if event.type == "schedule.created" or event.type in STARTS:
             stopped = None
         elif event.type in STOPS:
-            stopped = "in_the_past" if event.reason == "in_the_past" else STOPS[event.type] or DELETED
+            reason = "in_the_past" if event.reason == "in_the_past" else STOPS[event.type] or DELETED
+            stopped = _Stop(reason, recorded)
     return stopped

@@ -114,7 +114,7 @@ def upcoming_of(slots: Iterable[UpcomingSlot]) -> list[Upcoming]:
             slot.skip_reason,
             slot.is_estimate,
             slot.hold_reason,
-            optional_moment(slot.until),
+            until=optional_moment(slot.until),
         )
         for slot in slots
     ]
@@ -128,7 +128,7 @@ def why_of(found: Explanation) -> Why:
         optional_moment(found.slot_at),
         found.reason,
         job_id,
-        optional_moment(found.next_run_at),
+        next_run_at=optional_moment(found.next_run_at),
     )
 
 

@@ -67,7 +67,7 @@ class Scheduler(SchedulerOperations):
         super().__init__(name, lambda: self._node.stack.runtime, has_host=on_trigger is not None)
         own_queues = [bound_queue(checked_name("queue", queue), name) for queue in queues]
         where = local_zone_name() if timezone == "local" else zone(timezone).name
-        self._options = NodeOptions(database, check_interval, where, max_workers, lease, own_queues)
+        self._options = NodeOptions(database, check_interval, where, max_workers, lease, queues=own_queues)
         self._on_trigger = on_trigger
         self._tasks = Tasks(name, on_trigger)
         self._agents: Agents = {}

@@ -1,4 +1,7 @@
-"""Schedules and their revisions, as users and files declare them; quiet-hours policies; the system switch."""
+"""Schedules and their revisions, as users and files declare them; quiet-hours policies; the system switch.
+
+The flows that write are imported when they are used: a command that only reads needs none of them.
+"""
 
 from __future__ import annotations
 
@@ -11,22 +14,7 @@ from everwhen.model.queries import Entry, ScheduleFilter
 from everwhen.model.schedule import QuietHoursPolicy, Schedule, State
 from everwhen.model.serialize import policy_of
 from everwhen.model.shared import Shared
-from everwhen.stores.flows.change import (
-    cancel_job_of_nobody,
-    change_schedule,
-    create_schedules,
-    fill_slots,
-    load_schedule,
-)
-from everwhen.stores.flows.configure import reconcile
-from everwhen.stores.flows.load import add_shared, schedules_of, system_paused_at
-from everwhen.stores.flows.system import (
-    add_policy,
-    change_policy,
-    close_breaker,
-    remove_own_policy,
-    switch_system,
-)
+from everwhen.stores.flows.load import add_shared, load_schedule, schedules_of, system_paused_at
 from everwhen.stores.lanes import Lane
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Row, Snapshot, Store, Transaction
@@ -41,6 +29,9 @@ class Catalogue:
 
     def create(self, now: int, schedules: Sequence[NewSchedule], terms: Terms | None = None) -> list[State]:
         """Write new schedules, all or none; refuse an id that exists."""
+
+        from everwhen.stores.flows.change import create_schedules
+
         return self._store.write(Lane.API, lambda tx: create_schedules(tx, now, schedules, terms))
 
     def change(
@@ -60,7 +51,8 @@ class Catalogue:
         """
         if not further:
             return self._store.write(
-                Lane.API, lambda tx: self._change(tx, now, schedule_id, decide, remember, limits)
+                Lane.API,
+                lambda tx: self._change(tx, now, schedule_id, decide, remember=remember, limits=limits),
             )
 
         def work(tx: Transaction) -> Decision:
@@ -77,7 +69,11 @@ class Catalogue:
         remember: Remember | None = None,
         limits: Collection[str] = (),
     ) -> Decision:
-        return change_schedule(tx, self._plans, now, schedule_id, decide, remember, limits=limits)
+        from everwhen.stores.flows.change import change_schedule
+
+        return change_schedule(
+            tx, self._plans, now, schedule_id, decide=decide, remember=remember, limits=limits
+        )
 
     def backfill(
         self,
@@ -90,13 +86,18 @@ class Catalogue:
     ) -> Decision:
         """Decide about the slots that have no job yet, and write it; another caller may fill some of them first."""
 
+        from everwhen.stores.flows.change import fill_slots
+
         def fill(tx: Transaction) -> Decision:
-            return fill_slots(tx, self._plans, now, schedule_id, slots, decide, limits=limits)
+            return fill_slots(tx, self._plans, now, schedule_id, slots=slots, decide=decide, limits=limits)
 
         return self._store.write(Lane.API, fill)
 
     def cancel_orphan(self, now: int, job_id: str) -> None:
         """Cancel an outstanding job whose schedule is deleted."""
+
+        from everwhen.stores.flows.change import cancel_job_of_nobody
+
         self._store.write(Lane.API, lambda tx: cancel_job_of_nobody(tx, self._plans, now, job_id))
 
     def delete(self, now: int, schedule_id: str, decide: Change) -> None:
@@ -182,6 +183,9 @@ class Catalogue:
 
     def reset_breaker(self, now: int, key: str, actor: str | None = None) -> bool:
         """Close a breaker on request; False when it was closed already."""
+
+        from everwhen.stores.flows.system import close_breaker
+
         return self._store.write(Lane.API, lambda tx: close_breaker(tx, now, key, actor))
 
     def policies(self, source: str | None = None) -> list[QuietHoursPolicy]:
@@ -207,6 +211,9 @@ class Catalogue:
 
     def reconcile(self, now: int, changes: Reconciliation) -> bool:
         """Write a configuration, all of it or nothing; False when another one was written since `based_on`."""
+
+        from everwhen.stores.flows.configure import reconcile
+
         is_written = self._store.write(Lane.API, lambda tx: reconcile(tx, self._plans, now, changes))
         if is_written:
             new = [each for each in changes.created if each.plan.quiet is None]
@@ -217,16 +224,25 @@ class Catalogue:
 
     def add_policy(self, now: int, policy: QuietHoursPolicy) -> None:
         """Write a new policy; refuse an id that is taken."""
+
+        from everwhen.stores.flows.system import add_policy
+
         self._store.write(Lane.API, lambda tx: add_policy(tx, self._plans, now, policy))
 
     def change_policy(
         self, now: int, policy_id: str, change: Callable[[QuietHoursPolicy], QuietHoursPolicy]
     ) -> QuietHoursPolicy:
         """Replace a policy that the API made by the result of `change`; refuse one of the configuration file."""
+
+        from everwhen.stores.flows.system import change_policy
+
         return self._store.write(Lane.API, lambda tx: change_policy(tx, self._plans, now, policy_id, change))
 
     def delete_own_policy(self, policy_id: str) -> None:
         """Remove a policy that the API made and that no schedule uses."""
+
+        from everwhen.stores.flows.system import remove_own_policy
+
         self._store.write(Lane.API, lambda tx: remove_own_policy(tx, policy_id))
 
     def system_paused_at(self) -> int | None:
@@ -236,6 +252,9 @@ class Catalogue:
 
     def set_system_paused(self, now: int, is_paused: bool, actor: str | None = None) -> None:
         """Set the stored system switch: nothing fires or is claimed while the system is paused."""
+
+        from everwhen.stores.flows.system import switch_system
+
         self._store.write(Lane.API, lambda tx: switch_system(tx, self._plans, now, is_paused, actor))
 
 

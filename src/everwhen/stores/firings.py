@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Protocol
 
-from everwhen.model.derived import Firing, Hold, Progress
+from everwhen.model.derived import FIRING_COLUMNS, PROGRESS_COLUMNS, Firing, Hold, Progress
 from everwhen.stores.dialect import Statement
 from everwhen.stores.transaction import Store
 
-_OF_JOB = ", ".join(f"j.{name}" for name in Firing._fields[:-1])
+_OF_JOB = ", ".join(f"j.{name}" for name in FIRING_COLUMNS)
 # The primary key of jobs; the unique key on schedules' uid.
 _AFTER = Statement(f"""
 SELECT {_OF_JOB}, s.owner FROM jobs j LEFT JOIN schedules s ON s.uid = j.uid
 WHERE j.row_id > :after AND j.row_id <= :horizon ORDER BY j.row_id LIMIT :limit""")
-_OF_PROGRESS = ", ".join(f"j.{name}" for name in Progress._fields[:-1])
+_OF_PROGRESS = ", ".join(f"j.{name}" for name in PROGRESS_COLUMNS)
 _PROGRESS = f"SELECT {_OF_PROGRESS}, s.owner FROM jobs j LEFT JOIN schedules s ON s.uid = j.uid"
 _PROGRESS_AFTER = Statement(
     f"{_PROGRESS} WHERE j.row_id > :after AND j.row_id <= :horizon ORDER BY j.row_id LIMIT :limit"

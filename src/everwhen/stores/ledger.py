@@ -168,7 +168,7 @@ class Ledger:
                 [Limit._make(row) for row in tx.rows(_LIMITS)] if uids is None else None,
                 int(retained_from or 0),
                 _breakers(tx) if uids is None else None,
-                tx.value(_RULED_FROM),
+                ruled_from=tx.value(_RULED_FROM),
             )
 
     # -- jobs --

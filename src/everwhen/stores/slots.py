@@ -172,7 +172,7 @@ class Slots:
     def report(self, now: int, job_id: str, token_hash: str, outcome: Outcome) -> bool:
         """End a job whose work continued externally; False when it does not wait for this token."""
         return self._store.write(
-            Lane.SETTLE, lambda tx: take_report(tx, self._plans, job_id, token_hash, outcome, now)
+            Lane.SETTLE, lambda tx: take_report(tx, self._plans, job_id, token_hash, outcome=outcome, now=now)
         )
 
     def end_overdue(self, now: int) -> int:

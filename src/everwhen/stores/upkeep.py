@@ -17,7 +17,7 @@ from everwhen.clock import Clock
 from everwhen.decide.retention import may_go, retained_from
 from everwhen.model.events import NOTHING, Event
 from everwhen.model.node import Node
-from everwhen.model.retention import Cutoffs, Place, Portion, place_after
+from everwhen.model.retention import Cutoffs, Portion, RetentionPosition, place_after
 from everwhen.runtime import Progress
 from everwhen.stores.dialect import Statement, composed
 from everwhen.stores.lanes import Lane
@@ -95,7 +95,9 @@ class Upkeep:
 
     # -- retention --
 
-    def forget(self, before: Cutoffs, place: Place, *, limit: int, dry_run: bool = False) -> Portion:
+    def forget(
+        self, before: Cutoffs, place: RetentionPosition, *, limit: int, dry_run: bool = False
+    ) -> Portion:
         """Delete one portion of what is older than its cutoff, in one transaction; `limit` bounds the rows examined.
 
         Whatever was deleted, the ledger checker finds no fault in the rest.
@@ -109,7 +111,7 @@ class Upkeep:
             self._output_until = going.last or self._output_until
         return Portion(place.what, rows, place_after(place, going.last))
 
-    def _look(self, tx: Snapshot, before: Cutoffs, place: Place, limit: int) -> _Going:
+    def _look(self, tx: Snapshot, before: Cutoffs, place: RetentionPosition, limit: int) -> _Going:
         match place.what:
             case "output":
                 after = max(place.after, self._output_until)

@@ -77,7 +77,7 @@ class HttpExchange:
         except (aiohttp.ClientSSLError, aiohttp.ClientConnectorCertificateError, ssl.SSLError) as error:
             return Outcome("failed", error=f"TLS with {shown_address(fields['url'])} failed: {error}")
         except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError, ValueError) as error:
-            return Outcome("failed", error=f"this is no request: {error}", is_final=True)
+            return Outcome("failed", error=f"this is not a valid request: {error}", is_final=True)
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             fault = (
                 _fault_without_address(error) if fields.get("source") == OUTSIDE else _network_fault(error)

@@ -1,7 +1,7 @@
 """A plugin: one process per job, a request on its standard input, a response on its standard output.
 
 The plugin's definition is read when the job runs: a plugin or a command that was removed after the schedule was
-declared stops the schedule until it is back (R7). State that the plugin wants to keep is part of the outcome, and is
+declared stops the schedule until it is back (R7). State that the plugin keeps is part of the outcome, and is
 written by the transaction that settles the job.
 """
 
@@ -17,8 +17,9 @@ from everwhen.errors import ManifestError
 from everwhen.model.manifest import Plugins, missing_config
 from everwhen.model.outcome import Outcome, PluginUpdate, drifted
 from everwhen.model.payload_schema import payload_faults
-from everwhen.model.plugin_schedule import DEFAULT_COMMAND, memory_of, merged_payload, plugin_drift
+from everwhen.model.plugin_schedule import memory_of, merged_payload, plugin_drift
 from everwhen.model.schedule import Definition
+from everwhen.model.target_kinds import DEFAULT_COMMAND
 from everwhen.target import Run
 from everwhen.targets.command import (
     FINAL_EXIT,
@@ -145,7 +146,7 @@ def _error(response: Response, code: int, process: Process) -> str | None:
     if code < 0 or code == FINAL_EXIT:
         return response.error or failure(code, process)
     if not response.is_ok:
-        return response.error or "the plugin reports an error and does not say which"
+        return response.error or "the plugin reports an error without a message"
     return None
 
 

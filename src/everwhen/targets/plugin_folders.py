@@ -95,7 +95,7 @@ def _document(path: Path) -> Any:
     try:
         return yaml.safe_load(text)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise ManifestError(str(path), [f"is no YAML: {error}"]) from error
+        raise ManifestError(str(path), [f"is not valid YAML: {error}"]) from error
 
 
 def _warning_of(path: Path) -> str | None:
@@ -120,7 +120,7 @@ def _entrypoint(folder: Path, entrypoint: str) -> tuple[Path, str | None]:
     except OSError:
         return program, f'entrypoint "{entrypoint}" is not there'
     if not stat.S_ISREG(mode):
-        return program, f'entrypoint "{entrypoint}" is no file'
+        return program, f'entrypoint "{entrypoint}" is not a file'
     if not os.access(program, os.X_OK):
         return program, f'entrypoint "{entrypoint}" is not executable; chmod +x it'
     return program, None

@@ -78,12 +78,12 @@ def response_of(output: bytes) -> Response:
     try:
         document = json.loads(output, parse_constant=_refuse)
     except (ValueError, RecursionError):  # incomplete JSON, garbage, two documents, bytes that are not text
-        return _no_response(f"standard output is no JSON: {first_bytes(output)}")
+        return _no_response(f"standard output is not valid JSON: {first_bytes(output)}")
     if not isinstance(document, dict) or document.get("status") not in ("ok", "error"):
         return _no_response(f'standard output has no status "ok" or "error": {first_bytes(output)}')
     updates = document.get("state_updates")
     if updates is not None and not isinstance(updates, dict):
-        return _no_response(f"state_updates is no object: {first_bytes(output)}")
+        return _no_response(f"state_updates is not an object: {first_bytes(output)}")
     return Response(
         is_ok=document["status"] == "ok",
         result=_text(document.get("result")),
@@ -119,7 +119,7 @@ def _text(value: Any) -> str:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no JSON")
+    raise ValueError(f"{constant} is not valid JSON")
 
 
 def _logs(value: Any) -> tuple[str, ...]:

@@ -108,10 +108,8 @@ class Metrics(Collector):
         release: Values = {(__version__, self._service): 1}
         yield _gauge("build_info", "Which release this is, of which service.", release, "version", "service")
         yield _gauge("database_up", "Whether the database answers.", {(): int(look.signs is not None)})
-        yield _counter(
-            "slots", "Slots that were decided, by what became of them.", slots, "outcome", "reason"
-        )
-        yield _counter("jobs", "Firings, by what asked for them.", fired, "origin")
+        yield _counter("slots", "Decided slots, by outcome and reason.", slots, "outcome", "reason")
+        yield _counter("jobs", "Firings, by their origin.", fired, "origin")
         if look.signs is not None:
             yield from _standing(look.signs, look)
         yield from self._own()

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from everwhen.config.target_fields import target_of
+from everwhen.config.submission import GENERAL, PlainBodies, SubmissionRules, read_new
 from everwhen.engine.clock_watch import ClockWatch
 from everwhen.engine.pauses import end_pauses
 from everwhen.engine.ticker import ticker_of
 from everwhen.model.claim import ClaimedJob
+from everwhen.model.declared import Declared
 from everwhen.model.events import Event
+from everwhen.model.fields import FIELDS
 from everwhen.model.instants import instant_of, moment_of
 from everwhen.model.job import Job
+from everwhen.model.kinds import Record
 from everwhen.model.outcome import SUCCEEDED, Outcome
 from everwhen.model.policy import IfRunning
 from everwhen.model.reasons import ScheduleCheckResult
@@ -26,12 +29,13 @@ from everwhen.operations import stepping
 from everwhen.operations.firing import Firing, fire_schedule, trigger_schedule
 from everwhen.operations.jobs import Backfill
 from everwhen.operations.proof import prove
-from everwhen.operations.schedules import Submission
+from everwhen.operations.quiet_hours import policy_ids
 from everwhen.operations.system import next_wake_at
 from everwhen.operations.upcoming import UpcomingSlot, upcoming
 from everwhen.operations.why import Explanation, why
 from everwhen.runtime import Runtime
 from everwhen.scheduler.scheduler import Scheduler
+from everwhen.scheduler.submission import plain
 from everwhen.testing.program import Program
 from everwhen.timetable.civil_time import zone
 from everwhen.timetable.interval import parse_interval
@@ -43,6 +47,8 @@ Duration = str | timedelta | int
 MOST_STEPS = 1_000_000
 ALL = 1_000_000
 IN_MEMORY = "sqlite://"
+# Tests may also say what a section of a file says: what fires an agent, and the command of a plugin.
+_BODIES = PlainBodies(Record({**GENERAL, "type": FIELDS["type"], "command": FIELDS["command"]}))
 
 
 class ManualClock:
@@ -161,18 +167,43 @@ class ManualScheduler:
 
     # -- operations --
 
-    def add(self, schedule_id: str, *, group: str | None = None, **fields: Any) -> State:
-        """Create a schedule; every key of a configuration file may be given."""
-        return operations.create_schedule(self.runtime, self._submission(schedule_id, group, fields))
+    def add(self, schedule_id: str, **keys: Any) -> State:
+        """Create a schedule; every key of a configuration file may be given, and is checked as in a file.
 
-    def edit(self, schedule_id: str, *, group: str | None = None, **fields: Any) -> State:
-        """Replace a schedule's definition."""
-        return operations.update_schedule(self.runtime, self._submission(schedule_id, group, fields))
+        It runs a command that succeeds, unless it has a `run`. Beside the keys: `target` stands for `run`, `group` is
+        the schedule's group, `budgets` are those of groups and owners, `source` and `uid` are those
+        of the schedule, and `may_be_past` permits a last slot that is past.
+        """
+        may_be_past, source = keys.pop("may_be_past", False), keys.pop("source", "api")
+        uid = keys.pop("uid", None)
+        declared = [self._declared(schedule_id, source, keys)]
+        (state,) = operations.create_declared(
+            self.runtime, declared, source=source, may_be_past=may_be_past, uid=uid
+        )
+        return state
 
-    def _submission(self, schedule_id: str, group: str | None, fields: dict[str, Any]) -> Submission:
-        door = {key: fields.pop(key) for key in ("source", "may_be_past", "uid") if key in fields}
-        target = fields.pop("target", None) or target_of(fields.pop("run", {"command": ["true"]}))
-        return Submission(schedule_id, fields, target, group=group, **door)
+    def edit(self, schedule_id: str, **keys: Any) -> State:
+        """Replace a schedule's definition; the keys are those of `add`."""
+        may_be_past, source = keys.pop("may_be_past", False), keys.pop("source", "api")
+        definition = self._declared(schedule_id, source, keys).definition
+        return operations.replace_definition(self.runtime, schedule_id, definition, may_be_past=may_be_past)
+
+    def _declared(self, schedule_id: str, source: str, keys: dict[str, Any]) -> Declared:
+        target, group, budgets = (keys.pop(key, None) for key in ("target", "group", "budgets"))
+        rules = SubmissionRules(
+            self.clock.now(),
+            local_zone=lambda: str(self.runtime.timezone),
+            timezone=self.runtime.timezone,
+            quiet_hours=frozenset(policy_ids(self.runtime)),
+            budgets=budgets or {},
+            bodies=_BODIES,
+        )
+        fields = {key: value if isinstance(value, dict) else plain(value) for key, value in keys.items()}
+        if target is None:
+            fields.setdefault("run", {"command": ["true"]})
+        one = read_new(fields, schedule_id, rules, may_be_past=True, target=target, group=group)
+        marked = operations.marked(one.definition.target, source)
+        return replace(one, definition=replace(one.definition, target=marked))
 
     def pause(
         self, schedule_id: str, *, note: str | None = None, until: datetime | str | int | None = None

@@ -7,7 +7,6 @@ jump: forwards, so that some readings never happen (a gap), or backwards, so tha
 
 from __future__ import annotations
 
-import difflib
 from bisect import bisect_right
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -210,6 +209,8 @@ def known_zones() -> frozenset[str]:
 
 
 def _unknown_zone(name: object) -> str:
+    import difflib
+
     near = difflib.get_close_matches(str(name)[:64], known_zones(), n=1)
     hint = f'did you mean "{near[0]}"?' if near else "use an IANA name such as Europe/Paris, or local"
     return f'Unknown time zone "{shown(name)}", {hint}'

@@ -131,7 +131,7 @@ class CronSeries:
 
     def _next_beyond(self, span: Span, reading: int, later: int) -> int | None:
         """Return the first slot after a span, where the next match after `reading` would be `later`."""
-        while span.end < LATEST:
+        while True:  # ends: the last span reaches beyond every reading that a date can have
             edge = span.end
             if span.end_reading - reading > DAY and later - span.end_reading > 3 * DAY:
                 # Neither a fold nor a gap at this edge can produce a slot: go straight to the span of `later`.
@@ -151,7 +151,6 @@ class CronSeries:
             if found < span.count_until:
                 return found - span.offset
             later = found
-        return None
 
     def _skip_back(self, span: Span, reading: int) -> Span:
         if span.start - reading > 3 * DAY:  # nothing matches in between

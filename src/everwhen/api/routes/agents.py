@@ -14,8 +14,8 @@ from everwhen.api.request_guard import ROOT
 from everwhen.api.schedule_payloads import Schedule, ScheduleList
 from everwhen.errors import UnknownScheduleError
 from everwhen.model.queries import Entry, ScheduleFilter
-from everwhen.operations import approvals, schedules, submissions
-from everwhen.operations.submissions import Caller
+from everwhen.operations import approvals, schedules
+from everwhen.operations.access import Caller, get_entry, list_entries
 from everwhen.views.schedules import schedule_to_json, schedules_page
 
 router = APIRouter(prefix=ROOT, tags=["agents"])
@@ -36,7 +36,7 @@ def list_schedules(
 ) -> Response:
     """Newest first. An agent without schedules that the token may see is not there."""
     wanted = ScheduleFilter(group=name, target="agent")
-    page = submissions.list_entries(context.runtime, wanted, caller, limit=limit, before=row_in(cursor))
+    page = list_entries(context.runtime, wanted, caller, limit=limit, before=row_in(cursor))
     if not page.total:
         raise UnknownScheduleError(name)
     return answer(schedules_page(page, context.place_of, limit=limit))
@@ -75,7 +75,7 @@ def _find(context: ApiContext, caller: Caller, name: str, schedule: str) -> Entr
         raise UnknownScheduleError(schedule)
     for schedule_id in (f"{name}.{schedule}", schedule):
         try:
-            entry = submissions.get_entry(context.runtime, schedule_id, caller)
+            entry = get_entry(context.runtime, schedule_id, caller)
         except UnknownScheduleError:
             continue
         definition = entry.schedule.definition
@@ -85,5 +85,5 @@ def _find(context: ApiContext, caller: Caller, name: str, schedule: str) -> Entr
 
 
 def _shown(context: ApiContext, caller: Caller, schedule_id: str) -> Response:
-    entry = submissions.get_entry(context.runtime, schedule_id, caller)
+    entry = get_entry(context.runtime, schedule_id, caller)
     return answer(schedule_to_json(entry, context.place_of(entry)))

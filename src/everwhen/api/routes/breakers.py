@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
-from pydantic import Field
 from starlette.responses import Response
 
 from everwhen.api.access import Operator, Viewer
 from everwhen.api.calls import Context, answer, responses
-from everwhen.api.payloads import Shape, When
 from everwhen.api.request_guard import ROOT
-from everwhen.model.breaker import BreakerState, TransitionReason
+from everwhen.model.breaker import BreakerState
 from everwhen.operations import breakers
-from everwhen.views.breakers import breaker_to_json, breaker_with_transitions
+from everwhen.views.breakers import Breaker, BreakerList, BreakerWithTransitions, breaker_with_transitions
 from everwhen.views.values import list_to_json
 
 router = APIRouter(prefix=ROOT, tags=["breakers"])
@@ -30,43 +28,13 @@ BreakerKey = Annotated[
 Transitions = Annotated[int, Query(ge=1, le=500, description="How many transitions at most.")]
 
 
-class Breaker(Shape):
-    """While it is open, slots are skipped; the first one after a while is its probe."""
-
-    key: str
-    state: BreakerState
-    failure_count: int = Field(description="Failures in a row.")
-    opened_at: When | None
-    probe_job_id: str | None
-
-
-class Transition(Shape):
-    from_state: BreakerState
-    to_state: BreakerState
-    reason: TransitionReason
-    failure_count: int
-    job_id: str | None
-    at: When
-
-
-class BreakerWithTransitions(Breaker):
-    """A breaker and its latest changes, newest first."""
-
-    transitions: list[Transition]
-
-
-class BreakerList(Shape):
-    items: list[Breaker]
-    total: int
-
-
 @router.get(
     "/breakers/", summary="List breakers", response_model=None, responses=responses(BreakerList, "All.")
 )
 def list_breakers(context: Context, caller: Viewer, state: BreakerState | None = None) -> Response:
     """By key, those that ever counted a failure."""
     found = breakers.list_breakers(context.runtime, caller)
-    items = [breaker_to_json(breaker) for breaker in found if state in (None, breaker.state)]
+    items = [Breaker.of(breaker) for breaker in found if state in (None, breaker.state)]
     return answer(list_to_json(items))
 
 

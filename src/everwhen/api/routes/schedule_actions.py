@@ -19,17 +19,16 @@ from everwhen.api.bodies import (
     PauseBody,
     TriggerBody,
 )
-from everwhen.api.calls import Context, IfMatch, ScheduleId, answer, nothing, responses, revision_in
+from everwhen.api.calls import Context, IfMatch, ScheduleId, answer, fired, nothing, responses, revision_in
 from everwhen.api.context import ApiContext
-from everwhen.api.job_payloads import Fired
 from everwhen.api.request_guard import ROOT
 from everwhen.api.schedule_payloads import Schedule
 from everwhen.errors import SchedulerError, UnknownScheduleError
 from everwhen.model.instants import instant_of
 from everwhen.operations import approvals, jobs, schedules, submissions
+from everwhen.operations.access import Caller, get_entry
 from everwhen.operations.firing import trigger_schedule
-from everwhen.operations.submissions import Caller
-from everwhen.views.jobs import job_to_json
+from everwhen.views.jobs import Fired
 from everwhen.views.problems import fields_of
 from everwhen.views.schedules import schedule_to_json
 from everwhen.views.values import Object, when_text
@@ -38,7 +37,7 @@ router = APIRouter(prefix=ROOT, tags=["schedules"], route_class=AuthenticatedRou
 
 
 def _shown(context: ApiContext, schedule_id: str, caller: Caller) -> Response:
-    entry = submissions.get_entry(context.runtime, schedule_id, caller)
+    entry = get_entry(context.runtime, schedule_id, caller)
     fields = schedule_to_json(entry, context.place_of(entry))
     return answer(fields, headers={"etag": f'"{entry.schedule.state.revision}"'})
 
@@ -144,8 +143,7 @@ def trigger(
         permit=caller.refuse_unapproved if body.payload is None else caller.refuse_other_keys,
         budget=caller.budget,
     )
-    job = None if firing.job_id is None else job_to_json(jobs.get_job(context.runtime, firing.job_id))
-    return answer({"job": job, "skipped": firing.skip_reason}, 202)
+    return fired(context, firing)
 
 
 @router.post(
@@ -183,7 +181,7 @@ def _many(context: ApiContext, caller: Caller, ids: list[str], do: Callable[[str
     for schedule_id in ids:
         try:
             do(schedule_id)
-            entry = submissions.get_entry(context.runtime, schedule_id, caller)
+            entry = get_entry(context.runtime, schedule_id, caller)
             fields = schedule_to_json(entry, context.place_of(entry))
             results.append({"id": schedule_id, "schedule": fields, "problem": None})
         except SchedulerError as error:
@@ -230,7 +228,7 @@ def delete_many(context: Context, caller: Operator, body: ManyIds) -> Response:
     found = []
     for schedule_id in dict.fromkeys(body.schedule_ids):
         try:
-            found.append(submissions.get_entry(context.runtime, schedule_id, caller))
+            found.append(get_entry(context.runtime, schedule_id, caller))
         except UnknownScheduleError:
             continue
     for entry in found:

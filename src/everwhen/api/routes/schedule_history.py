@@ -21,17 +21,27 @@ from everwhen.api.calls import (
     responses,
     row_in,
 )
-from everwhen.api.datetimes import Moment
+from everwhen.api.payloads import Moment
 from everwhen.api.request_guard import ROOT
 from everwhen.api.schedule_payloads import RevisionList, Stats
 from everwhen.api.schemas import SCHEDULE_BODY
-from everwhen.api.slot_payloads import Explanation, Preview, SlotList, UpcomingList
 from everwhen.config.submission import read_submission
 from everwhen.model.instants import instant_of
 from everwhen.model.shared import FOR_EVER
 from everwhen.operations import preview, record, submissions, upcoming, why
+from everwhen.operations.access import get_entry
+from everwhen.operations.timeline import timeline
 from everwhen.views.schedules import revision_to_json, stats_to_json
-from everwhen.views.slots import explanation_to_json, slots_page, upcoming_list, upcoming_to_json
+from everwhen.views.slots import (
+    Explanation,
+    Preview,
+    SlotList,
+    UpcomingList,
+    preview_to_json,
+    slots_page,
+    upcoming_list,
+)
+from everwhen.views.timeline import Timeline, timeline_to_json
 from everwhen.views.values import list_to_json
 
 router = APIRouter(prefix=ROOT, tags=["history"])
@@ -56,19 +66,7 @@ def preview_schedule(context: Context, caller: Viewer, body: ScheduleJson, limit
     around = context.rules_for(caller, fields)
     declared = read_submission(fields, submissions.new_id(around.now), around)
     found = preview.preview(context.runtime, declared, limit)
-    items = [
-        {**upcoming_to_json(slot), "note": note} for slot, note in zip(found.slots, found.notes, strict=True)
-    ]
-    definition = declared.definition
-    return answer(
-        {
-            "sentence": found.sentence,
-            "type": definition.type,
-            "timezone": definition.zone.name,
-            "items": items,
-            "total": len(items),
-        }
-    )
+    return answer(preview_to_json(found, declared.definition))
 
 
 def _with_a_target(fields: Any) -> Any:
@@ -99,7 +97,7 @@ def upcoming_of_all(context: Context, caller: Viewer, limit: Count = DEFAULT_LIM
 )
 def upcoming_of(context: Context, caller: Viewer, schedule_id: ScheduleId, limit: Count = 10) -> Response:
     """Of a completion chain the first is exact, and the others are estimates."""
-    schedule = submissions.get_entry(context.runtime, schedule_id, caller).schedule
+    schedule = get_entry(context.runtime, schedule_id, caller).schedule
     slots = upcoming.upcoming_of(schedule, limit, upcoming.conditions_of(context.runtime, [schedule]))
     return answer(upcoming_list(slots, upcoming.explain_silence(context.runtime, schedule)))
 
@@ -139,7 +137,7 @@ def explain(
     instant = _instant(at)
     uid = record.uid_for(context.runtime, schedule_id, caller, FOR_EVER if instant is None else instant)
     found = why.why(context.runtime, uid, instant)
-    return answer(explanation_to_json(schedule_id, found))
+    return answer(Explanation.of(found, schedule_id=schedule_id))
 
 
 def _instant(moment: datetime | None) -> int | None:
@@ -169,3 +167,20 @@ def revisions_of(context: Context, caller: Viewer, schedule_id: ScheduleId) -> R
     uid = record.uid_for(context.runtime, schedule_id, caller)
     found = [revision_to_json(one) for one in record.revisions_of(context.runtime, uid)]
     return answer(list_to_json(found))
+
+
+@router.get(
+    "/timeline/",
+    summary="What was and what will be",
+    response_model=None,
+    responses=responses(Timeline, "Bars, or how many there are."),
+)
+def get_timeline(
+    context: Context,
+    caller: Viewer,
+    from_: Annotated[Moment, Query(alias="from", description="The begin of the span.")],
+    to: Annotated[Moment, Query(description="Its end, which is not in it; at most 400 days later.")],
+) -> Response:
+    """Over all schedules that the token may see: the ledger up to now, then the calendar with jitter and skips."""
+    found = timeline(context.runtime, instant_of(from_), instant_of(to), owner=caller.token.owner)
+    return answer(timeline_to_json(found))

@@ -26,23 +26,18 @@ from everwhen.api.calls import (
     answer,
     nothing,
     parse_body,
+    refuse_masks,
     request_body,
     responses,
     revision_in,
     row_in,
 )
 from everwhen.api.context import ApiContext, context_of
-from everwhen.api.masks import refuse_masks
 from everwhen.api.problems import RefusedError
 from everwhen.api.request_guard import NDJSON, ROOT
 from everwhen.api.schedule_payloads import Schedule, ScheduleList
-from everwhen.api.schemas import (
-    GENERAL_EXAMPLE,
-    MOST_AT_ONCE,
-    SCHEDULE_BODY,
-    SCHEDULE_EXAMPLES,
-)
-from everwhen.compat.schedule_bodies import MESSAGE_EXAMPLE, SHAPES
+from everwhen.api.schemas import MOST_AT_ONCE, SCHEDULE_BODY
+from everwhen.compat.body_shapes import GENERAL_EXAMPLE, MESSAGE_EXAMPLE, SCHEDULE_EXAMPLES, SHAPES
 from everwhen.config.submission import read_change, read_submission
 from everwhen.errors import RepeatedRequestError
 from everwhen.model.declared import Declared
@@ -51,8 +46,8 @@ from everwhen.model.schedule import Schedule as ModelSchedule
 from everwhen.model.schedule import Status
 from everwhen.model.token import Answer
 from everwhen.operations import submissions
+from everwhen.operations.access import Caller, get_entry, list_entries
 from everwhen.operations.schedules import delete_schedule
-from everwhen.operations.submissions import Caller
 from everwhen.views.schedules import schedule_to_json, schedules_page
 
 router = APIRouter(prefix=ROOT, tags=["schedules"])
@@ -108,7 +103,7 @@ def list_schedules(
     if group is not None and workflow_id not in (None, group):
         return answer({"items": [], "total": 0, "total_is_approximate": False, "next_cursor": None})
     before = row_in(cursor)
-    page = submissions.list_entries(
+    page = list_entries(
         context.runtime, wanted, caller, limit=limit, before=before, offset=0 if before else offset
     )
     return answer(schedules_page(page, context.place_of, limit=limit))
@@ -262,7 +257,7 @@ def put_schedule(
     schedule_id, is_new = submissions.put_entry(
         context.runtime, key, lambda schedule_id: read_submission(body.fields, schedule_id, around), caller
     )
-    entry = submissions.get_entry(context.runtime, schedule_id, caller)
+    entry = get_entry(context.runtime, schedule_id, caller)
     return created(entry) if is_new else _shown(context, entry)
 
 
@@ -274,7 +269,7 @@ def put_schedule(
 )
 def get_schedule(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
     """By id or uid. The ETag is its revision."""
-    return _shown(context, submissions.get_entry(context.runtime, schedule_id, caller))
+    return _shown(context, get_entry(context.runtime, schedule_id, caller))
 
 
 def _shown(context: ApiContext, entry: Entry) -> Response:
@@ -306,7 +301,7 @@ def update_schedule(
     state = submissions.edit_entry(
         context.runtime, schedule_id, rewrite, caller, expected=expected, is_enabled=enabled
     )
-    return _shown(context, submissions.get_entry(context.runtime, state.schedule_id, caller))
+    return _shown(context, get_entry(context.runtime, state.schedule_id, caller))
 
 
 @router.delete(
@@ -323,7 +318,7 @@ def remove_schedule(
     cancel: Annotated[bool, Query(description="End its running jobs, too.")] = False,
 ) -> Response:
     """Queued jobs are cancelled, running ones end by themselves unless `cancel` is true."""
-    entry = submissions.get_entry(context.runtime, schedule_id, caller)
+    entry = get_entry(context.runtime, schedule_id, caller)
     submissions.refuse_declared_external(entry)
     delete_schedule(
         context.runtime,

@@ -13,15 +13,16 @@ from everwhen.api.access import COOKIE, Admin, Viewer, forget, known, session_in
 from everwhen.api.authenticated_route import AuthenticatedRoute
 from everwhen.api.calls import Context, answer, nothing, responses
 from everwhen.api.context import ApiContext
-from everwhen.api.payloads import Identifier, Shape, When
+from everwhen.api.payloads import MODELS, Identifier, Shape
 from everwhen.api.problems import RefusedError
 from everwhen.api.request_guard import ROOT
+from everwhen.model import token as model
 from everwhen.model.instants import SECOND
 from everwhen.model.token import AccessRole, limits_of
-from everwhen.model.token import Token as ModelToken
 from everwhen.operations import sessions, tokens
 from everwhen.timetable.interval import parse_seconds
-from everwhen.views.tokens import token_to_json
+from everwhen.views import tokens as tokens_view
+from everwhen.views.tokens import Me, NewToken, Token, TokenList
 from everwhen.views.values import Object, list_to_json
 
 router = APIRouter(prefix=ROOT, tags=["tokens"], route_class=AuthenticatedRoute)
@@ -42,29 +43,7 @@ class Limits(Shape):
     approval: Literal["required"] | None = None
 
 
-class Token(Shape):
-    """A token without its secret."""
-
-    id: str
-    name: str
-    role: AccessRole
-    owner: str | None = Field(description="It is confined to what this owner has; null: everything.")
-    limits: Limits
-    created_at: When
-    created_by: str | None
-    expires_at: When | None
-    revoked_at: When | None
-
-
-class NewToken(Token):
-    """A token with its secret, which is told this once."""
-
-    token: str
-
-
-class TokenList(Shape):
-    items: list[Token]
-    total: int
+MODELS[tokens_view.Limits] = Limits
 
 
 class TokenBody(Shape):
@@ -77,17 +56,10 @@ class TokenBody(Shape):
     expires_in: str | int | None = Field(default=None, description="A duration.", examples=["90d"])
 
 
-class Me(Token):
-    """Who is asking."""
-
-    via: Literal["token", "session"]
-    csrf_token: str | None = Field(description="Of a session: to be sent as X-CSRF-Token with every change.")
-
-
 @router.get("/tokens/", summary="List tokens", response_model=None, responses=responses(TokenList, "All."))
 def list_tokens(context: Context, caller: Admin) -> Response:
     """Newest first, revoked ones too; a token with an owner sees those of its owner."""
-    items = [token_to_json(token) for token in tokens.list_tokens(context.runtime, maker=caller.token)]
+    items = [Token.of(token) for token in tokens.list_tokens(context.runtime, maker=caller.token)]
     return answer(list_to_json(items))
 
 
@@ -109,8 +81,7 @@ def create_token(context: Context, caller: Admin, body: TokenBody) -> Response:
         lasts=_seconds(body.expires_in),
         maker=caller.token,
     )
-    fields = {**token_to_json(made.token), "token": made.secret}
-    return answer(fields, 201, {"cache-control": "no-store"})
+    return answer(NewToken.of(made.token, token=made.secret), 201, {"cache-control": "no-store"})
 
 
 def _seconds(duration: Any) -> int | None:
@@ -145,10 +116,10 @@ def me(context: Context, caller: Viewer, request: Request) -> Response:
     return answer(_me(caller.token, None if has_header else session_in(request)))
 
 
-def _me(token: ModelToken, secret: str | None) -> Object:
+def _me(token: model.Token, secret: str | None) -> Object:
     via = "token" if secret is None else "session"
     proof = None if secret is None else sessions.proof_of(secret)
-    return {**token_to_json(token), "via": via, "csrf_token": proof}
+    return Me.of(token, via=via, csrf_token=proof)
 
 
 # -- sessions --

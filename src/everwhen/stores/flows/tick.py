@@ -19,7 +19,7 @@ from everwhen.stores.flows.load import (
     system_paused_at,
     without_busy,
 )
-from everwhen.stores.flows.publish import publish_fired, say_at_once
+from everwhen.stores.flows.publish import publish_at_once, publish_fired
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Due, LockHint, Transaction
 
@@ -57,7 +57,14 @@ def evaluate(
     if not schedules:
         return TickReport()
     decisions = _decided(
-        tx, plans, schedules, shared, due.now, stagger, next_catch_up_at, alive_since=due.alive_since
+        tx,
+        plans,
+        schedules,
+        shared,
+        now=due.now,
+        stagger=stagger,
+        next_catch_up_at=next_catch_up_at,
+        alive_since=due.alive_since,
     )
     seen = max(len(schedules), len(peeked))
     return _reported(decisions, shared, due.now, is_full=seen >= due.limit)
@@ -73,7 +80,7 @@ def evaluate_one(tx: Transaction, plans: PlanCache, uid: str, now: int, *, stagg
         return TickReport()
     schedules = schedules_of(tx, plans, [state])
     add_shared(tx, shared, schedules, [job for s in schedules for job in s.outstanding])
-    decisions = _decided(tx, plans, schedules, shared, now, stagger, 0)
+    decisions = _decided(tx, plans, schedules, shared, now=now, stagger=stagger, next_catch_up_at=0)
     return _reported(decisions, shared, now, is_full=False)
 
 
@@ -100,7 +107,7 @@ def _decided(
     ):  # something may be missed
         shared.coverage = coverage(tx, now, alive_since)
     decisions = tick(schedules, now, shared)
-    left = say_at_once(tx, decisions, now)
+    left = publish_at_once(tx, decisions, now)
     commit_decisions(tx, left, now)
     write_shared(tx, shared, now)
     hand_on_places(tx, left, shared, now)

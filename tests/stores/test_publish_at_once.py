@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from everwhen.model.decision import Decision
 from everwhen.model.message import message_target
 from everwhen.stores.flows import tick as flow
-from everwhen.stores.flows.publish import say_at_once
+from everwhen.stores.flows.publish import publish_at_once
 from everwhen.stores.lanes import Lane
 from everwhen.stores.sqlite_database import SqliteDatabase
 from everwhen.stores.sqlite_transaction import SqliteTransaction
@@ -73,12 +73,12 @@ def fields() -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
-@settings(max_examples=30)
+@settings(max_examples=100)
 @given(
     schedules=st.lists(st.tuples(fields(), st.booleans()), min_size=1, max_size=5),
     waits=st.lists(st.sampled_from([2, 5, 10, 40]), min_size=1, max_size=3),
 )
-def test_messages_said_at_once_leave_what_the_long_way_leaves(
+def test_messages_published_at_once_leave_what_the_full_path_leaves(
     schedules: list[tuple[dict[str, Any], bool]], waits: list[int]
 ) -> None:
     with a_runtime() as runtime:
@@ -91,9 +91,9 @@ def test_messages_said_at_once_leave_what_the_long_way_leaves(
             runtime.beat()
             at_once = left_by_a_tick(runtime)
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(flow, "say_at_once", none_at_once)
-                at_length = left_by_a_tick(runtime)
-            assert at_once == at_length
+                patch.setattr(flow, "publish_at_once", none_at_once)
+                by_full_path = left_by_a_tick(runtime)
+            assert at_once == by_full_path
             runtime.step()
         assert runtime.check().is_clean
 
@@ -104,10 +104,10 @@ def test_a_plain_message_is_written_once_and_one_behind_others_is_not(
     left: list[Decision] = []
 
     def watched(tx: Transaction, decisions: Sequence[Decision], now: int) -> Sequence[Decision]:
-        left[:] = say_at_once(tx, decisions, now)
+        left[:] = publish_at_once(tx, decisions, now)
         return left
 
-    monkeypatch.setattr(flow, "say_at_once", watched)
+    monkeypatch.setattr(flow, "publish_at_once", watched)
     with a_runtime() as runtime:
         runtime.add("behind", every="1h", if_running="queue")
         runtime.step()

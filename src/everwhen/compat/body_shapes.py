@@ -1,7 +1,7 @@
-"""The words of one schedule that comes by itself, over REST or from Python: those of a file, and Pipelit's and SYRIS's.
+"""The shapes of bodies that Pipelit and SYRIS send: `interval_seconds`, and `type` with `spec`.
 
-`interval_seconds` makes it Pipelit's shape, `type` with `spec` SYRIS's; each shape has defaults of its own
-(SEMANTICS 10). Everything is turned into the words of a file, and what is judged are those.
+Each shape has defaults of its own (SEMANTICS 10), as the columns `seconds` and `spec` of `model.fields`. Everything is
+translated to the keys of a file, and those are checked.
 """
 
 from __future__ import annotations
@@ -11,20 +11,21 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from everwhen.config.document import Block, Document
-from everwhen.config.kinds import Either, Key, Object, Record
 from everwhen.config.node import Node
-from everwhen.config.scalars import Number, Text, Word
-from everwhen.config.schedule_keys import POLICIES, SCHEDULE, TRIGGER
-from everwhen.config.values import MOST_PAYLOAD, WORKFLOW_ID
+from everwhen.config.submission import GENERAL, Translated
 from everwhen.errors import SchedulerError
-from everwhen.model.fields import Shape
+from everwhen.model.defaults import Shape
+from everwhen.model.fields import FIELDS
+from everwhen.model.instants import SECOND
+from everwhen.model.kinds import Either, Key, Object, Record
 from everwhen.model.message import message_target
+from everwhen.model.scalars import Number, Text, Word
+from everwhen.model.values import MOST_PAYLOAD, WORKFLOW_ID, parse_duration
 from everwhen.timetable.interval import LONGEST
+from everwhen.timetable.trigger import Every, parse_every
 
 _WHOLE = re.compile(r"\s*[-+]?[0-9]+\s*")
 _TRIGGER_OF = {"interval": "every", "cron": "cron", "one_shot": "at"}
-GENERAL = {name: key for name, key in SCHEDULE.keys.items() if name not in ("id", "run")}
-GENERAL["run"] = Key(SCHEDULE.keys["run"].kind, "What it runs.")
 _GENERAL = frozenset(GENERAL)
 SUBMISSION = Record(
     {
@@ -36,8 +37,8 @@ SUBMISSION = Record(
         "trigger_node_id": Key(Text(), "The trigger of the workflow that is meant."),
         "timeout_seconds": Key(Number(0, LONGEST), "timeout, in seconds; 0 means for ever."),
         "trigger_payload": Key(Object(MOST_PAYLOAD), "payload."),
-        "catch_up_policy": POLICIES["catch_up"],
-        "quiet_hours_policy_id": POLICIES["quiet_hours"],
+        "catch_up_policy": FIELDS["catch_up"],
+        "quiet_hours_policy_id": FIELDS["quiet_hours"],
         "user_profile_id": Key(WORKFLOW_ID, "owner."),
     }
 )
@@ -60,36 +61,34 @@ _ALIASES = {
 }
 
 
-class Translated(NamedTuple):
-    """The words of a file, under which of the submitter's a word of them stood, and the shape of those."""
+class ForeignBodies:
+    """The keys of a file, and the two other shapes."""
 
-    node: Node
-    spelled: dict[str, str]
-    shape: Shape
+    keys = SUBMISSION
+
+    def translate(self, submitted: Node, beside: Mapping[str, Any] | None = None) -> Translated:
+        if beside is None and _GENERAL.issuperset(submitted.value):  # the keys of a file already
+            return Translated(submitted, {}, "general")
+        given = submitted.fields()
+        block = Block()
+        block.update({key: value for key, value in submitted.value.items() if key in GENERAL})
+        shape = _shape_of(given) if beside is None else "general"
+        node = Node(Document("", block, is_file=False), (), block, submitted.report)
+        translated = Translated(node, {}, shape)
+        for name, alias in _ALIASES.items():
+            if name in given:
+                _say(translated, name, alias.key, alias.said(given[name]))
+            elif name in submitted.value:
+                block.setdefault(alias.key, None)
+        _take_workflow(submitted, given, translated)
+        _take_spec(submitted, given, translated, beside or {})
+        _take_template(submitted, translated, beside)
+        if beside is not None and "interval_seconds" in submitted.value and "every" in block:
+            _move_retries(block, beside)
+        return translated
 
 
-def translate(submitted: Node, *, beside: Mapping[str, Any] | None = None) -> Translated:
-    """The words of a submission as those of a file, null where one is cleared.
-
-    A new one has the defaults of its shape; one that changes a schedule is read `beside` the words that it has.
-    """
-    if beside is None and _GENERAL.issuperset(submitted.value):  # those of a file already
-        return Translated(submitted, {}, "general")
-    given = submitted.fields()
-    block = Block()
-    block.update({key: value for key, value in submitted.value.items() if key in GENERAL})
-    shape = _shape_of(given) if beside is None else "general"
-    node = Node(Document("", block, is_file=False), (), block, submitted.report)
-    translated = Translated(node, {}, shape)
-    for name, alias in _ALIASES.items():
-        if name in given:
-            _say(translated, name, alias.key, alias.said(given[name]))
-        elif name in submitted.value:
-            block.setdefault(alias.key, None)
-    _take_workflow(submitted, given, translated)
-    _take_spec(submitted, given, translated, beside or {})
-    _take_template(submitted, translated, beside)
-    return translated
+BODY_SHAPES = ForeignBodies()
 
 
 def _say(translated: Translated, name: str, key: str, value: Any) -> None:
@@ -132,7 +131,7 @@ def _take_spec(
     is_number = key == "every" and _WHOLE.fullmatch(str(spec))
     _say(translated, "spec", key, f"{str(spec).strip()}s" if is_number else spec)
     if translated.spelled.get(key) == "spec":
-        TRIGGER[key].kind.check(translated.node[key])
+        FIELDS[key].kind.check(translated.node[key])
 
 
 def _take_template(submitted: Node, translated: Translated, beside: Mapping[str, Any] | None) -> None:
@@ -164,5 +163,45 @@ def _says_template(fields: Mapping[str, Any]) -> bool:
 
 def _shape_of(given: Mapping[str, Any]) -> Shape:
     if "interval_seconds" in given:
-        return "pipelit"
-    return "syris" if "spec" in given else "general"
+        return "seconds"
+    return "spec" if "spec" in given else "general"
+
+
+def _move_retries(block: Block, beside: Mapping[str, Any]) -> None:
+    """Retries of Pipelit's shape wait for one interval: they follow a new one."""
+    if "every" not in beside or "retry_delay" not in beside:
+        return
+    trigger = parse_every(beside["every"])
+    if isinstance(trigger, Every) and trigger.seconds * SECOND == parse_duration(beside["retry_delay"]):
+        block.setdefault("retry_delay", block["every"])
+
+
+GENERAL_EXAMPLE = {
+    "name": "Nightly backup",
+    "cron": "0 2 * * *",
+    "timezone": "Europe/Berlin",
+    "max_retries": 3,
+    "run": {"http": {"url": "https://example.com/backup"}},
+}
+WORKFLOW_EXAMPLE = {
+    "name": "Daily report",
+    "workflow_id": 1,
+    "trigger_node_id": "trigger_schedule_abc123",
+    "interval_seconds": 86400,
+    "total_repeats": 0,
+    "max_retries": 3,
+    "timeout_seconds": 600,
+    "trigger_payload": {"report_type": "daily"},
+}
+MESSAGE_EXAMPLE = {
+    "name": "Good morning",
+    "type": "cron",
+    "spec": "0 8 * * *",
+    "timezone": "Europe/Paris",
+    "catch_up_policy": "run_once",
+    "payload": {"content": {"text": "Good morning!"}, "source": {"thread_id": "family"}},
+}
+SCHEDULE_EXAMPLES = {"general": GENERAL_EXAMPLE, "Pipelit": WORKFLOW_EXAMPLE, "SYRIS": MESSAGE_EXAMPLE}
+SHAPES = (
+    "The general shape (every, cron, at or after, and run), Pipelit's or SYRIS's; each has its own defaults."
+)

@@ -7,18 +7,44 @@ says what would be right.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal, Protocol
 
-from everwhen.config.node import Node
-from everwhen.config.problems import unknown
 from everwhen.errors import SchedulerError, shown
 
 Schema = dict[str, Any]
+Severity = Literal["error", "warning"]
+LONGEST_GUESSED = 50  # characters
 LONGEST_PARSED = 1_000  # characters or items; parsed values are cached
 ZERO_BYTE = "holds a zero byte, which no program and no database takes"
+
+
+class Node(Protocol):
+    """A value in its place, where a kind reports what is wrong with it: in a file, a request or a call."""
+
+    @property
+    def value(self) -> Any: ...
+
+    @property
+    def is_trusted(self) -> bool: ...
+
+    @property
+    def is_in_file(self) -> bool: ...
+
+    def complain(self, message: str, *steps: str | int, severity: Severity = "error") -> None: ...
+
+    def __getitem__(self, step: str | int) -> Node: ...
+
+    def items(self) -> Sequence[Node]: ...
+
+
+def unknown(what: str, key: str, known: Iterable[str]) -> str:
+    """Return `unknown key, did you mean "jitter"?`; long keys are not guessed, because no known key is that long."""
+    near = get_close_matches(key, list(known), n=1, cutoff=0.6) if len(key) <= LONGEST_GUESSED else []
+    return f'unknown {what}, did you mean "{near[0]}"?' if near else f"unknown {what}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +55,7 @@ class Text:
     pattern: str | None = None
     message: str = "must be text"
     longest: int = 10_000
+    python: str = "str"  # its type in Python
 
     def check(self, node: Node) -> None:
         value = node.value
@@ -133,6 +160,7 @@ class Parsed:
     parse: Callable[[Any], object]
     shape: Mapping[str, Any] = field(default_factory=lambda: {"type": "string"})
     also: tuple[Any, ...] = ()  # values with a special meaning
+    python: str = "str"  # its type in Python
 
     def check(self, node: Node) -> None:
         if node.value in self.also and not isinstance(node.value, bool):

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any, get_args
 
-from everwhen.config.kinds import Anything, Either, Headers, Key, ListOf, MapOf, Record
-from everwhen.config.scalars import AnyText, Flag, Number, Only, Parsed, Schema, Text, Word
 from everwhen.errors import ConfigError, shown
+from everwhen.model.instants import SECOND
+from everwhen.model.kinds import Anything, Either, Headers, Key, ListOf, MapOf, Record
+from everwhen.model.payload import LARGEST_PAYLOAD
+from everwhen.model.scalars import AnyText, Flag, Number, Only, Parsed, Schema, Text, Word
 from everwhen.timetable.civil_time import Fold, Gap, zone
 from everwhen.timetable.interval import LONGEST, parse_seconds
 from everwhen.timetable.trigger import parse_instant
 from everwhen.timetable.windows import parse_dates, parse_weekdays, parse_window
 
-MOST_PAYLOAD = 64 << 10
+MOST_PAYLOAD = LARGEST_PAYLOAD
 _SIZE = re.compile(r"([0-9]{1,9}) ?(B|KiB|MiB|GiB)?")
 _UNITS = {None: 0, "B": 0, "KiB": 10, "MiB": 20, "GiB": 30}
 _UTC = zone("UTC")
@@ -43,12 +46,13 @@ def _instant(value: Any) -> None:
     parse_instant(value, _UTC)
 
 
-def _seconds(value: Any) -> None:
-    """Check a duration such as `5m`, or a whole number of seconds."""
-    if isinstance(value, int) and value > LONGEST:
+def parse_duration(value: Any) -> int:
+    """Parse a duration such as `5m`, or a whole number of seconds, into microseconds."""
+    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+        return parse_seconds(value) * SECOND
+    if value > LONGEST:
         raise ConfigError("Intervals longer than 3650d are not supported")
-    if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
-        parse_seconds(value)
+    return value * SECOND
 
 
 def _workflow_id(value: Any) -> None:
@@ -83,13 +87,17 @@ def _date(value: Any) -> None:
 
 A_DURATION: Schema = {"type": "string", "examples": ["30s", "5m", "1h30m"]}
 _DURATION_OR_SECONDS: Schema = {"anyOf": [A_DURATION, {"type": "integer", "minimum": 1, "maximum": LONGEST}]}
-DURATION = Parsed(_seconds, _DURATION_OR_SECONDS)
-DURATION_OR_NONE = Parsed(_seconds, _DURATION_OR_SECONDS, also=(0, "0", "0s"))
-GRACE = Parsed(_seconds, _DURATION_OR_SECONDS, also=("auto",))
+DURATION = Parsed(parse_duration, _DURATION_OR_SECONDS, python="Duration | int")
+DURATION_OR_NONE = replace(DURATION, also=(0, "0", "0s"))
+GRACE = replace(DURATION, also=("auto",))
 ZONE = Parsed(_zone_name, {"type": "string", "examples": ["UTC", "Europe/Berlin", "local"]})
-INSTANT = Parsed(_instant, {"type": "string", "examples": ["2026-12-24T18:00:00+01:00"]})
+INSTANT = Parsed(_instant, {"type": "string", "examples": ["2026-12-24T18:00:00+01:00"]}, python="Instant")
 _A_WEEKDAY: Schema = {"type": ["string", "integer"], "examples": ["saturday", "sat", 6]}
-WEEKDAYS = Parsed(parse_weekdays, {"anyOf": [{"type": "array", "items": _A_WEEKDAY}, _A_WEEKDAY]})
+WEEKDAYS = Parsed(
+    parse_weekdays,
+    {"anyOf": [{"type": "array", "items": _A_WEEKDAY}, _A_WEEKDAY]},
+    python="str | int | Sequence[str | int]",
+)
 QUIET_DAYS = Parsed(_quiet_days, WEEKDAYS.shape)
 DATE = Parsed(_date)
 WINDOW = Parsed(parse_window, {"type": "string", "examples": ["08:00-18:00"]})
@@ -100,7 +108,7 @@ URL = Text(
     r"(https?://[^\s/]+[^\x00-\x1f\x7f]*|[^\x00-\x1f\x7f]*\$\{[^\x00-\x1f\x7f]*)",
     "must be a URL",
 )
-PERCENT_OR_DURATION = Text("30s or 5%")
+PERCENT_OR_DURATION = Text("30s or 5%", python="Duration")
 NAME_TEXT = Text(
     "nightly-backup", r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", "must be a name of letters, digits, - and _"
 )
@@ -111,15 +119,13 @@ HEADERS = Headers(SCALAR)
 ENVIRONMENT = MapOf(SCALAR, has_names=False, message="must be a mapping of variables")
 
 
-BREAKER = Either(
-    ((bool, Only(False)),),
-    Record(
-        {
-            "threshold": Key(Number(1), "Failures in a row that open it.", 3),
-            "reset_after": Key(DURATION, "How long it stays open before one run is tried.", "30m"),
-        }
-    ),
+BREAKER_RULE = Record(
+    {
+        "threshold": Key(Number(1), "Failures in a row that open it.", 3),
+        "reset_after": Key(DURATION, "How long it stays open before one run is tried.", "30m"),
+    }
 )
+BREAKER = Either(((bool, Only(False)),), BREAKER_RULE)
 DST = Record(
     {
         "gap": Key(Word(get_args(Gap)), "What becomes of a time that the clock jumps over."),

@@ -11,12 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from everwhen.config.document import Block, Items
-from everwhen.config.node import Node
-from everwhen.config.problems import MOST_UNKNOWN, unknown
-from everwhen.config.scalars import Schema, spelled
 from everwhen.errors import oversize
 from everwhen.model.http_headers import header_fault
+from everwhen.model.scalars import Node, Schema, spelled, unknown
+
+MOST_UNKNOWN = 20  # keys of one mapping that are reported one by one
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 NO_NAME = "is no name; use letters, digits, - and _, at most 100, beginning with a letter or digit"
@@ -39,7 +38,7 @@ class ListOf:
     may_be_trusted: bool = False  # items that were valid when the file was last read
 
     def check(self, node: Node) -> None:
-        if not isinstance(node.value, Items):
+        if not isinstance(node.value, list):
             node.complain(f"{self.message}, not {spelled(node.value)}")
             return
         if len(node.value) < self.least:
@@ -48,7 +47,7 @@ class ListOf:
             node.complain(f"has {len(node.value):,} items; at most {self.most:,} are taken")
             return
         for item in node.items():
-            if not (self.may_be_trusted and node.report.trusts(item.value)):
+            if not (self.may_be_trusted and item.is_trusted):
                 self.kind.check(item)
 
     def schema(self) -> Schema:
@@ -67,7 +66,7 @@ class MapOf:
     message: str = "must be a mapping of names"
 
     def check(self, node: Node) -> None:
-        if not isinstance(node.value, Block):
+        if not isinstance(node.value, dict):
             node.complain(f"{self.message}, not {spelled(node.value)}")
             return
         for key in node.value:
@@ -88,7 +87,7 @@ class Headers:
     kind: Kind
 
     def check(self, node: Node) -> None:
-        if not isinstance(node.value, Block):
+        if not isinstance(node.value, dict):
             node.complain(f"must be a mapping of headers, not {spelled(node.value)}")
             return
         for name, value in node.value.items():
@@ -109,7 +108,7 @@ class Key:
     kind: Kind
     about: str
     default: Any = None
-    is_required: bool = False
+    is_required: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,7 @@ class Record:
 
     def check(self, node: Node) -> None:
         value = node.value
-        if not isinstance(value, Block):
+        if not isinstance(value, dict):
             node.complain(f"must be a mapping with {_few(self.keys)}, not {spelled(value)}")
             return
         strange = []
@@ -213,7 +212,7 @@ class Object:
     most_bytes: int
 
     def check(self, node: Node) -> None:
-        if not isinstance(node.value, Block):
+        if not isinstance(node.value, dict):
             node.complain(f"must be an object, not {spelled(node.value)}")
         elif (size := len(json.dumps(node.value))) > self.most_bytes:
             node.complain(oversize(size, self.most_bytes))
