@@ -160,7 +160,7 @@ def _slots(
     if schedule.definition.is_chain:  # one exact slot; the rest as if every run took no time
         assert isinstance(trigger, Every)
         interval = trigger.seconds * SECOND
-        for number in count(max(-(-(start - begins.due_at) // interval), 0)):
+        for number in count(max(-(-(start - begins.due_at) // interval), 0)):  # pragma: no branch
             further = number * interval
             yield begins.slot_at + further, begins.due_at + further, number > 0
     slot_at: int | None = begins.slot_at
@@ -184,7 +184,7 @@ def _status_sentence(schedule: Schedule, now: int) -> str | None:
         case "invalid":
             healing = "It goes on by itself when a reload, an edit or a restart finds it valid"
             return f"invalid: {state.status_reason or 'no reason is on record'}. {healing}"
-        case "done" | "dead":
+        case "done" | "dead":  # pragma: no branch
             return f"{state.status}{_end_sentence(state)}. {_revive_hint(schedule, now)}"
 
 
