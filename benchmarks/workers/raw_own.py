@@ -19,7 +19,8 @@ from benchmarks.workers.runtimes import GROUPS, HOUR, HOURLY, SetClock
 from everwhen.model.instants import SECOND
 from everwhen.model.limits import Limit
 from everwhen.stores import postgres_statements, sqlite_statements
-from everwhen.stores.flows.commit import FIRED, JOB_INSERTED
+from everwhen.stores.columns import JOB_INSERTED
+from everwhen.stores.flows.commit import FIRED
 from everwhen.stores.postgres_adapters import At, Integers, Texts, columns_of, register
 from everwhen.stores.postgres_batches import insert, update
 from everwhen.stores.postgres_database import describe_connection

@@ -7,7 +7,6 @@ A user who can open the database needs no token: the application treats them as 
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -141,6 +140,8 @@ def _application_sender(runtime: Runtime, token: Token, path: Path) -> Iterator[
     node_hooks = NodeHooks(dispatch=configuration.settings.dispatch)
     around = Around(lambda: configuration)
     context = ApiContext(runtime, replace(settings, allow_code_targets=True), around, node_hooks=node_hooks)
+    import secrets
+
     secret = secrets.token_hex(16)
     context.authenticate(secret, token)
     app = create_app(context)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
+from _blake2 import blake2b  # `hashlib` would load OpenSSL
 from typing import Literal, NamedTuple
 
 JobStatus = Literal["queued", "running", "succeeded", "failed", "timed_out", "cancelled", "lost"]

@@ -6,11 +6,10 @@ The same job always gives the same event_id and dedupe_key.
 from __future__ import annotations
 
 import json
+from _sha1 import sha1  # type: ignore[import-not-found]  # `hashlib` would load OpenSSL
 from collections.abc import Mapping
 from functools import lru_cache
-from hashlib import sha1
 from typing import Any, NamedTuple
-from uuid import UUID
 
 from everwhen.errors import TimetableError
 from everwhen.model.instants import moment_of
@@ -23,8 +22,7 @@ SCHEMA_VERSION = "1.0"
 CHANNEL = "scheduler"
 SPOKEN_BY = "spoken_by"  # the key for the caller who wrote the message, stored among its fields
 _SHORT = ("text", "thread_id", "actor", "structured")
-_NAMESPACE = UUID("6f1d9a0e-6f0b-5c6e-9d0a-0c2f5f5d9e11")
-_PREFIX = _NAMESPACE.bytes
+_NAMESPACE = bytes.fromhex("6f1d9a0e6f0b5c6e9d0a0c2f5f5d9e11")
 _spell = json.JSONEncoder(sort_keys=True).encode
 _VARIANT = {f"{digit:x}": f"{0b1000 | digit & 0b0011:x}" for digit in range(16)}
 
@@ -99,11 +97,11 @@ def _spelled(now: int) -> str:
 def _uuid(name: str) -> str:
     """Return the hexadecimal digits of `uuid5` in our namespace, in a third of its time.
 
-    >>> from uuid import uuid5
-    >>> _uuid("sched-a1b2c3d4e5f6-n5-rc0") == uuid5(_NAMESPACE, "sched-a1b2c3d4e5f6-n5-rc0").hex
+    >>> from uuid import UUID, uuid5
+    >>> _uuid("sched-a1b2c3d4e5f6-n5-rc0") == uuid5(UUID(bytes=_NAMESPACE), "sched-a1b2c3d4e5f6-n5-rc0").hex
     True
     """
-    digits = sha1(_PREFIX + name.encode(), usedforsecurity=False).hexdigest()
+    digits = sha1(_NAMESPACE + name.encode(), usedforsecurity=False).hexdigest()
     return f"{digits[:12]}5{digits[13:16]}{_VARIANT[digits[16]]}{digits[17:32]}"
 
 

@@ -1,14 +1,14 @@
 """Jobs within the rights of the caller's token: list, show, cancel, run again.
 
-A job belongs to the owner of its schedule. For a deleted schedule the record holds the owner.
+A job belongs to the owner of its schedule. For a deleted schedule the record holds the owner. Commands that only read
+import this module, so what only changes need is imported when it is used.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from everwhen.decide import by_hand
-from everwhen.decide.charge import charge
 from everwhen.errors import SourceGoneError, StatusError, UnknownJobError, UnknownScheduleError
 from everwhen.model.decision import Decision
 from everwhen.model.job import Job
@@ -16,11 +16,12 @@ from everwhen.model.output import OutputPiece
 from everwhen.model.policy import IfRunning
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
-from everwhen.operations import jobs
 from everwhen.operations.access import Caller
-from everwhen.operations.firing import Firing, budgets_of, keys_of
 from everwhen.ports.ledger import EventFilter, JobFilter, JobPage
 from everwhen.ports.runtime import Runtime
+
+if TYPE_CHECKING:
+    from everwhen.operations.firing import Firing
 
 NOTHING = JobPage([])
 
@@ -50,7 +51,9 @@ def list_jobs(
 
 def get_job(runtime: Runtime, job_id: str, caller: Caller) -> Job:
     """Return a job; raise UnknownJobError for a job of another owner too."""
-    job = jobs.get_job(runtime, job_id)
+    job = runtime.ledger.job(job_id)
+    if job is None:
+        raise UnknownJobError(job_id)
     if caller.token.owner is not None and not caller.token.sees(_owner_of(runtime, job.uid)):
         raise UnknownJobError(job_id)
     return job
@@ -70,11 +73,17 @@ def cancel_job(runtime: Runtime, job_id: str, caller: Caller) -> Job:
     job = get_job(runtime, job_id, caller)
     if not job.is_outstanding:
         raise StatusError("cancel", job.status)
-    return jobs.cancel_job(runtime, job_id, actor=caller.actor)
+    from everwhen.operations.jobs import cancel_job
+
+    return cancel_job(runtime, job_id, actor=caller.actor)
 
 
 def rerun_job(runtime: Runtime, job_id: str, caller: Caller, *, if_running: IfRunning = "queue") -> Firing:
     """Run an ended job once more, with its slot and its payload, by the current definition of its schedule (X3)."""
+    from everwhen.decide import by_hand
+    from everwhen.decide.charge import charge
+    from everwhen.operations.firing import Firing, budgets_of, keys_of
+
     job = get_job(runtime, job_id, caller)
     if job.is_outstanding:
         raise StatusError("rerun", job.status)

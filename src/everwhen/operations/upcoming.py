@@ -9,7 +9,6 @@ from itertools import islice
 
 from everwhen.decide.outlook import Conditions, coming_slots, explain_status, explain_system
 from everwhen.model.schedule import Schedule
-from everwhen.operations.schedules import get_schedule
 from everwhen.ports.runtime import Runtime
 from everwhen.timetable.civil_time import zone
 
@@ -34,6 +33,8 @@ class UpcomingSlot:
 
 def upcoming(runtime: Runtime, schedule_id: str, count: int = 10) -> list[UpcomingSlot]:
     """Return the next slots of one schedule."""
+    from everwhen.operations.schedules import get_schedule  # which imports all that changes need
+
     schedule = get_schedule(runtime, schedule_id)
     return upcoming_of(schedule, count, conditions_of(runtime, [schedule]))
 

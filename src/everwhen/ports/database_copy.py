@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
-from everwhen.ports.upkeep import Progress
+if TYPE_CHECKING:
+    from everwhen.ports.upkeep import Progress
 
 T = TypeVar("T")
 

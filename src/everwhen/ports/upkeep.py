@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from everwhen.model.node import Node
-from everwhen.model.retention import Cutoffs, Place, Portion
+if TYPE_CHECKING:
+    from everwhen.model.node import Node
+    from everwhen.model.retention import Cutoffs, Place, Portion
 
 Progress = Callable[[float], None]  # the completed share, from 0 to 1
 

@@ -1,4 +1,7 @@
-"""The catalogue port on any database: schedules, their revisions, quiet-hours policies, the system switch."""
+"""The catalogue port on any database: schedules, their revisions, quiet-hours policies, the system switch.
+
+The flows that write are imported when they are used: a command that only reads needs none of them.
+"""
 
 from __future__ import annotations
 
@@ -19,22 +22,7 @@ from everwhen.ports.catalogue import (
     ScheduleFilter,
     Terms,
 )
-from everwhen.stores.flows.change import (
-    cancel_job_of_nobody,
-    change_schedule,
-    create_schedules,
-    fill_slots,
-    load_schedule,
-)
-from everwhen.stores.flows.configure import reconcile
-from everwhen.stores.flows.load import add_shared, schedules_of, system_paused_at
-from everwhen.stores.flows.system import (
-    add_policy,
-    change_policy,
-    close_breaker,
-    remove_own_policy,
-    switch_system,
-)
+from everwhen.stores.flows.load import add_shared, load_schedule, schedules_of, system_paused_at
 from everwhen.stores.lanes import Lane
 from everwhen.stores.plans import PlanCache
 from everwhen.stores.transaction import Row, Snapshot, Store, Transaction
@@ -48,6 +36,8 @@ class StoredCatalogue:
         self._plans = plans
 
     def create(self, now: int, schedules: Sequence[NewSchedule], terms: Terms | None = None) -> list[State]:
+        from everwhen.stores.flows.change import create_schedules
+
         return self._store.write(Lane.API, lambda tx: create_schedules(tx, now, schedules, terms))
 
     def change(
@@ -78,6 +68,8 @@ class StoredCatalogue:
         remember: Remember | None = None,
         limits: Collection[str] = (),
     ) -> Decision:
+        from everwhen.stores.flows.change import change_schedule
+
         return change_schedule(tx, self._plans, now, schedule_id, decide, remember, limits=limits)
 
     def backfill(
@@ -89,12 +81,16 @@ class StoredCatalogue:
         *,
         limits: Collection[str] = (),
     ) -> Decision:
+        from everwhen.stores.flows.change import fill_slots
+
         def fill(tx: Transaction) -> Decision:
             return fill_slots(tx, self._plans, now, schedule_id, slots, decide, limits=limits)
 
         return self._store.write(Lane.API, fill)
 
     def cancel_orphan(self, now: int, job_id: str) -> None:
+        from everwhen.stores.flows.change import cancel_job_of_nobody
+
         self._store.write(Lane.API, lambda tx: cancel_job_of_nobody(tx, self._plans, now, job_id))
 
     def delete(self, now: int, schedule_id: str, decide: Change) -> None:
@@ -165,6 +161,8 @@ class StoredCatalogue:
             return tx.list_states(_given(wanted), limit=limit, after=after or "")
 
     def reset_breaker(self, now: int, key: str, actor: str | None = None) -> bool:
+        from everwhen.stores.flows.system import close_breaker
+
         return self._store.write(Lane.API, lambda tx: close_breaker(tx, now, key, actor))
 
     def policies(self, source: str | None = None) -> list[QuietHoursPolicy]:
@@ -185,6 +183,8 @@ class StoredCatalogue:
         return None if found is None else dict(json.loads(found))
 
     def reconcile(self, now: int, changes: Reconciliation) -> bool:
+        from everwhen.stores.flows.configure import reconcile
+
         is_written = self._store.write(Lane.API, lambda tx: reconcile(tx, self._plans, now, changes))
         if is_written:
             new = [each for each in changes.created if each.plan.quiet is None]
@@ -194,14 +194,20 @@ class StoredCatalogue:
         return is_written
 
     def add_policy(self, now: int, policy: QuietHoursPolicy) -> None:
+        from everwhen.stores.flows.system import add_policy
+
         self._store.write(Lane.API, lambda tx: add_policy(tx, self._plans, now, policy))
 
     def change_policy(
         self, now: int, policy_id: str, change: Callable[[QuietHoursPolicy], QuietHoursPolicy]
     ) -> QuietHoursPolicy:
+        from everwhen.stores.flows.system import change_policy
+
         return self._store.write(Lane.API, lambda tx: change_policy(tx, self._plans, now, policy_id, change))
 
     def delete_own_policy(self, policy_id: str) -> None:
+        from everwhen.stores.flows.system import remove_own_policy
+
         self._store.write(Lane.API, lambda tx: remove_own_policy(tx, policy_id))
 
     def system_paused_at(self) -> int | None:
@@ -209,6 +215,8 @@ class StoredCatalogue:
             return system_paused_at(tx)
 
     def set_system_paused(self, now: int, is_paused: bool, actor: str | None = None) -> None:
+        from everwhen.stores.flows.system import switch_system
+
         self._store.write(Lane.API, lambda tx: switch_system(tx, self._plans, now, is_paused, actor))
 
 

@@ -55,8 +55,7 @@ from everwhen.model.token import ANSWERS_KEPT, TOKEN_COLUMNS, Answer, Session, T
 from everwhen.ports.clock import Clock
 from everwhen.ports.messages import Subscription
 from everwhen.stores import postgres_statements as sql
-from everwhen.stores.flows.change import INSERTED
-from everwhen.stores.flows.commit import JOB_ENDED, JOB_INSERTED
+from everwhen.stores.columns import INSERTED, JOB_ENDED, JOB_INSERTED
 from everwhen.stores.postgres_adapters import At, Instants, Integers, Texts, columns_of
 from everwhen.stores.postgres_batches import Statement, insert, together, update
 from everwhen.stores.postgres_database import Overtaken

@@ -11,8 +11,8 @@ import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING
 
-from everwhen.decide.hand_over import OnTheirWay
 from everwhen.model.breaker import Breaker
 from everwhen.model.counters import ScheduleCounters
 from everwhen.model.delivery import Delivery
@@ -24,6 +24,9 @@ from everwhen.model.token import Answer, Token, token_of
 from everwhen.ports.messages import Message, MessageFilter, Subscription
 from everwhen.stores import sqlite_statements as sql
 from everwhen.stores.transaction import Due, Finished, LockHint, Row
+
+if TYPE_CHECKING:
+    from everwhen.decide.hand_over import OnTheirWay
 
 _PORTION = 1_000  # SQLite accepts a bounded number of parameters
 
@@ -148,6 +151,8 @@ class SqliteSnapshot:
         return [Job._make(row) for row in self._all(sql.DELIVERABLE_JOBS, {"now": now, "limit": limit})]
 
     def on_their_way(self, jobs: Sequence[Job]) -> OnTheirWay:
+        from everwhen.decide.hand_over import OnTheirWay  # commands that only read open snapshots, too
+
         keys = {job.capacity_key for job in jobs if job.capacity_key is not None}
         lines = {job.uid for job in jobs if job.line == "own"}
         sent: Counter[str] = Counter(key for (key,) in self._of_keys(sql.SENT_KEYS, keys))  # type: ignore[misc]

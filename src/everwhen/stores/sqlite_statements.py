@@ -11,8 +11,7 @@ from everwhen.model.node import Node
 from everwhen.model.schedule import State
 from everwhen.model.token import TOKEN_COLUMNS
 from everwhen.ports.messages import Message, Subscription
-from everwhen.stores.flows.change import INSERTED
-from everwhen.stores.flows.commit import JOB_ENDED, JOB_INSERTED
+from everwhen.stores.columns import INSERTED, JOB_ENDED, JOB_INSERTED
 from everwhen.stores.migrations.sqlite import MIGRATIONS
 from everwhen.stores.sqlite_insert import SparseInsert
 

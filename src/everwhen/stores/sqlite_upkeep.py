@@ -10,7 +10,6 @@ from typing import Any
 
 from everwhen.ports.clock import Clock
 from everwhen.ports.upkeep import Progress
-from everwhen.stores.sqlite_backup import back_up
 from everwhen.stores.sqlite_database import Lane, SqliteDatabase
 from everwhen.stores.upkeep import Queries
 
@@ -34,6 +33,8 @@ class SqliteMaintenance:
         self._database.write(Lane.RETENTION, lambda connection: work(SqliteQueries(connection)))
 
     def backup(self, path: Path, progress: Progress, clock: Clock) -> None:
+        from everwhen.stores.sqlite_backup import back_up  # commands that only read ask here for nodes
+
         with self._database.read() as connection:
             back_up(connection, path, progress, clock)
 

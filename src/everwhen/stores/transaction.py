@@ -12,24 +12,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
-from everwhen.decide.hand_over import OnTheirWay
 from everwhen.model.breaker import Breaker, Transition
-from everwhen.model.claim import ClaimedJob
 from everwhen.model.counters import ScheduleCounters, Start
 from everwhen.model.delivery import Delivery
 from everwhen.model.events import Event
 from everwhen.model.job import Job, JobStatus, Line, Origin
 from everwhen.model.limits import Limit
 from everwhen.model.node import Node
-from everwhen.model.outcome import NewMessage, Outcome
 from everwhen.model.output import OutputGap, OutputPiece
 from everwhen.model.reasons import CancelReason
 from everwhen.model.schedule import State
 from everwhen.model.token import Answer, Session, Token
 from everwhen.ports.messages import Message, MessageFilter, Subscription
 from everwhen.stores.lanes import Lane
+
+if TYPE_CHECKING:
+    from everwhen.decide.hand_over import OnTheirWay
+    from everwhen.model.claim import ClaimedJob
+    from everwhen.model.outcome import NewMessage, Outcome
 
 T = TypeVar("T")
 

@@ -12,16 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from everwhen.decide.retention import may_go, retained_from
 from everwhen.model.events import NOTHING, Event
 from everwhen.model.node import Node
-from everwhen.model.retention import Cutoffs, Place, Portion, place_after
 from everwhen.ports.clock import Clock
-from everwhen.ports.upkeep import Progress
 from everwhen.stores.lanes import Lane
 from everwhen.stores.transaction import Snapshot, Store, Transaction
+
+if TYPE_CHECKING:
+    from everwhen.model.retention import Cutoffs, Place, Portion
+    from everwhen.ports.upkeep import Progress
 
 _MOST_HISTORIES = 50  # whole histories in one portion: each is a handful of rows
 _EVENT = ", ".join("CAST(e.detail AS TEXT)" if name == "detail" else f"e.{name}" for name in Event._fields)
@@ -105,6 +106,11 @@ class StoredUpkeep:
     # -- retention --
 
     def forget(self, before: Cutoffs, place: Place, *, limit: int, dry_run: bool = False) -> Portion:
+        from everwhen.model.retention import (  # commands that only read ask for nodes here
+            Portion,
+            place_after,
+        )
+
         with self._maintenance.reading() as queries:
             going = self._look(queries, before, place, limit)
             rows = sum(queries.count(*column) for column in going.keys if column[2])
@@ -193,6 +199,8 @@ def _old_nodes(queries: Queries, before: int, limit: int) -> _Going:
 
 
 def _old_events(queries: Queries, before: int, after: int, limit: int) -> _Going:
+    from everwhen.decide.retention import may_go
+
     rows, last = _old_rows(queries, _EVENTS, before, after, limit)
     events = [(number, last_slot_at, _event(columns)) for number, last_slot_at, _, *columns in rows]
     ends = [(number, event.uid) for number, _, event in events if event.type == "schedule.deleted"]
@@ -229,6 +237,8 @@ def _event(columns: Sequence[Any]) -> Event:
 
 
 def _delete(queries: Queries, going: _Going, before: Cutoffs) -> None:
+    from everwhen.decide.retention import retained_from
+
     for table, column, keys in going.keys:
         if keys:
             queries.delete(table, column, keys)

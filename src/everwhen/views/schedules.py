@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from everwhen.model.history import Revision
 from everwhen.model.instants import SECOND
 from everwhen.model.masks import masked
 from everwhen.model.memory import by_identity
 from everwhen.model.schedule import Definition
 from everwhen.operations.access import Page, key_of
-from everwhen.operations.record import Figures
 from everwhen.ports.catalogue import Entry
 from everwhen.timetable.describe import describe
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger
 from everwhen.views.definitions import duration_text, instant_text
 from everwhen.views.definitions import schedule_to_json as fields_of
 from everwhen.views.values import Object, cursor_of, when_text
+
+if TYPE_CHECKING:
+    from everwhen.model.history import Revision
+    from everwhen.operations.record import Figures
 
 _STATE = (
     "current_repeat current_retry failed_slots run_count error_count last_error last_success_job_id "

@@ -23,31 +23,20 @@ from everwhen.model.serialize import policy_of, text_of
 from everwhen.model.shared import Shared
 from everwhen.model.token import Answer
 from everwhen.ports.catalogue import Change, Filling, NewSchedule, Remember, Terms
+from everwhen.stores.columns import BEGINS, SHOWN
 from everwhen.stores.flows.commit import commit_decisions, hand_on_places, write_shared
-from everwhen.stores.flows.load import add_shared, hold, schedules_of, system_paused_at, with_jobs
+from everwhen.stores.flows.load import (
+    add_shared,
+    hold,
+    load_schedule,
+    system_paused_at,
+)
 from everwhen.stores.plans import PlanCache
-from everwhen.stores.transaction import Row, Snapshot, Transaction
+from everwhen.stores.transaction import Row, Transaction
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest
 
-# Columns of a definition that its row shows to readers of the table; `source` and `created_at` never change.
-SHOWN = (
-    "name",
-    "group",
-    "command",
-    "type",
-    "spec",
-    "timezone",
-    "catch_up_policy",
-    "quiet_hours_policy_id",
-    "payload",
-    "target",
-    "updated_at",
-)
-# Columns that a new row sets; the other columns of a state begin with its defaults, which equal the table's.
-_BEGINS = (*State._fields[1 : State._fields.index("held_slot_at")], "paused_by", "status_reason")
-_begins = itemgetter(*[State._fields.index(name) for name in _BEGINS])
+_begins = itemgetter(*[State._fields.index(name) for name in BEGINS])
 MANY = 1_000  # more rows than this take a while to process
-INSERTED = (*_BEGINS, *SHOWN, "source", "created_at", "key", "token_id")
 
 
 def create_schedules(
@@ -182,15 +171,6 @@ def cancel_job_of_nobody(tx: Transaction, plans: PlanCache, now: int, job_id: st
     tx.insert_events([cancel_orphan(job, now, shared)])
     tx.cancel_jobs([(job, "person")], now)
     write_shared(tx, shared, now)
-
-
-def load_schedule(tx: Snapshot, plans: PlanCache, schedule_id: str) -> Schedule | None:
-    """Load a whole schedule, with its outstanding jobs."""
-    state = tx.state(schedule_id)
-    if state is None:
-        return None
-    (schedule,) = with_jobs(tx, schedules_of(tx, plans, [state]), [state.uid])
-    return schedule
 
 
 def _shown(definition: Definition, now: int) -> Row:

@@ -23,46 +23,6 @@ _ROW_ID = State._fields.index("row_id")
 # Columns that an ordinary firing changes; the others stay as they are.
 FIRED = ("next_slot_at", "next_run_at", "fire_count", "outstanding", "last_fired_at", "last_slot_at")
 
-# Columns that are known when a job is created, in the order of `job_row`; its status is `queued`.
-JOB_INSERTED = (
-    "job_id",
-    "schedule_row",
-    "uid",
-    "schedule_id",
-    "revision",
-    "number",
-    "retry",
-    "origin",
-    "slot_at",
-    "due_at",
-    "not_before",
-    "is_ready",
-    "is_counted",
-    "is_probe",
-    "attempt",
-    "payload",
-    "queue",
-    "guard_key",
-    "capacity_key",
-    "capacity_limit",
-    "breaker_key",
-    "line",
-    "created_at",
-    "ready_at",
-)
-
-# Columns of a job that has begun and succeeded when it is created.
-JOB_ENDED = (
-    *JOB_INSERTED,
-    "status",
-    "started_at",
-    "deadline_at",
-    "ended_at",
-    "released_at",
-    "node",
-    "fence",
-)
-
 
 def commit_decisions(tx: Transaction, decisions: Sequence[Decision], now: int) -> None:
     """Write a batch. It is invisible to other transactions until the commit."""

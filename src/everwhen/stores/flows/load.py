@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from everwhen.decide.claim import budgets_of_retry
 from everwhen.decide.overlap import may_be_full
 from everwhen.model.instants import DAY
 from everwhen.model.job import Job
@@ -86,6 +85,8 @@ def claimable(shared: Shared, jobs: Sequence[Job], plans: Mapping[tuple[str, int
 def _keys_of_retry(job: Job, plans: Mapping[tuple[str, int], Plan]) -> set[str]:
     if job.origin != "retry":
         return set()
+    from everwhen.decide.claim import budgets_of_retry  # commands that only read load schedules, too
+
     return {budget.key for budget in budgets_of_retry(job, plans[job.uid, job.revision])}
 
 
@@ -142,6 +143,15 @@ def schedules_of(tx: Snapshot, plans: PlanCache, states: Sequence[State]) -> lis
     found = [Schedule(state, known[state.uid, state.revision]) for state in states]
     crowded = [s.state.uid for s in found if s.state.outstanding and _needs_jobs(s)]
     return with_jobs(tx, found, crowded) if crowded else found
+
+
+def load_schedule(tx: Snapshot, plans: PlanCache, schedule_id: str) -> Schedule | None:
+    """Load a whole schedule, with its outstanding jobs."""
+    state = tx.state(schedule_id)
+    if state is None:
+        return None
+    (schedule,) = with_jobs(tx, schedules_of(tx, plans, [state]), [state.uid])
+    return schedule
 
 
 def _needs_jobs(schedule: Schedule) -> bool:

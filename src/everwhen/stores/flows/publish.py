@@ -21,7 +21,8 @@ from everwhen.model.outcome import NewMessage, Outcome
 from everwhen.model.schedule import State
 from everwhen.model.shared import Shared
 from everwhen.ports.slots import JobEnd
-from everwhen.stores.flows.commit import FIRED, JOB_INSERTED, job_row, write_shared, write_starts
+from everwhen.stores.columns import JOB_INSERTED
+from everwhen.stores.flows.commit import FIRED, job_row, write_shared, write_starts
 from everwhen.stores.flows.load import add_shared, plans_to_claim
 from everwhen.stores.flows.settle import end_jobs
 from everwhen.stores.flows.settle_fast import settle_fast
