@@ -10,14 +10,17 @@ call's `security`, and `admit` enforces what it finds there, so that the documen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 from anyio.to_thread import run_sync
 from fastapi import Depends, Request, Security
+from fastapi.routing import APIRoute
 from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer, SecurityScopes
+from starlette.responses import Response
 
+from everwhen.api.calls import json_body
 from everwhen.api.context import ApiContext, context_of
 from everwhen.api.problems import RefusedError
 from everwhen.api.request_guard import SAFE
@@ -269,3 +272,64 @@ def _parse_address(text: str) -> IPv4Address | IPv6Address | None:
 
 def _is_trusted(address: IPv4Address | IPv6Address, trusted: Sequence[Network]) -> bool:
     return any(address in network for network in trusted)
+
+
+# -- bodies that are read when the caller is known --
+
+MOST_OF_ANYBODY = 1 << 20  # where no token is needed
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class ReadRequest(Request):
+    """A request whose body was read: the framework gets its data."""
+
+    fields: Any = None
+
+    async def json(self) -> Any:
+        return self.fields
+
+
+class AuthenticatedRoute(APIRoute):
+    """A route whose body has a model: the body is read when the caller is known, and parsed like every other body.
+
+    The framework by itself would read and parse a body first, whoever sends it, on the thread of the event loop.
+    """
+
+    def get_route_handler(self) -> Handler:
+        handle = super().get_route_handler()
+        if self.body_field is None:
+            return handle
+        is_open = (self.openapi_extra or {}).get("security") == []
+
+        async def handler(request: Request) -> Response:
+            if not is_open:
+                await refuse_unknown(request)
+            return await handle(await _read(request, MOST_OF_ANYBODY if is_open else None))
+
+        return handler
+
+
+async def _read(request: Request, most: int | None) -> ReadRequest:
+    found = ReadRequest(request.scope, request.receive)
+    if most is not None:
+        await _count(found, most)
+    if await found.body() and _is_json(request):
+        found.fields = (await json_body(found)).fields
+    return found
+
+
+async def _count(request: ReadRequest, most: int) -> None:
+    pieces, length = [], 0
+    async for piece in request.stream():
+        length += len(piece)
+        if length > most:
+            raise RefusedError(
+                413, f"Without a token a body has at most {most} bytes.", headers={"connection": "close"}
+            )
+        pieces.append(piece)
+    request._body = b"".join(pieces)  # where `body` keeps it
+
+
+def _is_json(request: Request) -> bool:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind == "application/json" or (kind.startswith("application/") and kind.endswith("+json"))

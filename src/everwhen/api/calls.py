@@ -1,7 +1,7 @@
 """What every call shares: its body, its answer, and how OpenAPI documents both.
 
 A call is a plain function in `routes`: it runs on a thread, because operations wait for the database, and returns
-`answer(fields)`. Its answers are documented by `responses`, which adds what every call may answer.
+`answer(fields)`. Its answers are documented by `described`, which adds what every call may answer.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from everwhen.api.problems import MEDIA_TYPE, RefusedError
 from everwhen.api.request_guard import LARGE
 from everwhen.errors import SubmissionError
 from everwhen.model.masks import MASK, masked, named_items
+from everwhen.model.queries import Entry
 from everwhen.operations.firing import Firing
 from everwhen.operations.jobs import get_job
 from everwhen.views.jobs import Fired, Job
+from everwhen.views.schedules import schedule_to_json
 from everwhen.views.shape import View
 from everwhen.views.values import encoded, read_cursor
 
@@ -37,6 +39,15 @@ DEFAULT_LIMIT, MOST_LIMIT, MOST_OFFSET = 50, 500, 1_000_000
 def answer(fields: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Return an answer as JSON."""
     return Response(encoded(fields), status, dict(headers or {}), "application/json")
+
+
+def shown(context: ApiContext, entry: Entry) -> Response:
+    """Return a schedule; its ETag is its revision."""
+    return answer(schedule_to_json(entry, context.place_of(entry)), headers={"etag": etag(entry)})
+
+
+def etag(entry: Entry) -> str:
+    return f'"{entry.schedule.state.revision}"'
 
 
 def fired(context: ApiContext, firing: Firing, headers: Mapping[str, str] | None = None) -> Response:
@@ -187,6 +198,20 @@ def responses(
         well["content"] = {media_type: {"schema": {"type": "string"}}}
     every = sorted({*problems, 400, 401, 403, 408, 413, 421, 422, 429, 431, 503})
     return {status: well, **{number: _documented(number) for number in every if number != status}}
+
+
+def described(
+    summary: str,
+    model: type[BaseModel | View] | None,
+    about: str,
+    *problems: int,
+    status: int = 200,
+    media_type: str | None = None,
+) -> dict[str, Any]:
+    """Return how a call is registered: its summary, its status, and its answers. The calls make their answers."""
+    found = responses(model, about, *problems, status=status, media_type=media_type)
+    settings = {"summary": summary, "response_model": None, "responses": found}
+    return settings if status == 200 else {**settings, "status_code": status}
 
 
 _ABOUT = {

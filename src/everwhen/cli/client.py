@@ -167,3 +167,7 @@ def _connection(scheme: str, host: str, port: int | None) -> http.client.HTTPCon
 
         return HTTPSConnection(host, port, timeout=TIMEOUT, context=create_default_context())
     return HTTPConnection(host, port, timeout=TIMEOUT)
+
+
+def path_of(schedule_id: str, *more: str) -> str:
+    return "/".join(("/schedules", part(schedule_id), *more, ""))

@@ -6,7 +6,6 @@ be invalid, gets None: the application answers it, or reports what is wrong with
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from importlib import import_module
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
 
 MOST_LIMIT, LONGEST_WORD = 500, 300
 STATUSES = ("active", "paused", "invalid", "done", "dead")
-
-log = logging.getLogger("everwhen")
 
 
 class UnsureError(Exception):
@@ -116,7 +113,10 @@ class LocalReader:
 def _refusal(error: SchedulerError) -> Answer:
     problems = import_module("everwhen.views.problems")
     if isinstance(error, StoreError):
-        log.warning("a request is refused, because the database does not answer: %s", error)
+        logging = import_module("logging")
+        logging.getLogger("everwhen").warning(
+            "a request is refused, because the database does not answer: %s", error
+        )
     fields = problems.fields_of(error)
     return Answer(fields["status"], problems.problem_bytes(fields))
 
@@ -191,7 +191,7 @@ def _upcoming_of(asked: Asked) -> Object:
 
 def _why(asked: Asked) -> Object:
     from everwhen.model.shared import FOR_EVER
-    from everwhen.operations.record import uid_for
+    from everwhen.operations.access import uid_for
     from everwhen.operations.why import why
     from everwhen.views.slots import Explanation
 

@@ -11,7 +11,7 @@ from importlib import import_module
 
 import click
 
-from everwhen.cli.gc_tuning import collect_seldom
+from everwhen.cli.gc_tuning import collect_seldom, skip_last_collection
 from everwhen.cli.terminal import EscapingGroup, print_lines, print_traceback
 from everwhen.errors import SchedulerError
 from everwhen.version import __version__
@@ -70,3 +70,5 @@ def main() -> None:
     except SchedulerError as error:
         print_lines(f"error: {error}", err=True, fg="red")
         raise SystemExit(1) from None
+    finally:
+        skip_last_collection()

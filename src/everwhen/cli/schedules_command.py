@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from everwhen.cli.client import Client, part
+from everwhen.cli.client import Client, path_of
 from everwhen.cli.connection import reaching
 from everwhen.cli.screen import Text, json_option, print_table, print_text, status_text
 from everwhen.cli.submission import KeyedCommand, file_option, setting_option, submission
@@ -22,10 +22,6 @@ NO_SCHEDULES = "no schedules yet; declare some in everwhen.yaml, or: everwhen sc
 def command() -> None:
     """Manage schedules: list, show, create, update, approve, decline, pause, resume, revive, trigger, backfill, delete,
     upcoming."""
-
-
-def path_of(schedule_id: str, *more: str) -> str:
-    return "/".join(("/schedules", part(schedule_id), *more, ""))
 
 
 # -- reading --

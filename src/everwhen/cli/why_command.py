@@ -6,9 +6,8 @@ from typing import Any
 
 import click
 
-from everwhen.cli.client import Client
+from everwhen.cli.client import Client, path_of
 from everwhen.cli.connection import reaching
-from everwhen.cli.schedules_command import path_of
 from everwhen.cli.screen import Text, json_option, print_text
 from everwhen.cli.terminal import print_json
 from everwhen.cli.times import instant_option, moment_text

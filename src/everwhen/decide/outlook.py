@@ -12,7 +12,6 @@ from typing import Literal, NamedTuple
 
 from everwhen.decide.sentences import cause, spoken
 from everwhen.decide.slots import NextSlot, slot_after_span
-from everwhen.decide.status import can_revive
 from everwhen.model.calendar import Calendar
 from everwhen.model.instants import SECOND
 from everwhen.model.reasons import AHEAD, PRESENT
@@ -214,6 +213,8 @@ def _end_sentence(state: State) -> str:
 
 
 def _revive_hint(schedule: Schedule, now: int) -> str:
+    from everwhen.decide.status import can_revive  # commands that only read import this module
+
     schedule_id = schedule.state.schedule_id
     if can_revive(schedule, now):
         return f"To start it anew: everwhen schedules revive {schedule_id}"

@@ -21,12 +21,12 @@ def cause(
 
 def spoken(zone: Zone, instant: int) -> str:
     """Return an instant as people read it: time, zone, weekday and date, in the schedule's zone."""
-    moment = moment_of(instant).astimezone(zone.tzinfo)
+    moment = zone.localized(moment_of(instant))
     return f"{_time(zone, instant)} {zone.name} on {moment:%A}, {moment.day} {moment:%B %Y}"
 
 
 def _time(zone: Zone, instant: int) -> str:
-    return f"{moment_of(instant).astimezone(zone.tzinfo):%H:%M:%S}".removesuffix(":00")
+    return f"{zone.localized(moment_of(instant)):%H:%M:%S}".removesuffix(":00")
 
 
 def _figures(plan: Plan, at: int) -> dict[str, object]:
@@ -34,7 +34,7 @@ def _figures(plan: Plan, at: int) -> dict[str, object]:
     zone = definition.zone
     return {
         "time": _time(zone, at),
-        "weekday": f"{moment_of(at).astimezone(zone.tzinfo):%A}",
+        "weekday": f"{zone.localized(moment_of(at)):%A}",
         "window": f"{definition.only_between} {zone.name}" if definition.only_between else "of then",
         "quiet": "of then" if plan.quiet is None else _quiet(plan.quiet, at),
         "breaker": definition.breaker.key if definition.breaker else "of then",

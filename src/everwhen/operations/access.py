@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from everwhen.errors import AccessError, UnknownScheduleError, shown
 from everwhen.model.payload import LARGEST_PAYLOAD
 from everwhen.model.policy import TOKEN_BUDGET, Budget
-from everwhen.model.queries import Entry, ScheduleFilter
+from everwhen.model.queries import Entry, EventFilter, ScheduleFilter
+from everwhen.model.shared import FOR_EVER
 from everwhen.model.token import Token, actor_of
 from everwhen.stores.opened import store_of
 
@@ -114,6 +115,34 @@ def get_entry(runtime: Runtime, schedule_id: str, caller: Caller) -> Entry:
         raise UnknownScheduleError(schedule_id)
     caller.refuse_stranger(entry.schedule)
     return entry
+
+
+def uid_for(runtime: Runtime, schedule_id: str, caller: Caller, at: int = FOR_EVER) -> str:
+    """Return the uid of an id that the caller may read, also when its schedule is deleted.
+
+    An id that was deleted and added again has had two schedules; `at` selects the one that existed then.
+    """
+    entry = store_of(runtime).catalogue.entry(schedule_id)
+    if entry is not None:
+        caller.refuse_stranger(entry.schedule)
+        earlier = _gone(runtime, schedule_id, caller, at) if at < entry.created_at else None
+        return earlier or entry.schedule.state.uid
+    uid = _gone(runtime, schedule_id, caller, at)
+    if uid is None:
+        raise UnknownScheduleError(schedule_id)
+    return uid
+
+
+def _gone(runtime: Runtime, schedule_id: str, caller: Caller, at: int) -> str | None:
+    """Return the uid on record for an id, if the caller may see it."""
+    uid = store_of(runtime).ledger.uid_of(schedule_id, at) if _is_a_name(schedule_id) else None
+    last = store_of(runtime).ledger.events(EventFilter(uid=uid), limit=1) if uid is not None else []
+    return uid if last and caller.token.sees(last[0].event.owner) else None
+
+
+def _is_a_name(schedule_id: str) -> bool:
+    plain = schedule_id.replace("-", "").replace("_", "").replace(".", "")
+    return plain.isascii() and plain.isalnum() and len(schedule_id) <= 201
 
 
 def key_of(entry: Entry) -> str | None:

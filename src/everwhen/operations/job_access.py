@@ -19,7 +19,6 @@ from everwhen.model.queries import EventFilter, JobFilter, JobPage
 from everwhen.model.schedule import Schedule
 from everwhen.model.shared import Shared
 from everwhen.operations.access import Caller
-from everwhen.operations.firing import Firing, budgets_of, keys_of
 from everwhen.runtime import Runtime
 from everwhen.stores.opened import store_of
 
@@ -90,7 +89,7 @@ def rerun_job(runtime: Runtime, job_id: str, caller: Caller, *, if_running: IfRu
     """Run an ended job once more, with its slot and its payload, by the current definition of its schedule (X3)."""
     from everwhen.decide import by_hand
     from everwhen.decide.charge import charge
-    from everwhen.operations.firing import Firing
+    from everwhen.operations.firing import Firing, budgets_of, keys_of
 
     job = get_job(runtime, job_id, caller)
     if job.is_outstanding:

@@ -6,14 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from everwhen.errors import UnknownScheduleError
 from everwhen.model.events import Event
 from everwhen.model.history import OF_SLOTS, Revision
 from everwhen.model.job import FAILURES, Job
 from everwhen.model.queries import EventFilter, JobFilter
 from everwhen.model.schedule import State
-from everwhen.model.shared import FOR_EVER
-from everwhen.operations.access import Caller
 from everwhen.runtime import Runtime
 from everwhen.stores.opened import store_of
 
@@ -53,35 +50,6 @@ class Figures:
     nearly_longest: int | None = None  # the 95th percentile
     longest: int | None = None
     since: int | None = None
-
-
-def uid_for(runtime: Runtime, schedule_id: str, caller: Caller, at: int = FOR_EVER) -> str:
-    """Return the uid of an id that the caller may read, also when its schedule is deleted.
-
-    An id that was deleted and added again has had two schedules; `at` selects the one that existed then.
-    """
-    entry = store_of(runtime).catalogue.entry(schedule_id)
-    if entry is not None:
-        caller.refuse_stranger(entry.schedule)
-        earlier = _gone(runtime, schedule_id, caller, at) if at < entry.created_at else None
-        return earlier or entry.schedule.state.uid
-    uid = _gone(runtime, schedule_id, caller, at)
-    if uid is None:
-        raise UnknownScheduleError(schedule_id)
-    return uid
-
-
-def _gone(runtime: Runtime, schedule_id: str, caller: Caller, at: int) -> str | None:
-    """Return the uid on record for an id, if the caller may see it."""
-    store = store_of(runtime)
-    uid = store.ledger.uid_of(schedule_id, at) if _is_a_name(schedule_id) else None
-    last = store.ledger.events(EventFilter(uid=uid), limit=1) if uid is not None else []
-    return uid if last and caller.token.sees(last[0].event.owner) else None
-
-
-def _is_a_name(schedule_id: str) -> bool:
-    plain = schedule_id.replace("-", "").replace("_", "").replace(".", "")
-    return plain.isascii() and plain.isalnum() and len(schedule_id) <= 201
 
 
 def slots_of(runtime: Runtime, uid: str, *, limit: int, before: int | None = None) -> list[SlotEntry]:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from everwhen.model.fields import Definition, answer_to_json
-from everwhen.model.history import Revision
 from everwhen.model.instants import SECOND, instant_text
 from everwhen.model.memory import by_identity
 from everwhen.model.queries import Entry
 from everwhen.operations.access import Page, key_of
-from everwhen.operations.record import Figures
 from everwhen.timetable.describe import describe
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Once, OnRequest, Trigger
 from everwhen.views.values import Object, cursor_of, when_text
+
+if TYPE_CHECKING:
+    from everwhen.model.history import Revision
+    from everwhen.operations.record import Figures
 
 _STATE = (
     "current_repeat current_retry failed_slots run_count error_count last_error last_success_job_id "

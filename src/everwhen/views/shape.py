@@ -7,7 +7,7 @@ asks for the documentation, so importing a shape costs next to nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from operator import attrgetter
 from typing import Annotated, Any, ClassVar
 
@@ -37,15 +37,6 @@ class Field:
         self.examples = examples
         self.is_optional = is_optional
 
-    def reader(self, name: str, annotation: str) -> Read:
-        """Return the function that reads this field from the value that is shown."""
-        if callable(self.source):
-            return self.source
-        get, via = attrgetter(self.source or name), self.via or _INSTANT_READERS.get(annotation)
-        if via is None:
-            return get
-        return lambda value: None if (found := get(value)) is None else via(found)
-
 
 def field(source: str | Read | None = None, **more: Any) -> Any:
     """Describe a field: `source` is the path of an attribute, or a function of the value that is shown.
@@ -65,8 +56,43 @@ def each(convert: Read) -> Read:
     return convert_all
 
 
-_INSTANT_READERS: dict[str, Read] = dict.fromkeys(("When", "When | None"), when_text)
 _PLAIN = Field()
+_INSTANTS = frozenset(("When", "When | None"))
+
+
+class _Reading:
+    """How a shape is read from a value: all attributes at once, then those that are converted or computed."""
+
+    __slots__ = ("computed", "converted", "get_all", "keys", "template")
+
+    def __init__(self, view: type[View], given: Collection[str]) -> None:
+        fields = {name: more for name, (_, _, more) in view.fields().items()}
+        annotations = {name: annotation for name, (_, annotation, _) in view.fields().items()}
+        read = [name for name, more in fields.items() if name not in given and not callable(more.source)]
+        paths = [str(fields[name].source or name) for name in read]
+        vias = {
+            name: fields[name].via or (when_text if annotations[name] in _INSTANTS else None) for name in read
+        }
+        self.template: Object = dict.fromkeys(map(key_of, fields))
+        self.keys = [key_of(name) for name in read]
+        # With one name it would return no tuple; what is beyond the keys is not used.
+        self.get_all: Read = attrgetter(*paths, paths[0]) if paths else lambda _: ()
+        self.converted = [(key_of(name), via) for name, via in vias.items() if via is not None]
+        self.computed = [
+            (key_of(name), more.source)
+            for name, more in fields.items()
+            if name not in given and callable(more.source)
+        ]
+
+    def read(self, value: Any) -> Object:
+        found = self.template.copy()
+        found.update(zip(self.keys, self.get_all(value), strict=False))
+        for key, convert in self.converted:
+            if found[key] is not None:
+                found[key] = convert(found[key])
+        for key, compute in self.computed:
+            found[key] = compute(value)
+        return found
 
 
 class View:
@@ -80,15 +106,19 @@ class View:
     {'id': 'a', 'seen_at': '1970-01-01T00:00:00Z'}
     """
 
-    _readers: ClassVar[tuple[tuple[str, str, Read], ...]]
+    _readings: ClassVar[dict[tuple[type[View], tuple[str, ...]], _Reading]] = {}
 
     @classmethod
     def of(cls, value: Any, **given: Any) -> Object:
         """Return the answer about a value; fields that are given are not read from it."""
-        readers = cls.__dict__.get("_readers") or cls._build_readers()
-        if not given:
-            return {key: read(value) for key, _, read in readers}
-        return {key: given[name] if name in given else read(value) for key, name, read in readers}
+        names = tuple(given)
+        reading = cls._readings.get((cls, names))
+        if reading is None:
+            reading = cls._readings[cls, names] = _Reading(cls, names)
+        found = reading.read(value)
+        for name in given:
+            found[key_of(name)] = given[name]
+        return found
 
     @classmethod
     def made(cls, **given: Any) -> Object:
@@ -103,14 +133,6 @@ class View:
             for name, annotation in base.__annotations__.items():
                 found[name] = (base, annotation, base.__dict__.get(name, _PLAIN))
         return found
-
-    @classmethod
-    def _build_readers(cls) -> tuple[tuple[str, str, Read], ...]:
-        cls._readers = tuple(
-            (key_of(name), name, more.reader(name, annotation))
-            for name, (_, annotation, more) in cls.fields().items()
-        )
-        return cls._readers
 
 
 def key_of(name: str) -> str:

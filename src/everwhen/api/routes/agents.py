@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path
 from starlette.responses import Response
 
 from everwhen.api.access import Operator, Viewer
-from everwhen.api.calls import DEFAULT_LIMIT, Context, Cursor, Limit, answer, responses, row_in
+from everwhen.api.calls import DEFAULT_LIMIT, Context, Cursor, Limit, answer, described, row_in
 from everwhen.api.context import ApiContext
 from everwhen.api.request_guard import ROOT
 from everwhen.api.schedule_payloads import Schedule, ScheduleList
@@ -26,10 +26,7 @@ ScheduleName = Annotated[
 
 
 @router.get(
-    "/agents/{name}/schedules/",
-    summary="The schedules of an agent",
-    response_model=None,
-    responses=responses(ScheduleList, "A page.", 404),
+    "/agents/{name}/schedules/", **described("The schedules of an agent", ScheduleList, "A page.", 404)
 )
 def list_schedules(
     context: Context, caller: Viewer, name: Name, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None
@@ -44,9 +41,7 @@ def list_schedules(
 
 @router.post(
     "/agents/{name}/schedules/{schedule}/enable/",
-    summary="Switch a schedule of an agent on",
-    response_model=None,
-    responses=responses(Schedule, "The schedule, active.", 404, 428),
+    **described("Switch a schedule of an agent on", Schedule, "The schedule, active.", 404, 428),
 )
 def enable(context: Context, caller: Operator, name: Name, schedule: ScheduleName) -> Response:
     """The same as resume: only a paused one."""
@@ -57,9 +52,7 @@ def enable(context: Context, caller: Operator, name: Name, schedule: ScheduleNam
 
 @router.post(
     "/agents/{name}/schedules/{schedule}/disable/",
-    summary="Switch a schedule of an agent off",
-    response_model=None,
-    responses=responses(Schedule, "The schedule, paused.", 404),
+    **described("Switch a schedule of an agent off", Schedule, "The schedule, paused.", 404),
 )
 def disable(context: Context, caller: Operator, name: Name, schedule: ScheduleName) -> Response:
     """The same as pause: only an active one."""

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Query
 from starlette.responses import Response
 
 from everwhen.api.access import Operator, Viewer
-from everwhen.api.calls import Context, answer, responses
+from everwhen.api.calls import Context, answer, described
 from everwhen.api.request_guard import ROOT
 from everwhen.model.breaker import BreakerState
 from everwhen.operations import breakers
@@ -28,9 +28,7 @@ BreakerKey = Annotated[
 Transitions = Annotated[int, Query(ge=1, le=500, description="How many transitions at most.")]
 
 
-@router.get(
-    "/breakers/", summary="List breakers", response_model=None, responses=responses(BreakerList, "All.")
-)
+@router.get("/breakers/", **described("List breakers", BreakerList, "All."))
 def list_breakers(context: Context, caller: Viewer, state: BreakerState | None = None) -> Response:
     """By key, those that ever counted a failure."""
     found = breakers.list_breakers(context.runtime, caller)
@@ -40,9 +38,7 @@ def list_breakers(context: Context, caller: Viewer, state: BreakerState | None =
 
 @router.get(
     "/breakers/{key}/",
-    summary="Look at a breaker",
-    response_model=None,
-    responses=responses(BreakerWithTransitions, "How it stands, and its latest changes.", 404),
+    **described("Look at a breaker", BreakerWithTransitions, "How it stands, and its latest changes.", 404),
 )
 def get_breaker(context: Context, caller: Viewer, key: BreakerKey, limit: Transitions = 20) -> Response:
     """One that never moved is closed."""
@@ -52,9 +48,7 @@ def get_breaker(context: Context, caller: Viewer, key: BreakerKey, limit: Transi
 
 @router.post(
     "/breakers/{key}/reset/",
-    summary="Close a breaker by hand",
-    response_model=None,
-    responses=responses(BreakerWithTransitions, "The breaker, closed.", 404),
+    **described("Close a breaker by hand", BreakerWithTransitions, "The breaker, closed.", 404),
 )
 def reset_breaker(context: Context, caller: Operator, key: BreakerKey) -> Response:
     """What it held back goes on. One that is closed stays so."""

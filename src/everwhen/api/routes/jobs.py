@@ -9,8 +9,7 @@ from fastapi import APIRouter, Header, Path, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from everwhen.api.access import Operator, Viewer, refuse_guessing
-from everwhen.api.authenticated_route import AuthenticatedRoute
+from everwhen.api.access import AuthenticatedRoute, Operator, Viewer, refuse_guessing
 from everwhen.api.calls import (
     DEFAULT_LIMIT,
     Context,
@@ -18,8 +17,8 @@ from everwhen.api.calls import (
     Limit,
     Offset,
     answer,
+    described,
     fired,
-    responses,
     row_in,
 )
 from everwhen.api.payloads import Line, Moment, Shape
@@ -68,7 +67,7 @@ def _result_text(result: Any) -> str | None:
     return result if result is None or isinstance(result, str) else json.dumps(result, ensure_ascii=False)
 
 
-@router.get("/jobs/", summary="List jobs", response_model=None, responses=responses(JobList, "A page."))
+@router.get("/jobs/", **described("List jobs", JobList, "A page."))
 def list_jobs(
     context: Context,
     caller: Viewer,
@@ -103,12 +102,7 @@ def list_jobs(
     return answer(JobList.of(page))
 
 
-@router.get(
-    "/jobs/{job_id}/",
-    summary="Look at a job",
-    response_model=None,
-    responses=responses(JobInDetail, "The job.", 404),
-)
+@router.get("/jobs/{job_id}/", **described("Look at a job", JobInDetail, "The job.", 404))
 def get_job(context: Context, caller: Viewer, job_id: JobId) -> Response:
     """As it stands now."""
     job = job_access.get_job(context.runtime, job_id, caller)
@@ -117,10 +111,12 @@ def get_job(context: Context, caller: Viewer, job_id: JobId) -> Response:
 
 @router.get(
     "/jobs/{job_id}/log/",
-    summary="What a job printed",
-    response_model=None,
-    responses=responses(
-        Log, "As JSON, or as plain text where `Accept: text/plain` asks for it.", 404, media_type="text/plain"
+    **described(
+        "What a job printed",
+        Log,
+        "As JSON, or as plain text where `Accept: text/plain` asks for it.",
+        404,
+        media_type="text/plain",
     ),
 )
 def get_log(
@@ -159,12 +155,7 @@ def _wants_text(accept: str) -> bool:
     return wanted.startswith("text/")
 
 
-@router.post(
-    "/jobs/{job_id}/cancel/",
-    summary="Cancel a job",
-    response_model=None,
-    responses=responses(Job, "The job, cancelled.", 404),
-)
+@router.post("/jobs/{job_id}/cancel/", **described("Cancel a job", Job, "The job, cancelled.", 404))
 def cancel_job(context: Context, caller: Operator, job_id: JobId) -> Response:
     """A queued one is over at once; what runs gets SIGTERM, and SIGKILL 5 seconds later. It counts as nothing."""
     return answer(Job.of(job_access.cancel_job(context.runtime, job_id, caller)))
@@ -172,10 +163,7 @@ def cancel_job(context: Context, caller: Operator, job_id: JobId) -> Response:
 
 @router.post(
     "/jobs/{job_id}/rerun/",
-    summary="Run a job again",
-    status_code=202,
-    response_model=None,
-    responses=responses(Fired, "The new job, or why there is none.", 404, 409, status=202),
+    **described("Run a job again", Fired, "The new job, or why there is none.", 404, 409, status=202),
 )
 def rerun_job(context: Context, caller: Operator, job_id: JobId, body: RerunBody | None = None) -> Response:
     """One that has ended: the same slot and payload, by the definition of today. Counters do not move."""
@@ -185,9 +173,7 @@ def rerun_job(context: Context, caller: Operator, job_id: JobId, body: RerunBody
 
 @router.post(
     "/jobs/{job_id}/outcome/",
-    summary="Say how work ended",
-    response_model=None,
-    responses=responses(Job, "The job, over.", 404, 409),
+    **described("Say how work ended", Job, "The job, over.", 404, 409),
     openapi_extra={"security": []},
 )
 def report_outcome(

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path
 from starlette.responses import Response
 
 from everwhen.api.access import GlobalOperator, Viewer
-from everwhen.api.calls import Context, JsonBody, answer, nothing, request_body, responses
+from everwhen.api.calls import Context, JsonBody, answer, described, nothing, request_body
 from everwhen.api.context import ApiContext
 from everwhen.api.problems import RefusedError
 from everwhen.api.request_guard import ROOT
@@ -41,12 +41,7 @@ _ID: Object = {
 _BODY_SCHEMA = {**_CHANGE_SCHEMA, "properties": {"id": _ID, **_CHANGE_SCHEMA["properties"]}}
 
 
-@router.get(
-    "/quiet-hours/",
-    summary="List quiet hours",
-    response_model=None,
-    responses=responses(QuietHoursList, "All."),
-)
+@router.get("/quiet-hours/", **described("List quiet hours", QuietHoursList, "All."))
 def list_quiet_hours(context: Context, _caller: Viewer) -> Response:
     """By id. Every token may see them: schedules name them."""
     return answer(
@@ -56,10 +51,7 @@ def list_quiet_hours(context: Context, _caller: Viewer) -> Response:
 
 @router.post(
     "/quiet-hours/",
-    summary="Create quiet hours",
-    status_code=201,
-    response_model=None,
-    responses=responses(QuietHours, "The new policy.", 409, status=201),
+    **described("Create quiet hours", QuietHours, "The new policy.", 409, status=201),
     openapi_extra=request_body(_BODY_SCHEMA, {"nights": NIGHTS}),
 )
 def create_quiet_hours(context: Context, _caller: GlobalOperator, body: JsonBody) -> Response:
@@ -75,12 +67,7 @@ def create_quiet_hours(context: Context, _caller: GlobalOperator, body: JsonBody
     return answer(QuietHours.of(policy, source="api"), 201, {"location": f"/api/v1/quiet-hours/{policy_id}/"})
 
 
-@router.get(
-    "/quiet-hours/{policy_id}/",
-    summary="Look at quiet hours",
-    response_model=None,
-    responses=responses(QuietHours, "The policy.", 404),
-)
+@router.get("/quiet-hours/{policy_id}/", **described("Look at quiet hours", QuietHours, "The policy.", 404))
 def get_quiet_hours(context: Context, _caller: Viewer, policy_id: PolicyId) -> Response:
     """One policy."""
     return answer(_entry_to_json(quiet_hours.get_entry(context.runtime, policy_id)))
@@ -88,9 +75,7 @@ def get_quiet_hours(context: Context, _caller: Viewer, policy_id: PolicyId) -> R
 
 @router.patch(
     "/quiet-hours/{policy_id}/",
-    summary="Change quiet hours",
-    response_model=None,
-    responses=responses(QuietHours, "The policy, changed.", 404, 409),
+    **described("Change quiet hours", QuietHours, "The policy, changed.", 404, 409),
     openapi_extra=request_body(_CHANGE_SCHEMA, {"longer": {"windows": [{"between": "21:00-08:00"}]}}),
 )
 def update_quiet_hours(
@@ -109,10 +94,7 @@ def update_quiet_hours(
 
 @router.delete(
     "/quiet-hours/{policy_id}/",
-    summary="Delete quiet hours",
-    status_code=204,
-    response_model=None,
-    responses=responses(None, "They are gone.", 404, 409, status=204),
+    **described("Delete quiet hours", None, "They are gone.", 404, 409, status=204),
 )
 def delete_quiet_hours(context: Context, _caller: GlobalOperator, policy_id: PolicyId) -> Response:
     """Refused while schedules use them, and where they are of the configuration file."""

@@ -24,6 +24,8 @@ from everwhen.api.calls import (
     ScheduleId,
     ScheduleJson,
     answer,
+    described,
+    etag,
     nothing,
     parse_body,
     refuse_masks,
@@ -31,6 +33,7 @@ from everwhen.api.calls import (
     responses,
     revision_in,
     row_in,
+    shown,
 )
 from everwhen.api.context import ApiContext, context_of
 from everwhen.api.problems import RefusedError
@@ -70,9 +73,7 @@ _STATUSES: dict[str, Status] = {
 Word = Annotated[str | None, Query(max_length=300, pattern=r"^[^\x00]+$")]
 
 
-@router.get(
-    "/schedules/", summary="List schedules", response_model=None, responses=responses(ScheduleList, "A page.")
-)
+@router.get("/schedules/", **described("List schedules", ScheduleList, "A page."))
 def list_schedules(
     context: Context,
     caller: Viewer,
@@ -111,11 +112,8 @@ def list_schedules(
 
 @router.post(
     "/schedules/",
-    summary="Create a schedule",
     description=SHAPES,
-    status_code=201,
-    response_model=None,
-    responses=responses(Schedule, "The new schedule.", 404, 409, status=201),
+    **described("Create a schedule", Schedule, "The new schedule.", 404, 409, status=201),
     openapi_extra=request_body(SCHEDULE_BODY, SCHEDULE_EXAMPLES),
 )
 def create_schedule(
@@ -128,7 +126,7 @@ def create_schedule(
         (entry,) = submissions.create_entries(
             context.runtime, [_declared(context, caller, body.fields)], caller
         )
-        return created(entry)
+        return _created(entry)
     known = _known(context, caller, idempotency_key, body)
     return known or _created_once(context, caller, idempotency_key, body)
 
@@ -185,15 +183,10 @@ def _wanted(fields: Any) -> list[Any]:
     return wanted
 
 
-def created(entry: Entry) -> Response:
+def _created(entry: Entry) -> Response:
     fields = schedule_to_json(entry)
-    return answer(
-        fields, 201, {**tag(entry.schedule.state.revision), "location": f"/api/v1/schedules/{fields['id']}/"}
-    )
-
-
-def tag(revision: int) -> dict[str, str]:
-    return {"etag": f'"{revision}"'}
+    location = f"/api/v1/schedules/{fields['id']}/"
+    return answer(fields, 201, {"etag": etag(entry), "location": location})
 
 
 def _declared(context: ApiContext, caller: Caller, fields: Any) -> Declared:
@@ -206,7 +199,7 @@ def _created_once(context: ApiContext, caller: Caller, key: str, body: Body) -> 
     """Create, and remember the answer in the same transaction."""
 
     def remembered(entries: Any) -> Answer:
-        text = created(entries[0]).body
+        text = _created(entries[0]).body
         return Answer(caller.token.token_id, key, _digest(body), bytes(text).decode())
 
     declared = _declared(context, caller, body.fields)
@@ -217,7 +210,7 @@ def _created_once(context: ApiContext, caller: Caller, key: str, body: Body) -> 
         if known is None:
             raise
         return known
-    return created(entry)
+    return _created(entry)
 
 
 def _known(context: ApiContext, caller: Caller, key: str, body: Body) -> Response | None:
@@ -258,30 +251,18 @@ def put_schedule(
         context.runtime, key, lambda schedule_id: read_submission(body.fields, schedule_id, around), caller
     )
     entry = get_entry(context.runtime, schedule_id, caller)
-    return created(entry) if is_new else _shown(context, entry)
+    return _created(entry) if is_new else shown(context, entry)
 
 
-@router.get(
-    "/schedules/{schedule_id}/",
-    summary="Look at a schedule",
-    response_model=None,
-    responses=responses(Schedule, "The schedule.", 404),
-)
+@router.get("/schedules/{schedule_id}/", **described("Look at a schedule", Schedule, "The schedule.", 404))
 def get_schedule(context: Context, caller: Viewer, schedule_id: ScheduleId) -> Response:
     """By id or uid. The ETag is its revision."""
-    return _shown(context, get_entry(context.runtime, schedule_id, caller))
-
-
-def _shown(context: ApiContext, entry: Entry) -> Response:
-    fields = schedule_to_json(entry, context.place_of(entry))
-    return answer(fields, headers=tag(entry.schedule.state.revision))
+    return shown(context, get_entry(context.runtime, schedule_id, caller))
 
 
 @router.patch(
     "/schedules/{schedule_id}/",
-    summary="Change a schedule",
-    response_model=None,
-    responses=responses(Schedule, "The schedule, changed.", 404, 409, 412),
+    **described("Change a schedule", Schedule, "The schedule, changed.", 404, 409, 412),
     openapi_extra=request_body(
         SCHEDULE_BODY, {"slower": {"interval_seconds": 172800}, "no jitter": {"jitter": None}}
     ),
@@ -301,15 +282,14 @@ def update_schedule(
     state = submissions.edit_entry(
         context.runtime, schedule_id, rewrite, caller, expected=expected, is_enabled=enabled
     )
-    return _shown(context, get_entry(context.runtime, state.schedule_id, caller))
+    return shown(context, get_entry(context.runtime, state.schedule_id, caller))
 
 
 @router.delete(
     "/schedules/{schedule_id}/",
-    summary="Delete a schedule",
-    status_code=204,
-    response_model=None,
-    responses=responses(None, "It is gone; its record stays until retention.", 404, 409, status=204),
+    **described(
+        "Delete a schedule", None, "It is gone; its record stays until retention.", 404, 409, status=204
+    ),
 )
 def remove_schedule(
     context: Context,

@@ -10,7 +10,16 @@ from fastapi import APIRouter, Header, Query
 from starlette.responses import Response
 
 from everwhen.api.access import ItsSession, Viewer
-from everwhen.api.calls import DEFAULT_LIMIT, Context, Cursor, Limit, answer, numbers_in, responses, row_in
+from everwhen.api.calls import (
+    DEFAULT_LIMIT,
+    Context,
+    Cursor,
+    Limit,
+    answer,
+    described,
+    numbers_in,
+    row_in,
+)
 from everwhen.api.context import ApiContext
 from everwhen.api.feeds import Feed, cursor_text
 from everwhen.api.payloads import Moment
@@ -60,9 +69,7 @@ Behind = Annotated[
 # -- lists --
 
 
-@router.get(
-    "/audit/", summary="What happened", response_model=None, responses=responses(AuditList, "A page.", 404)
-)
+@router.get("/audit/", **described("What happened", AuditList, "A page.", 404))
 def list_audit(
     context: Context,
     caller: Viewer,
@@ -133,9 +140,7 @@ def _listed_after(
     return answer(AuditList.of(page, items=found, next_cursor=None, last_event_id=cursor_text(place)))
 
 
-@router.get(
-    "/messages/", summary="What was said", response_model=None, responses=responses(MessageList, "A page.")
-)
+@router.get("/messages/", **described("What was said", MessageList, "A page."))
 def list_messages(
     context: Context,
     caller: Viewer,
@@ -166,9 +171,7 @@ _ENDLESS = "Server-sent events: `id`, `event` (its type) and `data`, one line of
 
 @router.get(
     "/events/stream/",
-    summary="What happens, while it happens",
-    response_model=None,
-    responses=responses(None, _ENDLESS, media_type="text/event-stream"),
+    **described("What happens, while it happens", None, _ENDLESS, media_type="text/event-stream"),
 )
 async def stream_events(
     context: Context,
@@ -187,9 +190,7 @@ async def stream_events(
 
 @router.get(
     "/messages/stream/",
-    summary="What is said, while it is said",
-    response_model=None,
-    responses=responses(None, _ENDLESS, media_type="text/event-stream"),
+    **described("What is said, while it is said", None, _ENDLESS, media_type="text/event-stream"),
 )
 async def stream_messages(
     context: Context,

@@ -12,9 +12,8 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from everwhen.api.access import GlobalAdmin, GlobalOperator, GlobalViewer
-from everwhen.api.authenticated_route import AuthenticatedRoute
-from everwhen.api.calls import Context, answer, responses
+from everwhen.api.access import AuthenticatedRoute, GlobalAdmin, GlobalOperator, GlobalViewer
+from everwhen.api.calls import Context, answer, described
 from everwhen.api.context import ApiContext
 from everwhen.api.payloads import Shape, model_of
 from everwhen.api.problems import RefusedError
@@ -34,10 +33,7 @@ _FRESH = {"cache-control": "no-store"}
 
 
 @router.get(
-    "/system/status/",
-    summary="How everything stands",
-    response_model=None,
-    responses=responses(SystemStatus, "Loop, queue, nodes, breakers."),
+    "/system/status/", **described("How everything stands", SystemStatus, "Loop, queue, nodes, breakers.")
 )
 def status(context: Context, _caller: GlobalViewer) -> Response:
     """Of the whole runtime, so for tokens without an owner."""
@@ -48,24 +44,14 @@ def status(context: Context, _caller: GlobalViewer) -> Response:
     return answer(status_to_json(found, loop, unready=unready, dispatch=node.dispatch))
 
 
-@router.post(
-    "/system/pause/",
-    summary="Stop everything",
-    response_model=None,
-    responses=responses(Switch, "Nothing fires, nothing is claimed."),
-)
+@router.post("/system/pause/", **described("Stop everything", Switch, "Nothing fires, nothing is claimed."))
 def pause(context: Context, caller: GlobalOperator) -> Response:
     """What runs goes on. One that is paused stays so, since when it is."""
     schedules.pause_system(context.runtime, by=caller.actor)
     return _switch(context)
 
 
-@router.post(
-    "/system/resume/",
-    summary="Go on",
-    response_model=None,
-    responses=responses(Switch, "It goes on."),
-)
+@router.post("/system/resume/", **described("Go on", Switch, "It goes on."))
 def resume(context: Context, caller: GlobalOperator) -> Response:
     """What lay in the pause does not fire any more."""
     schedules.resume_system(context.runtime, by=caller.actor)
@@ -88,9 +74,7 @@ class ReloadBody(Shape):
 
 @config_router.post(
     "/config/diff/",
-    summary="What a reload would change",
-    response_model=None,
-    responses=responses(Diff, "By schedule, with the firings of the next 7 days.", 409),
+    **described("What a reload would change", Diff, "By schedule, with the firings of the next 7 days.", 409),
 )
 def config_diff(context: Context, _caller: GlobalAdmin) -> Response:
     """Nothing is written. A file with mistakes is refused with all of them."""
@@ -102,10 +86,7 @@ def config_diff(context: Context, _caller: GlobalAdmin) -> Response:
 
 
 @config_router.post(
-    "/config/reload/",
-    summary="Take the file as it is now",
-    response_model=None,
-    responses=responses(Reloaded, "What it changed.", 409),
+    "/config/reload/", **described("Take the file as it is now", Reloaded, "What it changed.", 409)
 )
 def config_reload(context: Context, caller: GlobalAdmin, body: ReloadBody | None = None) -> Response:
     """Whole, between two evaluations; one with mistakes is refused, and what runs goes on."""
