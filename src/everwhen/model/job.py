@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from _blake2 import blake2b  # `hashlib` would load OpenSSL
 from typing import Literal, NamedTuple
+
+from everwhen.timetable.jitter import blake2b as blake2b
 
 JobStatus = Literal["queued", "running", "succeeded", "failed", "timed_out", "cancelled", "lost"]
 Origin = Literal["schedule", "catch_up", "retry", "manual", "backfill", "webhook", "chat"]

@@ -7,13 +7,17 @@ the gap to the following slot, so that jitter never reorders slots.
 from __future__ import annotations
 
 import re
-from _blake2 import blake2b  # `hashlib` would load OpenSSL
 from datetime import UTC, datetime
 from functools import lru_cache
 
 from everwhen.errors import IntervalParseError, TimetableError, shown
 from everwhen.timetable.interval import parse_seconds
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Trigger
+
+try:
+    from _blake2 import blake2b  # `hashlib` loads OpenSSL, which commands that only read do not need
+except ImportError:  # a Python that was built without this module
+    from hashlib import blake2b
 
 _PERCENTAGE = re.compile(r"([0-9]{1,3}) ?%")
 
