@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from everwhen.timetable.jitter import blake2b as blake2b
+from everwhen.timetable.jitter import blake2b
 
 JobStatus = Literal["queued", "running", "succeeded", "failed", "timed_out", "cancelled", "lost"]
 Origin = Literal["schedule", "catch_up", "retry", "manual", "backfill", "webhook", "chat"]

@@ -15,9 +15,11 @@ from everwhen.timetable.interval import parse_seconds
 from everwhen.timetable.trigger import Cron, Every, EveryMonth, Trigger
 
 try:
-    from _blake2 import blake2b  # `hashlib` loads OpenSSL, which commands that only read do not need
+    from _blake2 import (
+        blake2b as blake2b,  # `hashlib` loads OpenSSL, which commands that only read do not need
+    )
 except ImportError:  # a Python that was built without this module
-    from hashlib import blake2b
+    from hashlib import blake2b as blake2b
 
 _PERCENTAGE = re.compile(r"([0-9]{1,3}) ?%")
 
