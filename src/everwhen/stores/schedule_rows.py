@@ -240,6 +240,11 @@ _COUNT_STARTS = Statement("""
 UPDATE schedules SET running_jobs = running_jobs + :running, waiting = waiting + :waiting,
     retries_waiting = retries_waiting + :retries_waiting, last_run_at = coalesce(:run_at::instant, last_run_at)
 WHERE row_id = ANY(:row_ids::integers)""")
+_COUNT_SUCCESSES = Statement("""
+UPDATE schedules AS s SET outstanding = outstanding - 1, running_jobs = running_jobs - 1, run_count = run_count + 1,
+    current_repeat = current_repeat + 1, current_retry = 0, failed_slots = 0, last_completed_at = :now::instant,
+    last_success_at = :now::instant, last_success_job_id = v.job_id
+FROM batch AS v(row_id, job_id) WHERE s.row_id = v.row_id""")
 _DELETE = Statement("DELETE FROM schedules WHERE row_id = :row_id")
 
 
@@ -285,9 +290,9 @@ class ScheduleWrites(ScheduleReads):
             row_ids=row_ids,
         )
 
-    @abstractmethod
     def count_successes(self, jobs: Sequence[Finished], now: int) -> None:
         """Count one success on the row of each schedule: of own jobs, after which nothing is outstanding."""
+        self.run(_COUNT_SUCCESSES, now=now, batch=[(job.schedule_row, job.job_id) for job in jobs])
 
     def delete_schedule(self, row_id: int) -> None:
         self.run(_DELETE, row_id=row_id)
